@@ -1,0 +1,48 @@
+# Needs Python 3.11 or newer, make and a package index; everything lands in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint types layers unit docs format bench clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/python scripts/demo.py
+
+# Everything that must hold, as .ci/run runs it.
+test: lint types layers unit
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+layers: $(STAMP)
+	$(BIN)/lint-imports
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest
+
+# Write the reference and the transcripts anew from the program.
+docs: $(STAMP)
+	$(BIN)/python scripts/write_docs.py
+	$(BIN)/python -m pytest -q tests/test_transcripts.py --rewrite-transcripts
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python bench/speed.py
+
+clean:
+	rm -rf $(VENV) .demo dist build

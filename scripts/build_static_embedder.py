@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Make the built-in embedder's table out of a sentence-embedding model.
+
+Each token of the teacher's vocabulary is passed through the teacher on its
+own; the mean-pooled outputs are centred, projected by PCA to 256 dimensions,
+weighted by how rare the token is, and kept as 8-bit integers with one scale
+per row. A text's embedding is then the normalised sum of its tokens' rows
+(the method is that of Model2Vec, Minish Lab 2024, written anew here).
+
+    python scripts/build_static_embedder.py TEACHER_FOLDER [--pairs PAIRS_FOLDER]
+
+TEACHER_FOLDER holds ``model.onnx`` and ``tokenizer.json`` (for the shipped
+table: sentence-transformers/all-MiniLM-L6-v2, Apache-2.0). PAIRS_FOLDER, where
+given, holds ``*.jsonl`` files of ``{"a", "b", "label"}``; they set the two
+constants that turn a cosine into a similarity, never the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+from tokenizers import Tokenizer
+
+OUTPUT = Path(__file__).resolve().parents[1] / "src/memvault/data/embedder"
+DIMENSION = 256
+BATCH = 512
+VERSION = "1"
+
+Matrix = npt.NDArray[np.float32]
+
+
+def teacher_vectors(folder: Path, tokenizer: Tokenizer) -> Matrix:
+    """Pass every token through the teacher alone; shape (vocabulary, width)."""
+    options = onnxruntime.SessionOptions()
+    options.enable_cpu_mem_arena = False
+    session = onnxruntime.InferenceSession(
+        str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
+    )
+    names = {entry.name for entry in session.get_inputs()}
+    first, last = (tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
+    size = tokenizer.get_vocab_size()
+    rows = []
+    for start in range(0, size, BATCH):
+        ids = np.array([[first, token, last] for token in range(start, min(start + BATCH, size))])
+        feed = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.zeros_like(ids),
+        }
+        hidden = session.run(None, {key: feed[key] for key in names})[0]
+        rows.append(np.asarray(hidden, dtype=np.float32).mean(axis=1))
+    return np.concatenate(rows)
+
+
+def rarity(tokenizer: Tokenizer) -> Matrix:
+    """Weight each token by its rank, after Zipf; shape (vocabulary, 1).
+
+    WordPiece vocabularies list words from the most frequent on, after special
+    tokens, punctuation and single characters. Special tokens weigh nothing,
+    punctuation next to nothing, a single letter or digit little, and a
+    character of a script that is written without spaces as much as a word.
+    """
+    weights = np.zeros(tokenizer.get_vocab_size(), dtype=np.float32)
+    first_word = tokenizer.token_to_id("the") or 0
+    for token, number in tokenizer.get_vocab().items():
+        bare = token.removeprefix("##")
+        if token.startswith("[") and token.endswith("]") and len(token) > 2:
+            continue
+        if len(bare) > 1:
+            weights[number] = np.log1p(max(1, number - first_word + 1))
+        elif not bare.isalnum():
+            weights[number] = 0.1
+        else:
+            weights[number] = 2.0 if bare.isascii() else 7.0
+    return weights[:, None]
+
+
+def project(vectors: Matrix, dimension: int) -> Matrix:
+    """Centre and project on the first principal components."""
+    centred = vectors - vectors.mean(axis=0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    projected: Matrix = (centred @ axes[:dimension].T).astype(np.float32)
+    return projected
+
+
+def quantise(table: Matrix) -> tuple[npt.NDArray[np.int8], Matrix]:
+    """Split each row into 8-bit integers and the scale that restores it."""
+    scales = np.abs(table).max(axis=1) / 127.0
+    safe = np.where(scales == 0.0, 1.0, scales)
+    return np.rint(table / safe[:, None]).astype(np.int8), scales.astype(np.float32)
+
+
+def fit_logistic(cosines: Matrix, labels: Matrix) -> tuple[float, float]:
+    """Fit slope and midpoint of ``1 / (1 + exp(-slope * (cosine - midpoint)))`` by Newton steps."""
+    design = np.stack([cosines, np.ones_like(cosines)], axis=1).astype(np.float64)
+    beta = np.zeros(2)
+    for _ in range(50):
+        chance = 1.0 / (1.0 + np.exp(-design @ beta))
+        slope = (design * (chance * (1 - chance))[:, None]).T @ design + 1e-6 * np.eye(2)
+        beta += np.linalg.solve(slope, design.T @ (labels - chance))
+    return float(beta[0]), float(-beta[1] / beta[0])
+
+
+def calibrate(folder: Path, embed: Any) -> tuple[float, float]:
+    """Fit the map from cosine to the chance that two texts are about the same thing."""
+    cosines, labels = [], []
+    for path in sorted(folder.glob("*.jsonl")):
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
+        left = embed([row["a"] for row in rows])
+        right = embed([row["b"] for row in rows])
+        cosines.append((left * right).sum(axis=1))
+        labels.append(np.array([row["label"] for row in rows], dtype=np.float32))
+    return fit_logistic(np.concatenate(cosines), np.concatenate(labels))
+
+
+def main() -> None:
+    """Build the table, write it into the package, and say what was written."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("teacher", type=Path)
+    parser.add_argument("--pairs", type=Path)
+    options = parser.parse_args()
+    tokenizer = Tokenizer.from_file(str(options.teacher / "tokenizer.json"))
+    table = project(teacher_vectors(options.teacher, tokenizer), DIMENSION) * rarity(tokenizer)
+    integers, scales = quantise(table)
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    np.save(OUTPUT / "table.npy", integers)
+    np.save(OUTPUT / "scales.npy", scales)
+    shutil.copyfile(options.teacher / "tokenizer.json", OUTPUT / "tokenizer.json")
+    card = {
+        "name": "builtin",
+        "version": VERSION,
+        "dimension": DIMENSION,
+        "teacher": options.teacher.name,
+        "licence": "Apache-2.0",
+        "slope": 8.0,
+        "midpoint": 0.5,
+    }
+    (OUTPUT / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
+    if options.pairs:
+        from memvault.index.embed_static import StaticEmbedder
+
+        card["slope"], card["midpoint"] = (
+            round(value, 4) for value in calibrate(options.pairs, StaticEmbedder(OUTPUT).embed)
+        )
+        (OUTPUT / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
+    print(f"{integers.shape[0]:,} tokens x {integers.shape[1]} in {OUTPUT}: {card}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The command line: arguments in, results out; nothing is decided here."""

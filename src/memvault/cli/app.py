@@ -1,0 +1,152 @@
+"""The Typer application: commands built when they are asked for, errors at one place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import typer
+import typer.core
+import typer.main
+
+from memvault import __version__
+from memvault.cli import commands, output
+from memvault.cli.options import Options
+from memvault.cli.overview import EXTRA_COMMANDS, overview
+from memvault.errors import Bug, MemvaultError, UsageError
+from memvault.tools import registry
+
+__all__ = ["run"]
+
+_INTERRUPTED = 130
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code; every error ends here."""
+    output.prepare()
+    options = Options.from_environment()
+    try:
+        _application(options)(args=arguments, prog_name="memvault", standalone_mode=False)
+        code = options.exit_code
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads the output has seen enough; Python must not flush into the pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (typer.Exit, SystemExit) as stop:
+        code = getattr(stop, "exit_code", getattr(stop, "code", 0))
+        return int(code or 0)
+    except (KeyboardInterrupt, typer.Abort):
+        return _INTERRUPTED
+    except MemvaultError as error:
+        return _failed(error, arguments, options)
+    except Exception as error:
+        return _failed(_translated(error), arguments, options)
+    return code
+
+
+def _failed(error: MemvaultError, arguments: list[str], options: Options) -> int:
+    # A wrong option may have kept --json from being read.
+    as_json = options.json or "--json" in arguments
+    output.failure(error, as_json)
+    return error.exit_code
+
+
+def _translated(error: Exception) -> MemvaultError:
+    """Make a usage error of what Typer raises, and a bug of anything else."""
+    message = getattr(error, "format_message", None)
+    if callable(message):
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "memvault"
+        text = str(message()).strip().rstrip(".").replace("\n", " ")
+        return UsageError(text, f"{path} --help says what it takes")
+    if os.environ.get("MEMVAULT_DEBUG"):
+        raise error
+    text = f"memvault met a bug: {type(error).__name__}: {error}".replace("\n", " ")
+    return Bug(text, "MEMVAULT_DEBUG=1 shows where; please report it")
+
+
+class Commands(typer.core.TyperGroup):
+    """A group whose commands are looked up in the registry and built one at a time."""
+
+    options: Options
+    prefix: str = ""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # Typer's signature
+        """Name the visible commands."""
+        names = [] if self.prefix else list(EXTRA_COMMANDS)
+        for tool in registry.all_tools():
+            if tool.command.startswith(self.prefix):
+                names.append(tool.command.removeprefix(self.prefix).split(" ")[0])
+        return list(dict.fromkeys(names))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Build a command by its words or by its tool's exact name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if not self.prefix and cmd_name in EXTRA_COMMANDS:
+            return commands.extra_command(cmd_name, self.options)
+        wanted = self.prefix + cmd_name
+        deeper = []
+        for tool in registry.all_tools():
+            if tool.command == wanted or (not self.prefix and tool.name == cmd_name):
+                return commands.tool_command(tool, cmd_name, self.options)
+            if tool.command.startswith(f"{wanted} "):
+                deeper.append(tool)
+        if deeper:
+            return _group(self.options, f"{wanted} ", cmd_name)
+        if cmd_name.startswith("-"):
+            return None
+        from difflib import get_close_matches
+
+        near = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
+        raise UsageError(
+            f"There is no command {cmd_name!r}",
+            f"did you mean {near[0]}?" if near else "memvault --help lists the commands",
+        )
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the same first page as the one shown before Typer is loaded."""
+        if self.prefix:
+            super().format_help(ctx, formatter)
+        else:
+            formatter.write(overview())
+
+
+def _group(options: Options, prefix: str, name: str | None) -> Any:
+    bound = type("Commands", (Commands,), {"options": options, "prefix": prefix})
+    application = typer.Typer(
+        name=name,
+        cls=bound,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    def shown(value: bool) -> None:
+        if value:
+            print(f"memvault {__version__}")
+            raise typer.Exit
+
+    def root(
+        vault: str | None = typer.Option(None, "--vault", metavar="DIR", help="The vault"),
+        agent: str | None = typer.Option(None, "--agent", metavar="NAME", help="Who is asking"),
+        json: bool = typer.Option(False, "--json", help="Give the result as JSON"),
+        quiet: bool = typer.Option(False, "--quiet", help="Nothing on standard error"),
+        _version: bool = typer.Option(
+            False, "--version", "-V", is_eager=True, callback=shown, help="Show the version"
+        ),
+    ) -> None:
+        options.take(vault=vault, agent=agent, json=json, quiet=quiet)
+
+    application.callback()(root)
+    return typer.main.get_command(application)
+
+
+def _application(options: Options) -> Any:
+    return _group(options, "", None)

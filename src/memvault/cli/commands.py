@@ -1,0 +1,167 @@
+"""Commands made from tools: flags to arguments, one call, the result to the output."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+import typer.main
+
+from memvault.cli import output
+from memvault.cli.options import Options
+from memvault.cli.overview import EXTRA_COMMANDS
+from memvault.errors import UsageError
+from memvault.tools import schema
+from memvault.tools.registry import Tool
+from memvault.tools.schema import Parameter
+
+__all__ = ["extra_command", "tool_command"]
+
+_SHARED = {
+    "vault": (str | None, None, ("--vault",), "DIR", "The vault"),
+    "agent": (str | None, None, ("--agent",), "NAME", "Who is asking"),
+    "json": (bool, False, ("--json",), None, "Give the result as JSON"),
+    "quiet": (bool, False, ("--quiet",), None, "Nothing on standard error"),
+}
+
+
+def tool_command(tool: Tool, name: str, options: Options) -> Any:
+    """Build a tool's command."""
+    parameters = schema.parameters(tool)
+
+    def callback(**given: Any) -> None:
+        _take_shared(options, given)
+        arguments = {}
+        for parameter in parameters:
+            value = _argument(parameter, given[parameter.name])
+            if value is not None:
+                arguments[parameter.key] = value
+        run_tool(tool, arguments, options)
+
+    declared = {parameter.name: _declared(parameter) for parameter in parameters}
+    return _built(callback, name, tool.doc, declared)
+
+
+def run_tool(tool: Tool, arguments: dict[str, Any], options: Options) -> None:
+    """Run a tool on the vault that the options name, and write its result."""
+    from memvault.tools import invoke
+
+    workspace = options.workspace()
+    try:
+        result = invoke.call(workspace, tool.name, arguments)
+    finally:
+        workspace.close()
+    output.result(tool.name, result, options.json, options.quiet)
+
+
+def extra_command(name: str, options: Options) -> Any:
+    """Build one of the commands that are no tools."""
+    from memvault.cli import extra
+
+    function, declared = extra.COMMANDS[name]
+
+    def callback(**given: Any) -> None:
+        _take_shared(options, given)
+        function(options, **{key: given[key] for key in declared})
+
+    return _built(callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[name], declared)
+
+
+def long_text(value: str) -> str:
+    """Return a text argument: ``-`` is standard input, ``@file`` a file, ``@@`` a plain ``@``.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    if value == "-":
+        return sys.stdin.buffer.read().decode("utf-8", "replace")
+    if value.startswith("@@"):
+        return value[1:]
+    if value.startswith("@") and len(value) > 1:
+        try:
+            return Path(value[1:]).read_bytes().decode("utf-8-sig", "replace")
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or str(error)
+            raise UsageError(
+                f"{value[1:]} cannot be read: {said}", "a text that begins with @ is written @@"
+            ) from error
+    return value
+
+
+def _built(callback: Callable[..., None], name: str, doc: str, declared: dict[str, Any]) -> Any:
+    """Give a callback the signature that Typer reads, and make it a command."""
+    shared = {
+        key: (kind, typer.Option(default, *flags, metavar=metavar, help=text))
+        for key, (kind, default, flags, metavar, text) in _SHARED.items()
+    }
+    everything = {**declared, **shared}
+    callback.__annotations__ = {key: kind for key, (kind, _) in everything.items()}
+    callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind)
+            for key, (kind, info) in everything.items()
+        ]
+    )
+    application = typer.Typer(
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    application.command(name, help=doc, context_settings={"help_option_names": ["-h", "--help"]})(
+        callback
+    )
+    return typer.main.get_command(application)
+
+
+def _take_shared(options: Options, given: dict[str, Any]) -> None:
+    options.take(**{key: given[key] for key in _SHARED})
+
+
+def _declared(parameter: Parameter) -> tuple[Any, Any]:
+    """Return the type and the Typer information of a tool's parameter."""
+    arg = parameter.arg
+    metavar: str | None = _kebab_upper(parameter.key)
+    kind: Any = str | None
+    if parameter.choices:
+        metavar = "|".join(parameter.choices)
+    if arg.positional:
+        optional = not parameter.required or arg.cli_optional
+        shown = f"[{metavar}]" if optional else metavar
+        return kind, typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
+    if list in parameter.kinds:
+        kind = list[str] | None
+    elif parameter.kinds == (bool,):
+        kind, metavar = bool | None, None
+    elif str not in parameter.kinds:
+        kind = (int if int in parameter.kinds else float) | None
+    return kind, typer.Option(
+        None, parameter.flag, metavar=metavar, help=_help(parameter), show_default=False
+    )
+
+
+def _help(parameter: Parameter) -> str:
+    """Return the help with the default, where there is one worth knowing."""
+    default = parameter.default if parameter.default is not None else parameter.arg.assumed
+    text = parameter.arg.help
+    if parameter.arg.text:
+        text += "; - reads standard input, @file a file"
+    if default in (None, False, "", 0.0):
+        return text
+    return f"{text} (default {default})"
+
+
+def _kebab_upper(key: str) -> str:
+    return schema.kebab(key).upper()
+
+
+def _argument(parameter: Parameter, value: Any) -> Any:
+    """Return what a flag's value means, or None where it was not given."""
+    if value is None or value == []:
+        return "" if parameter.arg.cli_optional and parameter.required else None
+    if isinstance(value, list | tuple):
+        return [part.strip() for entry in value for part in entry.split(",") if part.strip()]
+    if isinstance(value, str) and parameter.arg.text:
+        return long_text(value)
+    return value

@@ -1,0 +1,75 @@
+"""Commands that are no tools: ``init`` and ``call``."""
+
+from __future__ import annotations
+
+import json as json_library
+from typing import Any
+
+import typer
+
+from memvault.cli import output
+from memvault.cli.options import Options
+from memvault.errors import UsageError
+
+__all__ = ["COMMANDS"]
+
+
+def init(options: Options, folder: str, bare: bool) -> None:
+    """Make a folder a vault.
+
+    An empty or new folder gets the whole template: settings, README, AGENTS.md,
+    Obsidian settings, templates, and an example memory per type. A folder that
+    holds files gets memvault.toml and nothing else: none of them is touched.
+    """
+    from memvault.upkeep.beginning import begin
+
+    result = begin(folder or options.vault or ".", bare)
+    output.result("init", {"success": True, **result}, options.json, options.quiet)
+
+
+def call(options: Options, name: str, arguments: str) -> None:
+    """Run a tool by its exact name with JSON arguments, and give its result as JSON.
+
+    - reads the arguments from standard input, @file from a file.
+    """
+    from memvault.cli.commands import long_text, run_tool
+    from memvault.tools import registry
+
+    options.json = True
+    text = long_text(arguments).strip() or "{}"
+    try:
+        given = json_library.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"The arguments are not JSON: {error}", 'write them as \'{"query": "words"}\''
+        ) from error
+    if not isinstance(given, dict):
+        raise UsageError(
+            "The arguments must be one JSON object", 'write them as \'{"query": "words"}\''
+        )
+    if not name:
+        raise UsageError("The tool's name is missing", "memvault call memory_recall '{…}'")
+    run_tool(registry.find(name), given, options)
+
+
+def _argument(metavar: str, text: str) -> tuple[Any, Any]:
+    return str, typer.Argument("", metavar=metavar, help=text, show_default=False)
+
+
+COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
+    "init": (
+        init,
+        {
+            "folder": _argument("[FOLDER]", "The folder, made where it is missing (default .)"),
+            "bare": (bool, typer.Option(False, "--bare", help="Only memvault.toml")),
+        },
+    ),
+    "call": (
+        call,
+        {
+            "name": _argument("NAME", "The tool's exact name"),
+            "arguments": _argument("[JSON]", "Its arguments as one JSON object"),
+        },
+    ),
+}
+"""Each command's function and what Typer is told of its parameters."""

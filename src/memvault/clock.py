@@ -1,0 +1,57 @@
+"""The only source of time and of randomness."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import UTC, datetime, timedelta
+
+__all__ = ["iso", "iso_from_ns", "nonce", "now", "parse", "since"]
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGO = re.compile(r"(\d{1,6})\s*([mhdw])")
+
+
+def now() -> datetime:
+    """Return the present moment in UTC."""
+    return datetime.now(UTC)
+
+
+def iso(moment: datetime | None = None) -> str:
+    """Return a moment (now, if none) as ISO 8601 in UTC with milliseconds and ``Z``."""
+    utc = (moment or now()).astimezone(UTC)
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+
+
+def iso_from_ns(nanoseconds: int) -> str:
+    """Return a file's time stamp in the same form; a time no calendar holds becomes 1970."""
+    try:
+        return iso(datetime.fromtimestamp(nanoseconds / 1e9, UTC))
+    except (OverflowError, ValueError, OSError):
+        return "1970-01-01T00:00:00.000Z"
+
+
+def parse(text: str) -> datetime | None:
+    """Read an ISO 8601 date or time, in UTC where it names no zone; None if it is neither."""
+    try:
+        moment = datetime.fromisoformat(text.strip().replace(" +", "+").replace(" UTC", "Z"))
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def since(text: str) -> datetime | None:
+    """Read a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; None if it is none."""
+    match = _AGO.fullmatch(text.strip().lower())
+    if match is None:
+        return parse(text)
+    try:
+        return now() - timedelta(**{_UNITS[match[2]]: int(match[1])})
+    except OverflowError:
+        return None
+
+
+def nonce(length: int = 6) -> str:
+    """Return random lower-case letters and digits that are not mistaken for each other."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))

@@ -1,0 +1,203 @@
+"""Where the vault is, what its settings say, and where each setting came from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault.errors import StorageError, UsageError, VaultNotFound, VaultUnreadable
+from memvault.model import MemoryType
+
+__all__ = [
+    "BUILTIN_TYPES",
+    "LANGUAGES",
+    "SETTINGS_FILE",
+    "Settings",
+    "cache_folder",
+    "find_vault",
+    "load_settings",
+    "models_folder",
+    "write_setting",
+]
+
+SETTINGS_FILE = "memvault.toml"
+BUILTIN_TYPES = (
+    MemoryType("architectural-decision", "A choice about the system's structure, with its reasons"),
+    MemoryType("design-decision", "A choice about one part, its interface or its looks"),
+    MemoryType("learning", "Something found out that will be needed again"),
+    MemoryType("user-preference", "How a person likes things done"),
+    MemoryType("project-preference", "How this project does things, by agreement"),
+    MemoryType("issue", "A problem, what causes it and how it is worked around or solved"),
+    MemoryType("context", "Background that fits no other type"),
+    MemoryType("recurring-pattern", "A situation that comes back and what to do then"),
+    MemoryType("conventions-pattern", "A rule of naming, layout or style"),
+    MemoryType("episode", "Something that happened: situation, actions, outcome"),
+    MemoryType("fact", "A single statement that holds"),
+    MemoryType("procedure", "How something is done, step by step"),
+)
+LANGUAGES = (
+    "arabic danish dutch english finnish french german greek hungarian italian norwegian "
+    "portuguese romanian russian spanish swedish tamil turkish none"
+).split()
+
+
+class Settings(NamedTuple):
+    """The settings in force; ``sources`` names the file or variable each one came from."""
+
+    types: tuple[MemoryType, ...] = BUILTIN_TYPES
+    ignore: tuple[str, ...] = ()
+    language: str = "english"
+    embedder: str = "builtin"
+    sources: Mapping[str, str] = {}
+    warnings: tuple[str, ...] = ()
+
+    def knows_type(self, name: str) -> bool:
+        """Say whether a type is built in or named in the settings."""
+        return any(known.name == name for known in self.types)
+
+
+def find_vault(given: str | None, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent.
+
+    Raises:
+        VaultNotFound: there is none.
+    """
+    named = given or environ.get("MEMVAULT_VAULT")
+    if named:
+        root = Path(named).expanduser()
+        if not root.is_dir():
+            raise VaultNotFound(
+                f"There is no folder {named}", f"memvault init {named} makes a vault there"
+            )
+        if not (root / SETTINGS_FILE).is_file():
+            raise VaultNotFound(
+                f"{named} is not a vault: it has no {SETTINGS_FILE}",
+                f"memvault init {named} makes it one without touching its files",
+            )
+        return root.resolve()
+    here = _working_folder()
+    for folder in (here, *here.parents):
+        if (folder / SETTINGS_FILE).is_file():
+            return folder
+    raise VaultNotFound(
+        f"No {SETTINGS_FILE} in {here} or above it",
+        "memvault init makes this folder a vault; --vault DIR or MEMVAULT_VAULT names another",
+    )
+
+
+def load_settings(root: Path) -> Settings:
+    """Read ``memvault.toml``.
+
+    Raises:
+        VaultUnreadable: the file cannot be read, or a setting makes no sense.
+    """
+    import tomllib
+
+    path = root / SETTINGS_FILE
+    try:
+        table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise VaultUnreadable(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise VaultUnreadable(
+            f"{path} is not valid TOML: {error}", "mend the line, or delete it"
+        ) from error
+    warnings: list[str] = []
+    settings = Settings(
+        types=_types(table.pop("types", []), path),
+        ignore=tuple(_strings(table.pop("ignore", []), "ignore", path)),
+        language=_choice(table.pop("language", "english"), LANGUAGES, "language", path),
+        embedder=_embedder(table.pop("embedder", {}), path, warnings),
+    )
+    table.pop("version", None)
+    warnings += [f"{SETTINGS_FILE}: unknown setting {key!r} is ignored" for key in table]
+    named = {key: SETTINGS_FILE if value else "default" for key, value in _set(settings).items()}
+    return settings._replace(sources=named, warnings=tuple(warnings))
+
+
+def _set(settings: Settings) -> dict[str, bool]:
+    plain = Settings()
+    return {
+        key: getattr(settings, key) != getattr(plain, key)
+        for key in ("types", "ignore", "language", "embedder")
+    }
+
+
+def _types(value: Any, path: Path) -> tuple[MemoryType, ...]:
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise VaultUnreadable(f"{path}: types must be written as [[types]] tables")
+    own = []
+    for entry in value:
+        name = entry.get("name")
+        if not isinstance(name, str) or not name.strip():
+            raise VaultUnreadable(f"{path}: every [[types]] table needs a name")
+        own.append(MemoryType(name.strip(), str(entry.get("description", ""))))
+    names = {entry.name for entry in own}
+    return (*(known for known in BUILTIN_TYPES if known.name not in names), *own)
+
+
+def _strings(value: Any, key: str, path: Path) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise VaultUnreadable(f"{path}: {key} must be a list of texts")
+    return list(value)
+
+
+def _choice(value: Any, allowed: list[str], key: str, path: Path) -> str:
+    if value not in allowed:
+        raise VaultUnreadable(f"{path}: {key} must be one of {', '.join(allowed)}, not {value!r}")
+    return str(value)
+
+
+def _embedder(value: Any, path: Path, warnings: list[str]) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict) or not isinstance(value.get("model", ""), str):
+        raise VaultUnreadable(f'{path}: the embedder is written [embedder] and model = "NAME"')
+    warnings += [
+        f"{SETTINGS_FILE}: unknown setting 'embedder.{key}' is ignored"
+        for key in value
+        if key != "model"
+    ]
+    return value.get("model") or "builtin"
+
+
+def write_setting(root: Path, section: str, key: str, value: str) -> bytes:
+    """Return ``memvault.toml`` with one setting changed and all comments kept."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    path = root / SETTINGS_FILE
+    try:
+        document = tomlkit.parse(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+    except (TOMLKitError, UnicodeDecodeError) as error:
+        raise VaultUnreadable(f"{path} is not valid TOML: {error}") from error
+    table = document.get(section)
+    if not isinstance(table, dict):
+        table = tomlkit.table()
+        document[section] = table
+    table[key] = value
+    return tomlkit.dumps(document).encode()
+
+
+def models_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where downloaded models are kept: ``MEMVAULT_MODELS`` or the user's cache."""
+    if environ.get("MEMVAULT_MODELS"):
+        return Path(environ["MEMVAULT_MODELS"]).expanduser()
+    return cache_folder(environ) / "models"
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the user's cache folder for memvault."""
+    base = environ.get("XDG_CACHE_HOME") or environ.get("LOCALAPPDATA")
+    return Path(base or Path.home() / ".cache") / "memvault"
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd().resolve()
+    except OSError as error:
+        raise UsageError("The current folder no longer exists", "cd to one that does") from error

@@ -1,0 +1,1 @@
+"""Derived from the files and never trusted over them: terms, passages, vectors, what is indexed."""

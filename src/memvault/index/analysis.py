@@ -1,0 +1,185 @@
+"""Text to search terms, the same way for memories and for queries.
+
+A *chunk* is a run of word characters with the joints that identifiers have
+inside (``src/app.py``, ``v1.2.3``, ``getUserName``, ``user@host``). Its parts
+become stemmed terms; the chunk itself, where it is more than its only part,
+becomes a *whole* term, kept apart and never stemmed. Scripts without spaces
+become single characters and overlapping pairs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import NamedTuple
+
+__all__ = ["VERSION", "Analyser", "Terms", "analyser"]
+
+VERSION = 1
+"""Raised whenever the same text gives other terms, so that old indexes are made anew."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_CHUNK = re.compile(
+    r"\w+(?:[./\\:@#&'’+-]+\w+)*(?:\+\+|#(?!\w))?|[\u2190-\u2bff\U0001f000-\U0001faff]"
+)
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_ONLY_ASCII_WORD = re.compile(r"[a-z]+|[A-Z][a-z]+|[0-9]+")
+_CAMEL = re.compile(r"[A-Z]+(?![^\WA-Z_])|[A-Z]?[^\WA-Z_]+|[^\W_]")
+_MARKS = re.compile(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
+_CONTRACTION = re.compile(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
+_MAX_TERM = 80
+_MAX_CACHED = 300_000
+_QUESTION_WORDS = frozenset(
+    "what which who whom whose when where why how did does do is are was were can could would "
+    "should will shall may might must has have had dont doesnt didnt cant wont im ive "
+    "the a an of in on at to for from by with and or not no it its this that these those "
+    "there i me my we our you your he she his her they "
+    "them their be been being am as if so about into than then too very just also any some".split()
+)
+
+Parts = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class Terms(NamedTuple):
+    """How often each stemmed and each whole term occurs in a text."""
+
+    stems: Counter[str]
+    wholes: Counter[str]
+
+
+def fold(text: str) -> str:
+    """Lower-case, compatibility-normalise and take accents off (not off Cyrillic letters)."""
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    return unicodedata.normalize("NFC", _MARKS.sub("", apart)).replace("ё", "е").casefold()
+
+
+class Analyser:
+    """Text to terms in one language; keeps what it has learned of each chunk."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self._stem = _stemmer(language)
+        self._known: dict[str, Parts] = {}
+
+    def terms(self, text: str) -> Terms:
+        """Count the terms of a text."""
+        stems: list[str] = []
+        wholes: list[str] = []
+        known = self._known
+        for chunk in _CHUNK.findall(text):
+            parts = known.get(chunk)
+            if parts is None:
+                if len(known) > _MAX_CACHED:
+                    known.clear()
+                parts = known[chunk] = self._analyse(chunk)
+            stems += parts[0]
+            if parts[1]:
+                wholes += parts[1]
+        return Terms(Counter(stems), Counter(wholes))
+
+    def query(self, text: str) -> tuple[list[str], list[str]]:
+        """Return a query's distinct stems and wholes, in order, without stop words.
+
+        Where nothing but stop words is left, they stay. A plain word is looked
+        for as a whole too, since it may be a part-less spelling of an identifier.
+        """
+        chunks = _CHUNK.findall(text)
+        stops = stop_words(self.language)
+        telling = [chunk for chunk in chunks if fold(_CONTRACTION.sub("", chunk)) not in stops]
+        stems: list[str] = []
+        wholes: list[str] = []
+        for chunk in telling or chunks:
+            own_stems, own_wholes = self._analyse(chunk, querying=True)
+            stems += own_stems
+            wholes += own_wholes or (fold(chunk)[:_MAX_TERM],)
+        return list(dict.fromkeys(stems)), list(dict.fromkeys(wholes))
+
+    def _analyse(self, chunk: str, querying: bool = False) -> Parts:
+        if _ONLY_ASCII_WORD.fullmatch(chunk):
+            return (self._stem(chunk.lower())[:_MAX_TERM],), ()
+        chunk = _CONTRACTION.sub("", chunk)
+        stems: list[str] = []
+        wholes: list[str] = []
+        for segment in re.split(r"[/\\]+", chunk):
+            words = [word for word in re.split(r"[\W_]+", segment) if word]
+            for word in words:
+                stems += self._word(word, wholes, querying)
+            if len(words) > 1:
+                wholes.append(fold(segment)[:_MAX_TERM])
+        if len(stems) > 1 or not chunk.isalnum():
+            wholes.append(fold(chunk)[:_MAX_TERM])
+        spaced = (whole for whole in wholes if not _UNSPACED_RUN.search(whole))
+        return tuple(stems), tuple(dict.fromkeys(spaced))
+
+    def _word(self, word: str, wholes: list[str], querying: bool) -> Iterable[str]:
+        position = 0
+        for run in _UNSPACED_RUN.finditer(word):
+            if run.start() > position:
+                yield from self._word(word[position : run.start()], wholes, querying)
+            yield from _pairs(fold(run[0]), querying)
+            position = run.end()
+        rest = word[position:]
+        if not rest:
+            return
+        parts = _CAMEL.findall(rest)
+        if len(parts) > 1 and not rest.isupper():
+            wholes.append(fold(rest)[:_MAX_TERM])
+            yield from (self._stem(fold(part))[:_MAX_TERM] for part in parts)
+        else:
+            yield self._stem(fold(rest))[:_MAX_TERM]
+
+
+def _pairs(run: str, querying: bool) -> Iterable[str]:
+    """Yield overlapping pairs; single characters too where memories are indexed."""
+    if not querying or len(run) == 1:
+        yield from run
+    yield from (run[place : place + 2] for place in range(len(run) - 1))
+
+
+@cache
+def analyser(language: str) -> Analyser:
+    """Return the process's one analyser of a language."""
+    return Analyser(language)
+
+
+@cache
+def _stemmer(language: str) -> Callable[[str], str]:
+    """Return a Snowball stemmer that remembers what it stemmed."""
+    if language == "none":
+        return str
+    from py_rust_stemmers import SnowballStemmer
+
+    stem = SnowballStemmer(language).stem_word
+    seen: dict[str, str] = {}
+
+    def stem_once(word: str) -> str:
+        found = seen.get(word)
+        if found is None:
+            if len(seen) > _MAX_CACHED:
+                seen.clear()
+            found = seen[word] = stem(word) or word
+        return found
+
+    return stem_once
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """Return the words that say nothing in a query, folded."""
+    if language == "english":
+        return _QUESTION_WORDS
+    from whoosh.lang import languages
+    from whoosh.lang.stopwords import stoplists
+
+    code = next((code for code in languages if code == language[:2]), "")
+    aliases = {"german": "de", "spanish": "es", "swedish": "sv", "dutch": "nl", "portuguese": "pt"}
+    words: Iterable[str] = stoplists.get(aliases.get(language, code), ())
+    return frozenset(fold(word) for word in words)

@@ -1,0 +1,97 @@
+"""Bodies to passages: nothing left out, nothing cut inside a word where it can be helped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from memvault.model import Passage
+
+__all__ = ["VERSION", "blocks", "headings", "passages"]
+
+VERSION = 1
+"""Raised whenever the same body gives other passages."""
+
+_LIMIT = 1_200
+_DENSE_LIMIT = 400
+_BLOCK = 6_000
+_HEADING = re.compile(r"[ ]{0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
+_FENCE = re.compile(r"[ ]{0,3}(```|~~~)")
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。!?；]|\n")
+_DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+def passages(body: str) -> list[Passage]:
+    """Cut a body into passages of up to about 200 words, at headings and blank lines first.
+
+    Every character that is not white space lies in exactly one passage. An
+    empty body has one empty passage, so that a bare title is still something.
+    """
+    limit = _DENSE_LIMIT if len(_DENSE.findall(body, 0, 2000)) > 400 else _LIMIT
+    found: list[Passage] = []
+    for start, end, heading in _paragraphs(body):
+        last = found[-1] if found else None
+        if last and last.heading == heading and end - last.start <= limit:
+            found[-1] = Passage(last.start, end, heading)
+        elif end - start <= limit:
+            found.append(Passage(start, end, heading))
+        else:
+            found += (Passage(*piece, heading) for piece in _pieces(body, start, end, limit))
+    return found or [Passage(0, 0, "")]
+
+
+def blocks(found: list[Passage]) -> list[tuple[int, int]]:
+    """Group neighbouring passages into stretches of up to about 1,000 words."""
+    grouped: list[tuple[int, int]] = []
+    for passage in found:
+        if grouped and passage.end - grouped[-1][0] <= _BLOCK:
+            grouped[-1] = (grouped[-1][0], passage.end)
+        else:
+            grouped.append((passage.start, passage.end))
+    return grouped
+
+
+def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
+    """Yield each heading outside code as (start, end of its line, level, text)."""
+    fenced = False
+    for line in _LINES.finditer(body):
+        text = line[0].rstrip("\r\n")
+        if _FENCE.match(text):
+            fenced = not fenced
+        elif not fenced and (match := _HEADING.fullmatch(text)):
+            yield line.start(), line.end(), len(match[1]), match[2]
+
+
+def _paragraphs(body: str) -> Iterator[tuple[int, int, str]]:
+    """Yield stretches between blank lines with the headings above; a heading begins one."""
+    above: list[tuple[int, str]] = []
+    marks = {start: (level, text) for start, _, level, text in headings(body)}
+    start, end, heading = -1, -1, ""
+    for line in _LINES.finditer(body):
+        mark = marks.get(line.start())
+        blank = not line[0].strip()
+        if (blank or mark) and start >= 0:
+            yield start, end, heading
+            start = -1
+        if mark:
+            above = [*(entry for entry in above if entry[0] < mark[0]), mark]
+            heading = " > ".join(text for _, text in above)
+        if not blank:
+            start = line.start() if start < 0 else start
+            end = line.start() + len(line[0].rstrip())
+    if start >= 0:
+        yield start, end, heading
+
+
+def _pieces(body: str, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
+    """Cut an overlong stretch at sentence ends, else at spaces, else where it must be."""
+    while end - start > limit:
+        cut = 0
+        for match in _SENTENCE_END.finditer(body, start + limit // 2, start + limit):
+            cut = match.end()
+        cut = cut or body.rfind(" ", start + limit // 2, start + limit) + 1 or start + limit
+        yield start, cut
+        start = cut
+    if end > start:
+        yield start, end

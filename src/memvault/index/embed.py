@@ -1,0 +1,83 @@
+"""What an embedder is, and how one is chosen by the name in the settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from memvault.errors import EmbedderError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+
+__all__ = ["BUILTIN", "Calibration", "Embedder", "is_slow", "open_embedder"]
+
+BUILTIN = "builtin"
+
+
+class Calibration(NamedTuple):
+    """The logistic map from a cosine to the chance that two texts are about the same thing."""
+
+    slope: float
+    midpoint: float
+
+    def similarity(self, cosine: float) -> float:
+        """Return a similarity in 0..1 that means the same for every embedder."""
+        return 1.0 / (1.0 + math.exp(-self.slope * (cosine - self.midpoint)))
+
+
+class Embedder(Protocol):
+    """Text to unit vectors."""
+
+    @property
+    def name(self) -> str:
+        """The name that the settings use."""
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the same text would get another vector."""
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+
+    @property
+    def calibration(self) -> Calibration:
+        """What this embedder's cosines mean."""
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector a passage; shape (len(texts), dimension), float32."""
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return a query's unit vector; shape (dimension,), float32."""
+
+
+def is_slow(name: str) -> bool:
+    """Say whether embedding with this embedder takes so long that a recall must not wait for it."""
+    return name != BUILTIN
+
+
+def open_embedder(name: str, root: Path, download: bool = False) -> Embedder:
+    """Load an embedder: ``builtin``, a folder with ``model.onnx``, or a fastembed model.
+
+    Folders are relative to the vault. Only with ``download`` is the network used.
+
+    Raises:
+        EmbedderError: there is no such model, or it is not on this machine.
+    """
+    if name == BUILTIN:
+        from memvault.index.embed_static import StaticEmbedder
+
+        return StaticEmbedder()
+    try:
+        from memvault.index.embed_onnx import OnnxEmbedder
+    except ImportError as error:
+        raise EmbedderError(
+            f"fastembed cannot be loaded: {error}", "pip install --force-reinstall memvault"
+        ) from error
+    return OnnxEmbedder(name, root, download=download)

@@ -1,0 +1,308 @@
+"""What is indexed, in which state of its file, and a seal on the index's own files.
+
+The manifest is a SQLite file: one row a memory, keyed by a ``uid`` that is never
+used again. The seal names every file of the index with size, times and inode as
+they were after the last commit. Whoosh reads pickles and SQLite trusts its
+pages, so files whose seal does not hold are not opened but made anew; an index
+that came with a copied vault never holds here, since nobody can choose the
+inode and change time that a file gets on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault.index.keyword import DamagedIndex
+from memvault.model import FileState, Memory
+
+__all__ = ["Known", "Manifest", "Record", "Seal", "read_seal", "write_seal"]
+
+_FORMAT = 1
+_SCHEMA = """
+CREATE TABLE memories (
+    uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
+    size INTEGER, mtime INTEGER, ctime INTEGER, inode INTEGER, checked INTEGER, etag TEXT,
+    mem_id TEXT, title TEXT, memory_type TEXT, tags TEXT, created TEXT, modified TEXT,
+    metadata TEXT, problem TEXT
+);
+CREATE INDEX by_id ON memories (mem_id);
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+INSERT INTO counters VALUES ('next_uid', 1);
+"""
+_COLUMNS = (
+    "uid, path, size, mtime, ctime, inode, checked, etag, mem_id, title, memory_type, tags, "
+    "created, modified, metadata, problem"
+)
+
+
+class Known(NamedTuple):
+    """A memory's file as it was when it was indexed; ``checked`` is when it was looked at."""
+
+    uid: int
+    state: FileState
+    checked: int
+    etag: str
+
+
+class Record(NamedTuple):
+    """All that is known of an indexed memory but its text."""
+
+    uid: int
+    state: FileState
+    checked: int
+    etag: str
+    mem_id: str
+    title: str
+    memory_type: str
+    tags: tuple[str, ...]
+    created: str
+    modified: str
+    metadata: dict[str, Any]
+    problem: str
+
+    @property
+    def path(self) -> str:
+        """The file's path relative to the vault."""
+        return self.state.path
+
+    @classmethod
+    def of(cls, uid: int, state: FileState, checked: int, memory: Memory) -> Record:
+        """Make the record of a memory just read."""
+        return cls(
+            uid=uid,
+            state=state,
+            checked=checked,
+            etag=memory.etag,
+            mem_id=memory.mem_id,
+            title=memory.title,
+            memory_type=memory.memory_type,
+            tags=memory.tags,
+            created=memory.created,
+            modified=memory.modified,
+            metadata=memory.metadata,
+            problem=memory.problem,
+        )
+
+
+class Manifest:
+    """The manifest's rows; every method may raise ``DamagedIndex``."""
+
+    def __init__(self, path: Path, new: bool = False) -> None:
+        with _mapped():
+            if not new and not path.is_file():
+                raise DamagedIndex("no manifest")
+            self._db = sqlite3.connect(
+                path, timeout=10.0, isolation_level=None, check_same_thread=False
+            )
+            if new:
+                self._db.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def known(self) -> dict[str, Known]:
+        """Return every indexed file's state by its path."""
+        with _mapped():
+            rows = self._db.execute(
+                "SELECT uid, path, size, mtime, ctime, inode, checked, etag FROM memories"
+            )
+            found = (Known(row[0], _state(row[1:6]), row[6], row[7]) for row in rows)
+            return {known.state.path: known for known in found}
+
+    def uids(self) -> set[int]:
+        """Return the uids of all memories."""
+        with _mapped():
+            return {row[0] for row in self._db.execute("SELECT uid FROM memories")}
+
+    def uids_above(self, uid: int) -> list[tuple[int, str]]:
+        """Return (uid, path) of the memories with a higher uid, rising."""
+        with _mapped():
+            rows = self._db.execute(
+                "SELECT uid, path FROM memories WHERE uid > ? ORDER BY uid", (uid,)
+            )
+            return [(row[0], _decoded(row[1])) for row in rows]
+
+    def record(self, uid: int) -> Record | None:
+        """Return one memory's record."""
+        return next(self._select("WHERE uid = ?", (uid,)), None)
+
+    def records(self) -> Iterator[Record]:
+        """Yield every record."""
+        return self._select("", ())
+
+    def find(self, name: str) -> list[Record]:
+        """Return the memories that a path, a memId or its beginning, or an exact title names.
+
+        The first kind of name that fits decides.
+        """
+        path = _encoded(name)
+        name = name.encode("utf-8", "replace").decode()
+        high = name + "\U0010ffff"
+        for where, values in (
+            ("WHERE path = ?", (path,)),
+            ("WHERE mem_id = ?", (name,)),
+            ("WHERE title = ?", (name,)),
+            ("WHERE mem_id >= ? AND mem_id < ?", (name, high)),
+            ("WHERE title = ? COLLATE NOCASE", (name,)),
+        ):
+            found = list(self._select(where, values))
+            if found:
+                return found
+        return []
+
+    def next_uid(self) -> int:
+        """Return the lowest uid that was never used."""
+        with _mapped():
+            row = self._db.execute("SELECT value FROM counters WHERE name = 'next_uid'").fetchone()
+            if row is None:
+                raise DamagedIndex("no counter")
+            return int(row[0])
+
+    def apply(self, removed: Iterable[int], added: Iterable[Record]) -> None:
+        """Take out and put in rows as one transaction."""
+        with _mapped():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(
+                    "DELETE FROM memories WHERE uid = ?", [(uid,) for uid in removed]
+                )
+                highest = 0
+                for record in added:
+                    highest = max(highest, record.uid)
+                    self._db.execute(
+                        f"INSERT OR REPLACE INTO memories ({_COLUMNS}) "
+                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        _row(record),
+                    )
+                self._db.execute(
+                    "UPDATE counters SET value = max(value, ?) WHERE name = 'next_uid'",
+                    (highest + 1,),
+                )
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+
+    def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[Record]:
+        with _mapped():
+            for row in self._db.execute(f"SELECT {_COLUMNS} FROM memories {where}", values):
+                yield Record._make(
+                    (
+                        row[0],
+                        _state(row[1:6]),
+                        *row[6:11],
+                        tuple(json.loads(row[11])),
+                        *row[12:14],
+                        json.loads(row[14]),
+                        row[15],
+                    )
+                )
+
+
+def _row(record: Record) -> tuple[Any, ...]:
+    dump = json.dumps
+    return (
+        record.uid,
+        _encoded(record.path),
+        *record.state[1:],
+        *record[2:7],
+        dump(record.tags),
+        record.created,
+        record.modified,
+        dump(record.metadata),
+        record.problem,
+    )
+
+
+def _encoded(path: str) -> str | bytes:
+    """Return a path as SQLite can keep it: a name that is no UTF-8 as its bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(path)
+    return path
+
+
+def _decoded(path: str | bytes) -> str:
+    return os.fsdecode(path) if isinstance(path, bytes) else path
+
+
+def _state(columns: Sequence[Any]) -> FileState:
+    return FileState(_decoded(columns[0]), *columns[1:])
+
+
+@contextmanager
+def _mapped() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "full" in str(error) or "readonly" in str(error):
+            raise OSError(28 if "full" in str(error) else 30, str(error)) from error
+        raise DamagedIndex(str(error)) from error
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        raise DamagedIndex(f"{type(error).__name__}: {error}") from error
+
+
+class Seal(NamedTuple):
+    """What the index was made for, and each of its files as it was after the last commit."""
+
+    fingerprint: str
+    files: dict[str, list[int]]
+
+    def holds(self, folder: Path, part: str = "") -> bool:
+        """Say whether the files whose names begin with ``part`` are still exactly those."""
+        return all(
+            _signature(folder / name) == signature
+            for name, signature in self.files.items()
+            if name.startswith(part)
+        )
+
+    def covers(self, part: str) -> bool:
+        """Say whether there are any such files."""
+        return any(name.startswith(part) for name in self.files)
+
+
+def read_seal(folder: Path) -> Seal | None:
+    """Return the seal of an index, or None where it has none that can be read."""
+    try:
+        entries = json.loads((folder / "seal.json").read_text("utf-8"))
+        if entries["format"] != _FORMAT:
+            return None
+        files = {str(name): list(value) for name, value in entries["files"].items()}
+        return Seal(str(entries["fingerprint"]), files)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def write_seal(folder: Path, fingerprint: str) -> Seal:
+    """Seal the index's files as they are now."""
+    files = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            key = path.relative_to(folder).as_posix()
+            if key in ("seal.json", "lock", "seal.json.tmp") or "WRITELOCK" in name:
+                continue
+            signature = _signature(path)
+            if signature is not None:
+                files[key] = signature
+    entries = {"format": _FORMAT, "fingerprint": fingerprint, "files": files}
+    temporary = folder / "seal.json.tmp"
+    temporary.write_text(json.dumps(entries), "utf-8")
+    temporary.replace(folder / "seal.json")
+    return Seal(fingerprint, files)
+
+
+def _signature(path: Path) -> list[int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]

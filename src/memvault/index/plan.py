@@ -1,0 +1,64 @@
+"""What has to be done to an index so that it agrees with the folder: decided, not done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from memvault.index.manifest import Known
+from memvault.model import FileState
+from memvault.vault.scan import Scan
+
+__all__ = ["Plan", "compare"]
+
+_GRANULARITY = 1_000_000_000
+"""Nanoseconds within which two edits may leave a file with the same times."""
+
+
+class Plan(NamedTuple):
+    """Files to index, uids to take out, and files that look the same but may not be.
+
+    ``changed`` pairs the old uid with the file; ``doubtful`` were edited so
+    shortly before they were last looked at that a second edit could hide
+    behind the same times: their bytes must be compared.
+    """
+
+    added: list[FileState]
+    changed: list[tuple[Known, FileState]]
+    removed: list[int]
+    doubtful: list[tuple[Known, FileState]]
+
+    @property
+    def size(self) -> int:
+        """How many memories differ, as far as is known without reading one."""
+        return len(self.added) + len(self.changed) + len(self.removed)
+
+
+def compare(known: Mapping[str, Known], found: Scan) -> Plan:
+    """Compare what is indexed with what one pass over the folders found.
+
+    Memories below a folder that could not be listed are left as they are: a
+    permission lost for a moment must not empty the index.
+    """
+    plan = Plan([], [], [], [])
+    seen = set()
+    for state in found.files:
+        entry = known.get(state.path)
+        seen.add(state.path)
+        if entry is None:
+            plan.added.append(state)
+        elif entry.state != state:
+            plan.changed.append((entry, state))
+        elif _edited(state) + _GRANULARITY >= entry.checked:
+            plan.doubtful.append((entry, state))
+    hidden = tuple(f"{folder}/" for folder in found.unreadable)
+    for path, entry in known.items():
+        if path not in seen and not (hidden and path.startswith(hidden)):
+            plan.removed.append(entry.uid)
+    return plan
+
+
+def _edited(state: FileState) -> int:
+    """Return when the file last changed; Windows gives the time of creation as ctime."""
+    return state.mtime if sys.platform == "win32" else state.ctime

@@ -1,0 +1,147 @@
+"""The vectors of a vault: which embedder's are used, what waits to be embedded, doing it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from memvault.errors import EmbedderError, MemvaultError
+from memvault.index import vectors
+from memvault.index.documents import passage_texts
+from memvault.index.embed import BUILTIN, Embedder, is_slow, open_embedder
+from memvault.index.manifest import Manifest, Seal
+from memvault.index.vectors import VectorCard, Vectors
+from memvault.vault.store import Store
+
+__all__ = ["Progress", "Sidecar"]
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is, and how much there is."""
+
+_BATCH = 256
+_SLOW_BATCH = 16
+_WASTE = 0.5
+_WORTH_COMPACTING = 1_000
+
+
+class Sidecar:
+    """Vectors below ``folder``, one folder an embedder; the seal says which of them hold."""
+
+    def __init__(self, store: Store, folder: Path, progress: Progress) -> None:
+        self._store = store
+        self._folder = folder
+        self._progress = progress
+        self._embedders: dict[str, Embedder] = {}
+
+    @property
+    def wanted(self) -> str:
+        """The embedder in the settings."""
+        return self._store.settings.embedder
+
+    def embedder(self, name: str, download: bool = False) -> Embedder:
+        """Return an embedder, loaded once.
+
+        Raises:
+            EmbedderError: it cannot be loaded.
+        """
+        if name not in self._embedders:
+            self._embedders[name] = open_embedder(name, self._store.root, download)
+        return self._embedders[name]
+
+    def opened(self, name: str, seal: Seal | None) -> Vectors | None:
+        """Open an embedder's vectors if their seal holds."""
+        part = f"vectors/{vectors.folder_name(name)}/"
+        if seal is None or not seal.covers(part) or not seal.holds(self._folder, part):
+            return None
+        return Vectors.open(self._folder / part)
+
+    def pending(self, manifest: Manifest, seal: Seal | None) -> list[tuple[int, str]]:
+        """Return (uid, path) of the memories that the wanted embedder has not seen, rising."""
+        found = self.opened(self.wanted, seal)
+        return manifest.uids_above(found.card.last_uid if found else 0)
+
+    def best(self, waiting: int, seal: Seal | None) -> Vectors | None:
+        """Return the vectors to search: the wanted embedder's, unless another's cover more."""
+        names = [self.wanted, *(self._others() if waiting else [])]
+        opened = [self.opened(name, seal) for name in names]
+        usable = [entry for entry in opened if entry is not None and entry.card.rows]
+        return max(usable, key=lambda entry: entry.card.last_uid, default=None)
+
+    def unwritten(self) -> Vectors | None:
+        """Return vectors with no rows, to embed in memory with; None where that takes too long."""
+        if is_slow(self.wanted):
+            return None
+        embedder = self.embedder(self.wanted)
+        card = VectorCard(self.wanted, embedder.version, embedder.dimension)
+        return Vectors(self._folder, card)
+
+    def embed(
+        self,
+        manifest: Manifest,
+        seal: Seal | None,
+        texts: Mapping[int, list[str]],
+        budget: float | None,
+        commit: Callable[[], Seal],
+    ) -> None:
+        """Embed what is pending, lowest uid first; a slow embedder stops after ``budget`` seconds.
+
+        ``texts`` are passages already at hand. A model that is not on this
+        machine is no error here: searching goes on without it.
+        """
+        slow = is_slow(self.wanted)
+        pending = self.pending(manifest, seal)
+        if not pending or (slow and budget == 0.0):
+            return
+        try:
+            embedder = self.embedder(self.wanted)
+        except EmbedderError:
+            if self.wanted == BUILTIN:
+                raise
+            return
+        found = self.opened(self.wanted, seal)
+        if found is None or found.card.version != embedder.version:
+            found = self._begin(embedder)
+            pending = self.pending(manifest, commit())
+        deadline = time.monotonic() + budget if slow and budget is not None else None
+        size = _SLOW_BATCH if slow else _BATCH
+        for start in range(0, len(pending), size):
+            batch = pending[start : start + size]
+            passages = [texts.get(uid) or self._passages(path) for uid, path in batch]
+            rows = embedder.embed([text for entry in passages for text in entry])
+            found.append([uid for uid, _ in batch], [len(entry) for entry in passages], rows)
+            if len(pending) > size:
+                self._progress("embedding", start + len(batch), len(pending))
+            if deadline is not None and time.monotonic() > deadline:
+                break
+        alive = manifest.uids()
+        if found.card.rows > _WORTH_COMPACTING and found.dead(alive) > _WASTE:
+            found.compact(alive.__contains__)
+        commit()
+
+    def drop_others(self) -> None:
+        """Delete the vectors of embedders that are no longer wanted."""
+        for name in self._others():
+            shutil.rmtree(self._folder / "vectors" / vectors.folder_name(name), ignore_errors=True)
+
+    def _begin(self, embedder: Embedder) -> Vectors:
+        card = VectorCard(self.wanted, embedder.version, embedder.dimension)
+        return Vectors.create(self._folder / "vectors" / vectors.folder_name(self.wanted), card)
+
+    def _others(self) -> list[str]:
+        names = []
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self._folder / "vectors"):
+                found = Vectors.open(Path(entry.path))
+                if found is not None and found.card.embedder != self.wanted:
+                    names.append(found.card.embedder)
+        return names
+
+    def _passages(self, path: str) -> list[str]:
+        try:
+            return passage_texts(self._store.read(path))
+        except MemvaultError:
+            return [path]

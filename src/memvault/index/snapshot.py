@@ -1,0 +1,145 @@
+"""One consistent view of the index: what is on disk, and what is not in it yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from memvault.errors import EmbedderError
+from memvault.index.embed import Embedder
+from memvault.index.keyword import KeywordDocument, KeywordHit, KeywordIndex
+from memvault.index.manifest import Manifest, Record
+from memvault.index.vectors import VectorHit, Vectors
+
+__all__ = ["Overlay", "Snapshot"]
+
+
+class Overlay(NamedTuple):
+    """Changed memories read directly because the index could not be written.
+
+    Their uids are negative; ``hidden`` are the indexed ones that they replace
+    or that are gone.
+    """
+
+    records: dict[int, Record]
+    documents: list[KeywordDocument]
+    passages: dict[int, list[str]]
+    hidden: frozenset[int]
+
+
+EMPTY = Overlay({}, [], {}, frozenset())
+
+
+class Snapshot:
+    """What a search sees. Valid until the next refresh; any method may raise ``DamagedIndex``."""
+
+    def __init__(
+        self,
+        manifest: Manifest | None,
+        keyword: KeywordIndex | None,
+        vectors: Vectors | None,
+        open_embedder: Callable[[str], Embedder],
+        overlay: Overlay = EMPTY,
+        unembedded: int = 0,
+    ) -> None:
+        self._manifest = manifest
+        self._keyword = keyword
+        self._vectors = vectors
+        self._open_embedder = open_embedder
+        self._overlay = overlay
+        self.unembedded = unembedded
+
+    def record(self, uid: int) -> Record | None:
+        """Return a memory's record."""
+        if uid < 0:
+            return self._overlay.records.get(uid)
+        if self._manifest is None or uid in self._overlay.hidden:
+            return None
+        return self._manifest.record(uid)
+
+    def records(self) -> Iterator[Record]:
+        """Yield every memory's record."""
+        yield from self._overlay.records.values()
+        if self._manifest is not None:
+            for record in self._manifest.records():
+                if record.uid not in self._overlay.hidden:
+                    yield record
+
+    def find(self, name: str) -> list[Record]:
+        """Return the memories that a path, a memId or its beginning, or an exact title names."""
+        own = list(self._overlay.records.values())
+        indexed = self._manifest.find(name) if self._manifest is not None else []
+        found = [record for record in indexed if record.uid not in self._overlay.hidden]
+        for fits in (
+            [record for record in own if name in (record.path, record.mem_id, record.title)],
+            found,
+            [record for record in own if record.mem_id.startswith(name)],
+        ):
+            if fits:
+                return fits
+        return []
+
+    def keyword(
+        self,
+        stems: list[str],
+        wholes: list[str],
+        allowed: Callable[[int], bool] | None,
+        limit: int,
+        explain: bool = False,
+    ) -> list[KeywordHit]:
+        """Return the best memories for terms, best first."""
+        if self._keyword is None:
+            return []
+        return self._keyword.search(
+            stems,
+            wholes,
+            allowed,
+            limit,
+            overlay=self._overlay.documents,
+            hidden=self._overlay.hidden,
+            explain=explain,
+        )
+
+    def embedder(self) -> Embedder | None:
+        """Return the embedder that made the vectors; None where there are none.
+
+        Raises:
+            EmbedderError: it cannot be loaded here.
+        """
+        if self._vectors is None:
+            return None
+        embedder = self._open_embedder(self._vectors.card.embedder)
+        if embedder.version != self._vectors.card.version:
+            raise EmbedderError(
+                f"The vectors were made by another version of {embedder.name}",
+                "memvault reindex makes them anew",
+            )
+        return embedder
+
+    def nearest(
+        self,
+        embedder: Embedder,
+        query: str,
+        allowed: Callable[[int], bool] | None,
+        limit: int,
+        also: frozenset[int] = frozenset(),
+    ) -> dict[int, VectorHit]:
+        """Return the memories nearest to a query, and those of ``also`` however far they are."""
+        if self._vectors is None:
+            return {}
+        vector = embedder.embed_query(query)
+        alive = (self._manifest.uids() if self._manifest else set()) - self._overlay.hidden
+
+        def passes(uid: int) -> bool:
+            return uid in alive and (allowed is None or allowed(uid))
+
+        hits = {hit.uid: hit for hit in self._vectors.search(vector, passes, limit)}
+        missing = frozenset(uid for uid in also if uid not in hits and uid >= 0)
+        if missing:
+            hits.update(self._vectors.best(vector, missing))
+        for uid, texts in self._overlay.passages.items():
+            if allowed is None or allowed(uid):
+                cosines = embedder.embed(texts) @ vector
+                place = int(cosines.argmax())
+                hits[uid] = VectorHit(uid, place, float(cosines[place]))
+        return hits

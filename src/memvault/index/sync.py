@@ -1,0 +1,383 @@
+"""The index kept in step with the folder: looked at before every answer, mended by itself.
+
+``refresh`` scans the folder, compares, and indexes what differs under the
+index's lock. Where another process holds the lock, or nothing can be written,
+the changed files are read directly and searched beside the last good index. An
+index whose seal does not hold is thrown away and made anew.
+
+Order of a commit: keyword index, manifest, vectors, seal. Whatever is cut off
+in between leaves a seal that does not hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from memvault.errors import MemvaultError, NotFound, StorageError, TimedOut
+from memvault.index import analysis, chunks
+from memvault.index.documents import keyword_documents, passage_texts
+from memvault.index.embed import Embedder
+from memvault.index.keyword import DamagedIndex, KeywordDocument, KeywordIndex
+from memvault.index.manifest import Known, Manifest, Record, Seal, read_seal, write_seal
+from memvault.index.plan import Plan, compare
+from memvault.index.sidecar import Progress, Sidecar
+from memvault.index.snapshot import EMPTY, Overlay, Snapshot
+from memvault.index.vectors import VectorCard
+from memvault.model import FileState, Memory
+from memvault.vault.lock import FileLock
+from memvault.vault.scan import scan
+from memvault.vault.store import Store
+
+__all__ = ["Index"]
+
+_FORMAT = 1
+_BATCH = 2_000
+_OVERLAY_LIMIT = 500
+_WAIT_FOR_BUILDER = 60.0
+_SLOW_BUDGET = 5.0
+_SETTLE = 0.02
+_WASTE = 0.5
+_CORE = ("manifest.db", "keyword/")
+
+Read = tuple[Memory, FileState, int]
+"""A memory, its file's state, and when that was looked at, in nanoseconds."""
+
+
+class Index:
+    """The derived part of one vault, in a folder of its own."""
+
+    def __init__(self, store: Store, folder: Path, progress: Progress) -> None:
+        self._store = store
+        self.folder = folder
+        self._progress = progress
+        self._lock = FileLock(folder / "lock")
+        self._analyser = analysis.analyser(store.settings.language)
+        self._sidecar = Sidecar(store, folder, progress)
+        self._manifest: Manifest | None = None
+        self._keyword: KeywordIndex | None = None
+        self._seal: Seal | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """What an index must have been made for to be of use now."""
+        settings = self._store.settings
+        types = sorted(self._store.known_types)
+        return f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION} {settings.language} {types}"
+
+    def refresh(self, embed: bool = True) -> Snapshot:
+        """Bring the index up to date with the folder and return a view of it.
+
+        Without ``embed`` the view has no vectors, and none are made.
+
+        Raises:
+            TimedOut: another process is making the first index and takes long.
+            VaultUnreadable: the vault's folder cannot be listed.
+        """
+        budget = _SLOW_BUDGET if embed else None
+        deadline = time.monotonic() + _WAIT_FOR_BUILDER
+        while True:
+            found = scan(self._store.root, self._store.settings.ignore)
+            known = self._manifest.known() if self._open() and self._manifest else {}
+            plan = compare(known, found)
+            settled = self._manifest is not None and not plan.size and not plan.doubtful
+            if settled and not (embed and self._waiting()):
+                return self._view(EMPTY, embed)
+            small = self._manifest is not None and plan.size <= _OVERLAY_LIMIT
+            try:
+                with self._locked(0.05 if small else 1.0) as locked:
+                    if locked:
+                        self._update(embed, budget)
+                        return self._view(EMPTY, embed)
+            except StorageError:
+                small = True
+            if small:
+                return self._view(self._overlay(plan), embed)
+            if time.monotonic() > deadline:
+                raise TimedOut(
+                    f"Another process has been indexing this vault for {_WAIT_FOR_BUILDER:.0f} s",
+                    "try again when it has finished",
+                )
+
+    def rebuild(self) -> None:
+        """Throw the index away and make it anew, vectors included.
+
+        Raises:
+            EmbedderError: the embedder in the settings cannot be used.
+        """
+        self._sidecar.embedder(self._sidecar.wanted)
+        with self._writing():
+            self._reset()
+            self._update(True, None)
+
+    def embed_all(self, download: bool = False) -> int:
+        """Embed every memory with the embedder in the settings; return how many were pending.
+
+        The lock is given back every second, so that others can go on.
+
+        Raises:
+            EmbedderError: the embedder cannot be used.
+        """
+        self._sidecar.embedder(self._sidecar.wanted, download)
+        total = -1
+        while True:
+            with self._writing():
+                self._update(False, None)
+                waiting = self._waiting()
+                total = max(total, waiting)
+                self._progress("embedding", total - waiting, total)
+                if not waiting:
+                    self._sidecar.drop_others()
+                    self._commit()
+                    return total
+                self._embed({}, 1.0)
+
+    def state(self) -> str:
+        """Say how the index is before anything is done: current, behind, or missing."""
+        if not self._open() or self._manifest is None:
+            return "missing"
+        found = scan(self._store.root, self._store.settings.ignore)
+        return "behind" if compare(self._manifest.known(), found).size else "current"
+
+    def waiting(self) -> int:
+        """Say how many memories wait to be embedded."""
+        return self._waiting() if self._manifest is not None else 0
+
+    def vector_card(self) -> VectorCard | None:
+        """Describe the vectors that a recall would search now."""
+        found = self._sidecar.best(self.waiting(), self._seal)
+        return found.card if found else None
+
+    def embedder(self, name: str) -> Embedder:
+        """Return an embedder, loaded once; errors as for ``open_embedder``."""
+        return self._sidecar.embedder(name)
+
+    def discard(self) -> None:
+        """Have the index made anew at the next refresh, because reading it failed."""
+        self.close()
+        with contextlib.suppress(OSError):
+            (self.folder / "seal.json").unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of open files."""
+        if self._manifest is not None:
+            self._manifest.close()
+        if self._keyword is not None:
+            self._keyword.close()
+        self._manifest = self._keyword = self._seal = None
+
+    # What is on disk
+
+    def _open(self) -> bool:
+        """Open the index, or keep it open, if its seal holds; say whether it can be used.
+
+        A writer's commit breaks the seal for a moment, so a broken one is
+        looked at a few times before it counts.
+        """
+        for attempt in range(4):
+            seal = read_seal(self.folder)
+            if seal is None or seal.fingerprint != self.fingerprint:
+                break
+            if all(seal.covers(part) and seal.holds(self.folder, part) for part in _CORE):
+                if self._seal is not None and self._seal.files == seal.files:
+                    return True
+                try:
+                    self.close()
+                    self._manifest = Manifest(self.folder / "manifest.db")
+                    self._keyword = KeywordIndex.open(self.folder / "keyword")
+                except (DamagedIndex, OSError):
+                    continue
+                self._seal = seal
+                return True
+            time.sleep(_SETTLE * attempt)
+        self.close()
+        return False
+
+    def _waiting(self) -> int:
+        """Say how many memories wait to be embedded."""
+        assert self._manifest is not None
+        return len(self._sidecar.pending(self._manifest, self._seal))
+
+    def _view(self, overlay: Overlay, embed: bool) -> Snapshot:
+        waiting, found = 0, None
+        if embed:
+            waiting = self._waiting() if self._manifest is not None else 0
+            found = self._sidecar.best(waiting, self._seal)
+            if found is None and overlay.passages:
+                found = self._sidecar.unwritten()
+        keyword = self._keyword or KeywordIndex.empty()
+        return Snapshot(self._manifest, keyword, found, self._sidecar.embedder, overlay, waiting)
+
+    # Changing it, under the lock
+
+    @contextmanager
+    def _locked(self, patience: float) -> Iterator[bool]:
+        """Try to take the lock; say whether that succeeded.
+
+        Raises:
+            StorageError: nothing can be written where the index lies.
+        """
+        taken = False
+        try:
+            taken = self._lock.acquire(patience)
+            yield taken
+        except OSError as error:
+            self.close()
+            raise StorageError(
+                f"The index cannot be written: {error.strerror or error}",
+                "recall works without it, more slowly",
+            ) from error
+        finally:
+            if taken:
+                self._lock.release()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._locked(_WAIT_FOR_BUILDER) as locked:
+            if not locked:
+                raise TimedOut(
+                    "Another process is writing the index", "try again when it has finished"
+                )
+            yield
+
+    def _update(self, embed: bool, budget: float | None) -> None:
+        """Make the index agree with the folder; one that turns out damaged is made anew."""
+        for attempt in range(3):
+            try:
+                if not self._open():
+                    self._reset()
+                self._apply(embed, budget)
+            except DamagedIndex:
+                if attempt == 2:
+                    raise
+                self.discard()
+            else:
+                return
+
+    def _reset(self) -> None:
+        """Begin with an empty index."""
+        self.close()
+        for entry in os.scandir(self.folder):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            elif entry.name != "lock":
+                os.unlink(entry.path)
+        self._manifest = Manifest(self.folder / "manifest.db", new=True)
+        self._keyword = KeywordIndex.create(self.folder / "keyword")
+        self._commit()
+
+    def _apply(self, embed: bool, budget: float | None) -> None:
+        assert self._manifest is not None
+        assert self._keyword is not None
+        found = scan(self._store.root, self._store.settings.ignore)
+        plan = self._settled(compare(self._manifest.known(), found))
+        old = {state.path: known.uid for known, state in plan.changed}
+        todo = [*plan.added, *(state for _, state in plan.changed)]
+        removed = list(plan.removed)
+        for start in range(0, max(len(todo), bool(removed)), _BATCH):
+            batch = todo[start : start + _BATCH]
+            gone = [*removed, *(old[state.path] for state in batch if state.path in old)]
+            texts = self._index(batch, gone, start, len(todo))
+            removed = []
+            if embed:
+                self._embed(texts, 0.0 if start + _BATCH < len(todo) else budget)
+            self._commit()
+        if embed and self._waiting():
+            self._embed({}, budget)
+        if plan.size and self._keyword.wasted() > _WASTE:
+            self._keyword.apply((), (), merge=True)
+            self._commit()
+
+    def _settled(self, plan: Plan) -> Plan:
+        """Compare the bytes of doubtful files; those that are the same are so from now on."""
+        assert self._manifest is not None
+        changed, same = list(plan.changed), []
+        for known, state in plan.doubtful:
+            record = self._manifest.record(known.uid)
+            read = self._read(state)
+            if record is not None and _unchanged(known, read):
+                same.append(record._replace(checked=time.time_ns() if read is None else read[2]))
+            else:
+                changed.append((known, state))
+        if same:
+            self._manifest.apply((), same)
+            self._commit()
+        return plan._replace(changed=changed, doubtful=[])
+
+    def _index(
+        self, batch: Sequence[FileState], gone: list[int], done: int, total: int
+    ) -> dict[int, list[str]]:
+        """Put a batch of files into keyword index and manifest; return their passages by uid."""
+        assert self._manifest is not None
+        assert self._keyword is not None
+        first = self._manifest.next_uid()
+        records: list[Record] = []
+        texts: dict[int, list[str]] = {}
+
+        def documents() -> Iterable[KeywordDocument]:
+            for number, state in enumerate(batch):
+                if number % 50 == 0:
+                    self._progress("indexing", done + number, total)
+                read = self._read(state)
+                if read is None:
+                    continue
+                memory, fresh, checked = read
+                uid = first + len(records)
+                records.append(Record.of(uid, fresh, checked, memory))
+                texts[uid] = passage_texts(memory)
+                yield from keyword_documents(uid, memory, self._analyser)
+
+        self._keyword.apply(gone, documents())
+        self._manifest.apply(gone, records)
+        return texts
+
+    def _embed(self, texts: dict[int, list[str]], budget: float | None) -> None:
+        assert self._manifest is not None
+        self._sidecar.embed(self._manifest, self._seal, texts, budget, self._commit)
+
+    def _commit(self) -> Seal:
+        self._seal = write_seal(self.folder, self.fingerprint)
+        return self._seal
+
+    def _read(self, state: FileState) -> Read | None:
+        """Read a file; one that cannot be read is known by its name, one that is gone is None."""
+        checked = time.time_ns()
+        try:
+            data, fresh = self._store.read_bytes(state.path)
+        except NotFound:
+            return None
+        except MemvaultError as error:
+            memory = self._store.parse(b"", state)._replace(etag="", problem=error.message)
+            return memory, state, checked
+        return self._store.parse(data, fresh), fresh, checked
+
+    # Beside it, when it cannot be written
+
+    def _overlay(self, plan: Plan) -> Overlay:
+        """Read the files that differ from the index directly."""
+        hidden = set(plan.removed)
+        records: dict[int, Record] = {}
+        documents: list[KeywordDocument] = []
+        passages: dict[int, list[str]] = {}
+        todo = [*((None, state) for state in plan.added), *plan.changed, *plan.doubtful]
+        for number, (known, state) in enumerate(todo, start=1):
+            read = self._read(state)
+            if known is not None:
+                if _unchanged(known, read):
+                    continue
+                hidden.add(known.uid)
+            if read is not None:
+                memory, fresh, checked = read
+                records[-number] = Record.of(-number, fresh, checked, memory)
+                documents += keyword_documents(-number, memory, self._analyser)
+                passages[-number] = passage_texts(memory)
+        return Overlay(records, documents, passages, frozenset(hidden))
+
+
+def _unchanged(known: Known, read: Read | None) -> bool:
+    return read is not None and read[0].etag == known.etag and read[1] == known.state

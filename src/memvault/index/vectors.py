@@ -1,0 +1,211 @@
+"""The vector sidecar: unit vectors in a flat file, and exact cosine over all of them.
+
+One folder an embedder. ``rows.f32`` holds vectors back to back, ``uids.i64`` the
+memory each row belongs to; a memory's rows are neighbours in its passages'
+order, and uids only rise, so "what is not embedded yet" is every memory with a
+uid above the last. Rows of memories that are gone stay until ``compact``.
+Both files only grow; what lies past the count in ``card.json`` does not exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memvault.vault import layout
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+
+__all__ = ["VectorCard", "VectorHit", "Vectors", "folder_name"]
+
+
+class VectorCard(NamedTuple):
+    """Which embedder made the vectors, and how many there are."""
+
+    embedder: str
+    version: str
+    dimension: int
+    rows: int = 0
+    last_uid: int = 0
+
+
+class VectorHit(NamedTuple):
+    """A memory's nearest passage: which one, and its cosine to the query."""
+
+    uid: int
+    passage: int
+    cosine: float
+
+
+def folder_name(embedder: str) -> str:
+    """Return the folder of an embedder's vectors, below the index."""
+    digest = hashlib.blake2b(embedder.encode(), digest_size=4).hexdigest()
+    return f"{layout.slug(embedder, 40)}-{digest}"
+
+
+class Vectors:
+    """The vectors of one embedder, as its card counts them."""
+
+    def __init__(self, folder: Path, card: VectorCard) -> None:
+        self.folder = folder
+        self.card = card
+        self._rows: Matrix | None = None
+        self._uids: npt.NDArray[np.int64] | None = None
+
+    @classmethod
+    def open(cls, folder: Path) -> Vectors | None:
+        """Open the vectors in a folder; None where there are none that can be used."""
+        try:
+            entries: dict[str, Any] = json.loads((folder / "card.json").read_text("utf-8"))
+            card = VectorCard(**entries)
+            whole = (folder / "rows.f32").stat().st_size >= card.rows * card.dimension * 4 and (
+                folder / "uids.i64"
+            ).stat().st_size >= card.rows * 8
+        except (OSError, ValueError, TypeError):
+            return None
+        return cls(folder, card) if whole else None
+
+    @classmethod
+    def create(cls, folder: Path, card: VectorCard) -> Vectors:
+        """Begin anew in a folder."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("rows.f32", "uids.i64"):
+            (folder / name).write_bytes(b"")
+        made = cls(folder, card._replace(rows=0, last_uid=0))
+        made._write_card()
+        return made
+
+    def append(self, uids: Sequence[int], counts: Sequence[int], vectors: Matrix) -> None:
+        """Add memories' rows; ``counts`` says how many of ``vectors`` each memory has.
+
+        uids must rise and lie above the last.
+        """
+        import numpy as np
+
+        flat = np.repeat(np.asarray(uids, dtype=np.int64), counts)
+        for name, data, width in (
+            ("rows.f32", vectors.astype(np.float32).tobytes(), self.card.dimension * 4),
+            ("uids.i64", flat.tobytes(), 8),
+        ):
+            with open(self.folder / name, "r+b") as file:
+                file.truncate(self.card.rows * width)
+                file.seek(self.card.rows * width)
+                file.write(data)
+        self.card = self.card._replace(rows=self.card.rows + len(flat), last_uid=int(uids[-1]))
+        self._write_card()
+        self._rows = self._uids = None
+
+    def search(
+        self,
+        query: Matrix,
+        allowed: Callable[[int], bool],
+        limit: int,
+    ) -> list[VectorHit]:
+        """Return the memories with the nearest passages, nearest first.
+
+        ``allowed`` says whether a memory still exists and passes the filters.
+        """
+        import numpy as np
+
+        rows, uids = self._load()
+        if not len(rows):
+            return []
+        cosines = rows @ query
+        order = _nearest(cosines, min(len(cosines), max(64, limit * 4)))
+        while True:
+            hits = self._collect(order, cosines, uids, allowed, limit)
+            if len(hits) >= limit or len(order) == len(cosines):
+                return hits
+            order = np.argsort(-cosines, kind="stable")
+
+    def best(self, query: Matrix, wanted: frozenset[int]) -> dict[int, VectorHit]:
+        """Return the nearest passage of each memory asked for."""
+        import numpy as np
+
+        rows, uids = self._load()
+        places = np.flatnonzero(np.isin(uids, np.fromiter(wanted, dtype=np.int64)))
+        found: dict[int, VectorHit] = {}
+        for place, cosine in zip(places, rows[places] @ query, strict=True):
+            uid = int(uids[place])
+            if uid not in found or cosine > found[uid].cosine:
+                first = int(np.searchsorted(uids, uid))
+                found[uid] = VectorHit(uid, int(place) - first, float(cosine))
+        return found
+
+    def _collect(
+        self,
+        order: npt.NDArray[np.int64],
+        cosines: Matrix,
+        uids: npt.NDArray[np.int64],
+        allowed: Callable[[int], bool],
+        limit: int,
+    ) -> list[VectorHit]:
+        found: dict[int, VectorHit] = {}
+        refused: set[int] = set()
+        for place in order:
+            uid = int(uids[place])
+            if uid in found or uid in refused:
+                continue
+            if not allowed(uid):
+                refused.add(uid)
+                continue
+            first = int(uids.searchsorted(uid))
+            found[uid] = VectorHit(uid, int(place) - first, float(cosines[place]))
+            if len(found) >= limit:
+                break
+        return list(found.values())
+
+    def dead(self, alive: set[int]) -> float:
+        """Return the share of rows whose memory is gone."""
+        _, uids = self._load()
+        return sum(int(uid) not in alive for uid in uids) / len(uids) if len(uids) else 0.0
+
+    def compact(self, alive: Callable[[int], bool]) -> None:
+        """Drop the rows of memories that are gone."""
+        import numpy as np
+
+        rows, uids = self._load()
+        kept = np.fromiter((alive(int(uid)) for uid in uids), dtype=bool, count=len(uids))
+        keep_rows, keep_uids = np.array(rows[kept]), np.array(uids[kept])
+        last = self.card.last_uid
+        fresh = Vectors.create(self.folder, self.card)
+        if len(keep_uids):
+            fresh.append(keep_uids.tolist(), [1] * len(keep_uids), keep_rows)
+        self.card = fresh.card._replace(last_uid=last)
+        self._write_card()
+        self._rows = self._uids = None
+
+    def _load(self) -> tuple[Matrix, npt.NDArray[np.int64]]:
+        import numpy as np
+
+        if self._rows is None or self._uids is None:
+            count, width = self.card.rows, self.card.dimension
+            if not count:
+                return np.zeros((0, width), np.float32), np.zeros(0, np.int64)
+            self._rows = np.memmap(
+                self.folder / "rows.f32", np.float32, mode="r", shape=(count, width)
+            )
+            self._uids = np.fromfile(self.folder / "uids.i64", np.int64, count)
+        return self._rows, self._uids
+
+    def _write_card(self) -> None:
+        (self.folder / "card.json").write_text(json.dumps(self.card._asdict()), "utf-8")
+
+
+def _nearest(cosines: Matrix, count: int) -> npt.NDArray[np.int64]:
+    import numpy as np
+
+    if count >= len(cosines):
+        return np.argsort(-cosines, kind="stable")
+    part = np.argpartition(-cosines, count - 1)[:count]
+    nearest: npt.NDArray[np.int64] = part[np.argsort(-cosines[part], kind="stable")]
+    return nearest

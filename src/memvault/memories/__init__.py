@@ -1,0 +1,1 @@
+"""What can be done with memories beyond reading and writing a file."""

@@ -1,0 +1,69 @@
+"""Which memories a request to forget means, and the token that binds a preview to its deed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import NamedTuple
+
+from memvault.errors import NotFound
+from memvault.model import Memory
+from memvault.recall.engine import Engine, Request
+from memvault.recall.filters import Filters
+from memvault.vault.store import Store
+
+__all__ = ["Candidate", "candidates", "token"]
+
+
+class Candidate(NamedTuple):
+    """A memory that would go, and how well it fits, in 0..1."""
+
+    memory: Memory
+    score: float
+
+
+def candidates(
+    engine: Engine, store: Store, query: str, filters: Filters, threshold: float, limit: int
+) -> list[Candidate]:
+    """Return the memories that a query means: named ones, else those that fit well enough.
+
+    Raises:
+        Ambiguous: a name fits several memories.
+    """
+    if not query.strip():
+        return [Candidate(store.read(record.path), 1.0) for record in engine.listed(filters)]
+    named = _named(engine, query)
+    if named:
+        test = filters.test()
+        if test is not None:
+            passing = {record.path for record in engine.listed(filters)}
+            named = [memory for memory in named if memory.path in passing]
+        return [Candidate(memory, 1.0) for memory in named]
+    found = engine.search(Request(query, limit=limit, filters=filters)).found
+    fitting = [Candidate(entry.memory, entry.strength) for entry in found]
+    fitting = [entry for entry in fitting if entry.score >= threshold]
+    return sorted(fitting, key=lambda entry: (-entry.score, entry.memory.path))
+
+
+def _named(engine: Engine, query: str) -> list[Memory]:
+    """Return the memories that a query names one by one; none where any part is no name."""
+    whole = engine.try_resolve(query)
+    if whole is not None:
+        return [whole]
+    parts = [part for part in re.split(r"[,\s]+", query) if part]
+    if len(parts) < 2:
+        return []
+    found: dict[str, Memory] = {}
+    for part in parts:
+        try:
+            memory = engine.resolve(part)
+        except NotFound:
+            return []
+        found[memory.path] = memory
+    return list(found.values())
+
+
+def token(chosen: list[Candidate]) -> str:
+    """Return the token for exactly these files with exactly these bytes."""
+    lines = sorted(f"{entry.memory.path}\0{entry.memory.etag}" for entry in chosen)
+    return hashlib.blake2b("\n".join(lines).encode(), digest_size=6).hexdigest()

@@ -1,0 +1,80 @@
+"""Bringing back what was forgotten or changed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from memvault import clock
+from memvault.errors import Ambiguous, NotFound
+from memvault.model import FileState, Memory
+from memvault.vault.history import Discarded
+from memvault.vault.store import Store
+
+__all__ = ["Trashed", "restore", "revert", "trash"]
+
+
+class Trashed(NamedTuple):
+    """A memory in the trash."""
+
+    item: Discarded
+    memory: Memory
+
+    @property
+    def when(self) -> str:
+        """When it was discarded, as the rest of the program writes times."""
+        moment = clock.parse(self.item.when)
+        return clock.iso(moment) if moment else self.item.when
+
+
+def trash(store: Store) -> list[Trashed]:
+    """Return what is in the trash, newest first."""
+    found = []
+    for item in store.history.discarded():
+        try:
+            data = item.file.read_bytes()
+        except OSError:
+            continue
+        found.append(Trashed(item, store.parse(data, FileState(item.path, len(data), 0, 0, 0))))
+    return found
+
+
+def restore(store: Store, name: str) -> Memory:
+    """Put back the memory that a memId or its beginning, a path or a title names.
+
+    Of several with one path the one discarded last is meant.
+
+    Raises:
+        NotFound: there is none in the trash.
+        Ambiguous: there are several with different paths.
+    """
+    items = trash(store)
+    for fits in (
+        [entry for entry in items if name in (entry.memory.mem_id, entry.item.path)],
+        [entry for entry in items if entry.memory.title == name],
+        [entry for entry in items if entry.memory.mem_id.startswith(name)],
+        [entry for entry in items if entry.memory.title.casefold() == name.casefold()],
+    ):
+        if len({entry.item.path for entry in fits}) > 1:
+            raise Ambiguous(
+                f"{name!r} names {len(fits)} memories in the trash",
+                "use one of their paths",
+                {
+                    "candidates": [
+                        {"memId": entry.memory.mem_id, "filePath": entry.item.path}
+                        for entry in fits
+                    ]
+                },
+            )
+        if fits:
+            return store.read(store.put_back(fits[0].item))
+    raise NotFound(f"There is no {name!r} in the trash", "memvault restore lists what is there")
+
+
+def revert(store: Store, memory: Memory, revision: str) -> Memory:
+    """Give a memory the bytes of an earlier revision; its present ones become a revision.
+
+    Raises:
+        NotFound: there is no such revision.
+    """
+    earlier = store.history.read(memory.mem_id, revision)
+    return store.rewrite(memory, earlier).memory

@@ -1,0 +1,66 @@
+"""Frozen values that the layers hand to each other."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["FALLBACK_TYPE", "FileState", "Memory", "MemoryType", "Passage"]
+
+FALLBACK_TYPE = "context"
+
+
+class MemoryType(NamedTuple):
+    """A kind of memory, built in or named in ``memvault.toml``."""
+
+    name: str
+    description: str
+
+
+class FileState(NamedTuple):
+    """What the file system says of a file without opening it.
+
+    ``path`` is relative to the vault with forward slashes; times are in
+    nanoseconds.
+    """
+
+    path: str
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+
+
+class Memory(NamedTuple):
+    """One markdown file, read.
+
+    ``metadata`` is the whole header as plain JSON values, ``body`` the text
+    below it, ``etag`` a hash of the file's bytes, ``problem`` what a person
+    should know of a file that could not be read as it was meant.
+    """
+
+    path: str
+    mem_id: str
+    title: str
+    memory_type: str
+    tags: tuple[str, ...]
+    created: str
+    modified: str
+    metadata: dict[str, Any]
+    body: str
+    etag: str
+    problem: str = ""
+
+    def number(self, key: str) -> float | None:
+        """Return a header's number between 0 and 1, or None where it holds none."""
+        value = self.metadata.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return float(value) if 0 <= value <= 1 else None
+
+
+class Passage(NamedTuple):
+    """A stretch of a memory's body, ``body[start:end]``, and the headings above it."""
+
+    start: int
+    end: int
+    heading: str

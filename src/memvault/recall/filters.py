@@ -1,0 +1,189 @@
+"""Which memories may be found at all: by type, tags, dates, and safe expressions.
+
+An expression such as ``area == 'main' and 'db' in tags and created < '2026-01-01'``
+is parsed with Python's grammar and compiled to a closure; nothing of it is ever
+run as Python. A name stands for the front matter's value, and a comparison with
+a value that is not there is false.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.errors import UsageError
+from memvault.index.manifest import Record
+
+__all__ = ["Filters", "compile_expression"]
+
+Values = Mapping[str, Any]
+Test = Callable[[Values], Any]
+
+_MAX_LENGTH = 2_000
+_MAX_NODES = 200
+_ALLOWED = (
+    "allowed are names, literals, == != < <= > >= in not in, and or not, "
+    "and .startswith() .endswith() .contains() .lower()"
+)
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+_METHODS: dict[str, Callable[..., Any]] = {
+    "startswith": lambda text, part: text.startswith(part),
+    "endswith": lambda text, part: text.endswith(part),
+    "contains": lambda whole, part: part in whole,
+    "lower": lambda text: text.lower(),
+}
+
+
+class Filters(NamedTuple):
+    """What a memory must be to be found; empty fields ask for nothing."""
+
+    memory_type: str = ""
+    tags: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    expression: str = ""
+
+    def test(self) -> Callable[[Record], bool] | None:
+        """Return a predicate on records, or None where everything passes.
+
+        Raises:
+            UsageError: the expression is not allowed.
+        """
+        if self == Filters():
+            return None
+        since = clock.iso(self.since) if self.since else ""
+        until = clock.iso(self.until) if self.until else "9999"
+        tags = {tag.casefold().lstrip("#") for tag in self.tags}
+        matches = compile_expression(self.expression) if self.expression.strip() else None
+
+        def passes(record: Record) -> bool:
+            return (
+                (not self.memory_type or record.memory_type == self.memory_type)
+                and tags <= {tag.casefold() for tag in record.tags}
+                and since <= record.modified <= until
+                and (matches is None or matches(values_of(record)))
+            )
+
+        return passes
+
+
+def values_of(record: Record) -> dict[str, Any]:
+    """Return what an expression's names stand for in a memory."""
+    return {
+        **record.metadata,
+        "id": record.mem_id,
+        "memId": record.mem_id,
+        "title": record.title,
+        "type": record.memory_type,
+        "memory_type": record.memory_type,
+        "memoryType": record.memory_type,
+        "tags": list(record.tags),
+        "created": record.created,
+        "modified": record.modified,
+        "path": record.path,
+        "filePath": record.path,
+    }
+
+
+def compile_expression(text: str) -> Callable[[Values], bool]:
+    """Turn an expression into a predicate on a memory's values.
+
+    Raises:
+        UsageError: it does not parse, or holds anything that is not allowed.
+    """
+    if len(text) > _MAX_LENGTH:
+        raise UsageError("The filter is longer than 2,000 characters", "shorten it")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise UsageError(f"The filter {text!r} cannot be read", _ALLOWED) from error
+    if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
+        raise UsageError("The filter has too many parts", "shorten it")
+    test = _compile(tree.body)
+
+    def passes(values: Values) -> bool:
+        try:
+            return bool(test(values))
+        except (TypeError, AttributeError):
+            return False
+
+    return passes
+
+
+def _compile(node: ast.expr) -> Test:
+    match node:
+        case ast.Constant(value=str() | int() | float() | bool() | None as value):
+            return lambda _: value
+        case ast.Name(id=name):
+            return lambda values: values.get(name)
+        case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
+            parts = [_compile(element) for element in elements]
+            return lambda values: [part(values) for part in parts]
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = _safe(_compile(operand))
+            return lambda values: not inner(values)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return lambda _: -number
+        case ast.BoolOp(op=ast.And(), values=operands):
+            tests = [_safe(_compile(operand)) for operand in operands]
+            return lambda values: all(test(values) for test in tests)
+        case ast.BoolOp(op=ast.Or(), values=operands):
+            tests = [_safe(_compile(operand)) for operand in operands]
+            return lambda values: any(test(values) for test in tests)
+        case ast.Compare(left=first, ops=operators, comparators=others):
+            return _comparison(first, operators, others)
+        case ast.Call(func=ast.Attribute(value=subject, attr=name), args=arguments, keywords=[]):
+            return _call(subject, name, arguments)
+    raise UsageError(f"The filter may not hold {ast.unparse(node)!r}", _ALLOWED)
+
+
+def _safe(test: Test) -> Test:
+    """Make one side of and, or, not false where its values do not go together."""
+
+    def safe(values: Values) -> Any:
+        try:
+            return test(values)
+        except (TypeError, AttributeError):
+            return False
+
+    return safe
+
+
+def _comparison(first: ast.expr, operators: list[ast.cmpop], others: list[ast.expr]) -> Test:
+    for kind in operators:
+        if type(kind) not in _COMPARISONS:
+            raise UsageError("The filter may not hold 'is'; write ==", _ALLOWED)
+    sides = [_compile(side) for side in (first, *others)]
+    compare = [_COMPARISONS[type(kind)] for kind in operators]
+
+    def compared(values: Values) -> bool:
+        found = [side(values) for side in sides]
+        return all(
+            test(left, right) for test, left, right in zip(compare, found, found[1:], strict=False)
+        )
+
+    return compared
+
+
+def _call(subject: ast.expr, name: str, arguments: list[ast.expr]) -> Test:
+    wanted = 0 if name == "lower" else 1
+    if name not in _METHODS or len(arguments) != wanted:
+        raise UsageError(
+            f"The filter may not hold .{name}() with {len(arguments)} values", _ALLOWED
+        )
+    method, inner = _METHODS[name], _compile(subject)
+    parts = [_compile(argument) for argument in arguments]
+    return lambda values: method(inner(values), *(part(values) for part in parts))

@@ -1,0 +1,53 @@
+"""A question's text to what the indexes are asked: terms, phrases, and nothing else.
+
+There is no query syntax to get wrong: quotes around words ask for that phrase,
+everything else is words.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from memvault.index.analysis import Analyser, fold
+
+__all__ = ["Query", "parse"]
+
+_PHRASE = re.compile(r'"([^"]+)"|“([^”]+)”')
+_SPACE = re.compile(r"\s+")
+_LONGEST = 4_000
+
+
+class Query(NamedTuple):
+    """The terms to look for, and phrases that must be in the text as they are."""
+
+    text: str
+    stems: list[str]
+    wholes: list[str]
+    phrases: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether there is nothing in it to look for."""
+        return not self.stems and not self.wholes
+
+    def has_phrases(self, text: str) -> bool:
+        """Say whether a text holds every phrase, spelling and spaces folded."""
+        if not self.phrases:
+            return True
+        folded = normal(text)
+        return all(phrase in folded for phrase in self.phrases)
+
+
+def parse(text: str, analyser: Analyser) -> Query:
+    """Read a query; of one longer than a page only the beginning counts."""
+    shown = text.encode("utf-8", "replace").decode().strip()[:_LONGEST]
+    stems, wholes = analyser.query(shown)
+    quoted = [match[1] or match[2] for match in _PHRASE.finditer(shown)]
+    phrases = tuple(phrase for phrase in (normal(entry) for entry in quoted) if phrase)
+    return Query(shown, stems, wholes, phrases)
+
+
+def normal(text: str) -> str:
+    """Fold a text's letters and white space for comparing phrases."""
+    return _SPACE.sub(" ", fold(text)).strip()

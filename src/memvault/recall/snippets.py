@@ -1,0 +1,99 @@
+"""The few words of a memory that show why it was found."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from memvault.index import chunks
+from memvault.index.analysis import Analyser
+from memvault.model import Passage
+from memvault.recall.query import Query
+
+__all__ = ["Shown", "beginning", "coverage", "show"]
+
+_LENGTH = 240
+_WORDS = re.compile(r"\S+")
+_SPACE = re.compile(r"\s+")
+_HEADINGS = re.compile(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
+_MOST_PASSAGES = 400
+
+
+class Shown(NamedTuple):
+    """A snippet on one line, and the headings above the passage it is from."""
+
+    text: str
+    heading: str
+
+
+def show(body: str, query: Query, analyser: Analyser, nearest: Passage | None) -> Shown:
+    """Return a stretch of about 240 characters around the query's words.
+
+    The passage is the one with the most of the query's terms; where none has
+    any, the one nearest by vector, else the first.
+    """
+    passages = [entry for entry in chunks.passages(body) if _told(body, entry)]
+    passages = passages or [Passage(0, 0, "")]
+    wanted = frozenset(query.stems) | frozenset(query.wholes)
+    best, most = passages[0], 0.0
+    for passage in passages[:_MOST_PASSAGES]:
+        terms = analyser.terms(body[passage.start : passage.end])
+        found = len(wanted & terms.stems.keys()) + len(wanted & terms.wholes.keys())
+        weight = found + (0.5 if passage == nearest else 0.0)
+        if weight > most:
+            best, most = passage, weight
+    return Shown(_window(_told(body, best), wanted, analyser), best.heading)
+
+
+def _told(body: str, passage: Passage) -> str:
+    """Return a passage's text without the headings, which are named apart."""
+    return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
+
+
+def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
+    """Cut the stretch with the most distinct wanted words out of a passage."""
+    words = list(_WORDS.finditer(text))
+    hits = []
+    for word in words:
+        terms = analyser.terms(word[0])
+        found = wanted & (terms.stems.keys() | terms.wholes.keys())
+        if found:
+            hits.append((word.start(), word.end(), found))
+    start = 0
+    best: set[str] = set()
+    for first, (place, _, _) in enumerate(hits):
+        inside: set[str] = set()
+        for _, end, found in hits[first:]:
+            if end - place > _LENGTH:
+                break
+            inside |= found
+        if len(inside) > len(best):
+            best, start = inside, place
+    if start + _LENGTH >= len(text):
+        start = max(0, len(text) - _LENGTH)
+    else:
+        start = max(0, start - _LENGTH // 6)
+    start = next((word.start() for word in words if word.start() >= start), start)
+    end = max((word.end() for word in words if word.end() <= start + _LENGTH), default=0)
+    if end <= start:
+        end = min(len(text), start + _LENGTH)
+    cut = _SPACE.sub(" ", text[start:end]).strip()
+    return f"{'… ' if start > 0 else ''}{cut}{' …' if end < len(text.rstrip()) else ''}"
+
+
+def coverage(text: str, query: Query, analyser: Analyser) -> float:
+    """Return the share of a query's words that a text holds, in 0..1."""
+    if not query.stems:
+        return 0.0
+    terms = analyser.terms(text)
+    return sum(stem in terms.stems for stem in query.stems) / len(query.stems)
+
+
+def beginning(body: str) -> str:
+    """Return a body's first words on one line."""
+    told = _HEADINGS.sub("", body[: _LENGTH * 4])
+    text = _SPACE.sub(" ", told).strip()
+    if len(text) <= _LENGTH:
+        return text
+    cut = text[:_LENGTH].rsplit(" ", 1)[0]
+    return f"{cut} …"

@@ -1,0 +1,40 @@
+"""The only way a tool ever runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memvault.errors import MemvaultError
+from memvault.tools import registry, schema
+from memvault.workspace import Workspace
+
+__all__ = ["call", "result_of"]
+
+
+def call(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a tool with arguments named as in its schema; return its result.
+
+    What the caller should be told besides is under ``warnings``.
+
+    Raises:
+        MemvaultError: it failed; ``error.result()`` is the failed result.
+    """
+    tool = registry.find(name)
+    bound = schema.bind(tool, arguments)
+    with workspace.lock:
+        workspace.notes.clear()
+        found = tool.function(workspace, **bound)
+        notes = [*workspace.settings.warnings, *workspace.notes]
+    result: dict[str, Any] = {"success": True, **found}
+    if notes:
+        result["warnings"] = list(dict.fromkeys(notes))
+    return result
+
+
+def result_of(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a tool; return its result, or the failed result where it failed."""
+    try:
+        return call(workspace, name, arguments)
+    except MemvaultError as error:
+        return error.result()

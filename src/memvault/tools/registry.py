@@ -1,0 +1,109 @@
+"""A tool is one typed function; this is where it is entered and found.
+
+The signature, the ``Arg`` notes in its annotations and the docstring are all
+that a tool says of itself. Command line, JSON schema and reference are made
+from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
+
+from memvault.errors import UsageError
+
+__all__ = ["Arg", "Tool", "all_tools", "find", "tool"]
+
+_MODULES = ("historian", "vault")
+
+Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
+
+
+class Arg(NamedTuple):
+    """What an argument's type does not say.
+
+    ``key`` is its JSON name where that is not the parameter's in camelCase;
+    ``flag`` its option where that is not the key in kebab-case; ``positional``
+    makes it a command-line argument; ``text`` lets ``-`` and ``@file`` stand
+    for a text; ``assumed`` is what the schema names as the default where the
+    function decides it.
+    """
+
+    help: str
+    key: str = ""
+    flag: str = ""
+    positional: bool = False
+    cli_optional: bool = False
+    text: bool = False
+    least: float | None = None
+    most: float | None = None
+    assumed: object = None
+
+
+class Tool(NamedTuple):
+    """A tool: its exact name, its command's words, and the function that does it."""
+
+    name: str
+    command: str
+    group: str
+    function: Callable[..., Mapping[str, Any]]
+    read_only: bool
+    destructive: bool
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the docstring, without its full stop."""
+        return self.doc.split("\n", 1)[0].strip().rstrip(".")
+
+    @property
+    def doc(self) -> str:
+        """The docstring without indentation."""
+        lines = (self.function.__doc__ or "").strip().splitlines()
+        return "\n".join(line.strip() for line in lines)
+
+
+_TOOLS: dict[str, Tool] = {}
+
+
+def tool(
+    name: str,
+    command: str,
+    group: str,
+    read_only: bool = False,
+    destructive: bool = False,
+) -> Callable[[Function], Function]:
+    """Enter a function as a tool under its exact name and its command's words."""
+
+    def enter(function: Function) -> Function:
+        _TOOLS[name] = Tool(name, command, group, function, read_only, destructive)
+        return function
+
+    return enter
+
+
+def all_tools() -> list[Tool]:
+    """Return every tool, in the order in which the reference shows them."""
+    for module in _MODULES:
+        import_module(f"memvault.tools.{module}")
+    return list(_TOOLS.values())
+
+
+def find(name: str) -> Tool:
+    """Return the tool of an exact name, spelled with any case and either of ``_`` and ``-``.
+
+    Raises:
+        UsageError: there is none.
+    """
+    tools = all_tools()
+    wanted = name.strip().lower().replace("-", "_")
+    for entry in tools:
+        if wanted == entry.name or wanted == entry.command.replace(" ", "_"):
+            return entry
+    from difflib import get_close_matches
+
+    near = get_close_matches(wanted, [entry.name for entry in tools], n=1)
+    raise UsageError(
+        f"There is no tool {name!r}",
+        f"did you mean {near[0]}?" if near else "memvault --help lists them",
+    )

@@ -1,0 +1,67 @@
+"""Shapes that several tools' arguments and results share."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from memvault.errors import UsageError
+
+if TYPE_CHECKING:
+    from memvault.index.manifest import Record
+    from memvault.model import Memory
+    from memvault.recall.filters import Filters
+
+__all__ = ["filters", "item"]
+
+
+def item(memory: Memory | Record) -> dict[str, Any]:
+    """Return what every list of memories says of each."""
+    return {
+        "memId": memory.mem_id,
+        "title": memory.title,
+        "filePath": memory.path,
+        "memoryType": memory.memory_type,
+        "tags": list(memory.tags),
+        "created": memory.created,
+        "modified": memory.modified,
+    }
+
+
+def filters(
+    memory_type: str | None,
+    tags: list[str] | None,
+    since: str | None,
+    until: str | None,
+    expression: str | None,
+) -> Filters:
+    """Make filters of a tool's arguments.
+
+    Raises:
+        UsageError: a date is none.
+    """
+    from memvault.recall.filters import Filters
+
+    return Filters(
+        memory_type=(memory_type or "").strip(),
+        tags=tuple(tag for tag in tags or () if tag.strip()),
+        since=_moment(since, "since", False),
+        until=_moment(until, "until", True),
+        expression=expression or "",
+    )
+
+
+def _moment(text: str | None, name: str, end_of_day: bool) -> datetime | None:
+    from memvault import clock
+
+    if not text or not text.strip():
+        return None
+    moment = clock.since(text)
+    if moment is None:
+        raise UsageError(
+            f"{name} must be a date, a time or an age, not {text!r}",
+            "write 2026-01-31, 2026-01-31T12:00:00Z, 7d, 12h or 2w",
+        )
+    if end_of_day and len(text.strip()) == len("2026-01-31"):
+        moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_000)
+    return moment

@@ -1,0 +1,1 @@
+"""Looking after a vault: its state, its models, its beginnings."""

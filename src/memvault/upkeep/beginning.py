@@ -1,0 +1,56 @@
+"""Making a folder a vault."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from memvault.config import SETTINGS_FILE, load_settings
+from memvault.errors import Conflict, UsageError
+from memvault.vault import atomic
+from memvault.vault.scan import scan
+
+__all__ = ["TEMPLATE", "begin"]
+
+_PACKAGED = Path(__file__).resolve().parents[1] / "data" / "template"
+_CHECKOUT = Path(__file__).resolve().parents[3] / "vault-template"
+TEMPLATE = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+_MINIMAL = """\
+# Settings of this vault; memvault's README names all of them.
+version = 1
+"""
+
+
+def begin(folder: str, bare: bool) -> dict[str, Any]:
+    """Make a vault: the whole template in an empty folder, one settings file in any other.
+
+    Raises:
+        Conflict: it is a vault already.
+        UsageError: the name is not a folder's.
+    """
+    root = Path(folder).expanduser()
+    if "\0" in folder or (root.exists() and not root.is_dir()):
+        raise UsageError(f"{folder!r} is not a folder", "name a folder, new or existing")
+    if (root / SETTINGS_FILE).exists():
+        raise Conflict(f"{root} is a vault already", f"memvault --vault {root} status")
+    with atomic.explained(root):
+        root.mkdir(parents=True, exist_ok=True)
+        entries = set(os.listdir(root)) - {".git"}
+    created = []
+    if bare or entries:
+        atomic.create(root / SETTINGS_FILE, _MINIMAL.encode())
+        created.append(SETTINGS_FILE)
+    else:
+        # The settings come last: until they are there, the folder is no vault.
+        paths = sorted(path for path in TEMPLATE.rglob("*") if path.is_file())
+        for path in sorted(paths, key=lambda path: path.name == SETTINGS_FILE):
+            name = path.relative_to(TEMPLATE).as_posix()
+            atomic.create(root / name, path.read_bytes())
+            created.append(name)
+    found = scan(root, load_settings(root).ignore)
+    return {
+        "vault": str(root.resolve()),
+        "created": created,
+        "memories": len(found.files) if entries else 0,
+    }

@@ -1,0 +1,84 @@
+"""How a vault is."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from memvault.errors import EmbedderError
+from memvault.recall.filters import Filters
+from memvault.workspace import Workspace
+
+__all__ = ["status"]
+
+
+def status(workspace: Workspace) -> dict[str, Any]:
+    """Gather counts, index state, embedder, sizes, what is pending, and problems."""
+    before = workspace.index.state()
+    records = workspace.engine.listed(Filters())
+    settings = workspace.settings
+    result: dict[str, Any] = {
+        "vault": str(workspace.root),
+        "memories": len(records),
+        "types": dict(Counter(record.memory_type for record in records).most_common()),
+        "tags": len({tag for record in records for tag in record.tags}),
+        "index": {
+            "state": before,
+            "folder": str(workspace.index.folder),
+            "language": settings.language,
+        },
+        "embedder": _embedder(workspace),
+        "pending": workspace.index.waiting(),
+        "sizes": {
+            "memories": sum(record.state.size for record in records),
+            "index": _size(workspace.index.folder),
+            "history": _size(workspace.root / ".memvault" / "history"),
+            "trash": _size(workspace.root / ".memvault" / "trash"),
+        },
+        "trash": len(workspace.store.history.discarded()),
+        "settings": {
+            key: {"value": value, "from": settings.sources.get(key, "default")}
+            for key, value in (
+                ("language", settings.language),
+                ("embedder", settings.embedder),
+                ("ignore", list(settings.ignore)),
+            )
+        },
+    }
+    problems = [
+        {"filePath": record.path, "problem": record.problem} for record in records if record.problem
+    ]
+    if problems:
+        result["problems"] = problems
+    return result
+
+
+def _embedder(workspace: Workspace) -> dict[str, Any]:
+    name = workspace.settings.embedder
+    found = workspace.index.vector_card()
+    entry: dict[str, Any] = {"name": name}
+    if found is not None:
+        entry.update(version=found.version, dimension=found.dimension, vectors=found.rows)
+        if found.embedder != name:
+            entry["answering"] = found.embedder
+    else:
+        try:
+            loaded = workspace.index.embedder(name)
+        except EmbedderError as error:
+            entry["problem"] = error.message
+        else:
+            entry.update(version=loaded.version, dimension=loaded.dimension, vectors=0)
+    return entry
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_size
+            except OSError:
+                continue
+    return total

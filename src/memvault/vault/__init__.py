@@ -1,0 +1,1 @@
+"""The user's files: lossless headers, names, locks, exclusive create, atomic replace, trash."""

@@ -1,0 +1,153 @@
+"""Writing files so that they are there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memvault import clock
+from memvault.errors import StorageError
+
+__all__ = ["create", "explained", "move_new", "replace"]
+
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+
+
+@contextmanager
+def explained(path: Path | str) -> Iterator[None]:
+    """Turn what the operating system says of a file into a ``StorageError``.
+
+    ``FileExistsError`` and ``FileNotFoundError`` pass: they are answers.
+    """
+    try:
+        yield
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except OSError as error:
+        said, hint = {
+            errno.ENOSPC: ("The disk is full", "free some space; nothing was changed"),
+            errno.EDQUOT: ("The disk quota is used up", "free some space; nothing was changed"),
+            errno.EROFS: ("The vault is on a read-only file system", "reading still works"),
+            errno.EACCES: ("Permission denied", "reading still works where files can be read"),
+            errno.EPERM: ("Permission denied", "reading still works where files can be read"),
+            errno.ENAMETOOLONG: ("The name is too long for this file system", "shorten the title"),
+        }.get(error.errno or 0, (error.strerror or str(error), ""))
+        raise StorageError(f"{said}: {path}", hint) from error
+
+
+def create(path: Path, data: bytes) -> None:
+    """Write a new file, its folders too; never over an existing one.
+
+    The file is complete on disk under another name first and then linked to
+    its own, which fails where that is taken; no lock is needed.
+
+    Raises:
+        FileExistsError: the name is taken.
+        StorageError: the disk refused.
+    """
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _write_temporary(path, data)
+        try:
+            _link(temporary, path, data)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put new bytes in an existing file's place at once, keeping its permissions.
+
+    Raises:
+        StorageError: the disk refused; the old file is as it was.
+    """
+    with explained(path):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & stat.S_IWUSR:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        temporary = _write_temporary(path, data)
+        try:
+            temporary.chmod(mode)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def move_new(source: Path, target: Path) -> None:
+    """Move a file to a name that must be free, its bytes and times as they are.
+
+    Raises:
+        FileExistsError: the name is taken.
+        StorageError: the disk refused; the file is where it was.
+    """
+    with explained(source):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if target.exists():
+                raise FileExistsError(errno.EEXIST, "File exists", str(target)) from error
+            source.rename(target)
+        else:
+            try:
+                source.unlink()
+            except BaseException:
+                target.unlink()
+                raise
+        _sync_folder(target.parent)
+        _sync_folder(source.parent)
+
+
+def _write_temporary(path: Path, data: bytes) -> Path:
+    stem = path.name.encode()[:80].decode("utf-8", "ignore").lstrip(".")
+    temporary = path.parent / f".{stem}.{clock.nonce(8)}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def _link(temporary: Path, path: Path, data: bytes) -> None:
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # A file system without hard links: exclusive, though not at once.
+        with open(path, "xb") as file:
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in a folder last; not every system can open a folder."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

@@ -1,0 +1,231 @@
+"""Bytes to a memory and back, losing nothing."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import re
+import unicodedata
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.errors import Refused
+from memvault.model import FALLBACK_TYPE, FileState, Memory
+from memvault.vault import layout
+from memvault.vault.frontmatter import Parts, new_header, parse_header, patch_header, split
+
+__all__ = [
+    "Text",
+    "decode",
+    "edit",
+    "encode_new",
+    "etag",
+    "first_heading",
+    "printable",
+    "read_memory",
+]
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_H1 = re.compile(r"^[ ]{0,3}#[ \t]+(.+?)[ \t]*#*[ \t]*\r?$", re.MULTILINE)
+_FENCE = re.compile(r"^[ ]{0,3}(```|~~~)", re.MULTILINE)
+_BLANKS = " \t\r\n"
+
+
+class Text(NamedTuple):
+    """A file's text and how its bytes spell it, so that it can be written back."""
+
+    text: str
+    encoding: str
+    bom: bytes
+    problem: str = ""
+
+    def encode(self, text: str) -> bytes:
+        """Spell another text the way this file is spelled.
+
+        Raises:
+            Refused: the file's encoding cannot.
+        """
+        try:
+            return self.bom + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise Refused(
+                f"The file is {self.encoding}, which has no {text[error.start]!r}",
+                "convert the file to UTF-8 first",
+            ) from error
+
+
+def etag(data: bytes) -> str:
+    """Return the tag of exactly these bytes."""
+    return hashlib.blake2b(data, digest_size=10).hexdigest()
+
+
+def decode(data: bytes) -> Text:
+    """Read bytes as text: by their mark, as UTF-8, else as Windows-1252 or Latin-1."""
+    for bom, encoding in _BOMS:
+        if data.startswith(bom):
+            try:
+                return Text(data[len(bom) :].decode(encoding), encoding, bom)
+            except UnicodeDecodeError:
+                break
+    if _is_binary(data):
+        return Text("", "binary", b"", "the file is binary, not text")
+    try:
+        return Text(data.decode("utf-8"), "utf-8", b"")
+    except UnicodeDecodeError:
+        pass
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            return Text(data.decode(encoding), encoding, b"", f"not UTF-8, read as {encoding}")
+        except UnicodeDecodeError:
+            continue
+    raise AssertionError("latin-1 reads any bytes")
+
+
+def _is_binary(data: bytes) -> bool:
+    head = data[:65536]
+    if b"\0" not in head:
+        return False
+    controls = sum(byte < 9 or 13 < byte < 27 for byte in head)
+    return controls * 100 > len(head)
+
+
+def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> Memory:
+    """Make a memory of a file's bytes, whatever they are."""
+    text = decode(data)
+    parts = split(text.text)
+    problem = text.problem
+    metadata: dict[str, Any] = {}
+    if parts.before:
+        try:
+            metadata = parse_header(parts.header)
+        except ValueError as error:
+            problem = f"broken front matter: {error}"
+            parts = Parts("", "", "", text.text)
+    elif text.text.startswith("---") and re.match(r"---[ \t]*\r?\n\w[\w-]*:", text.text):
+        problem = problem or "broken front matter: it has no closing line"
+    path = PurePosixPath(state.path)
+    title = _title(metadata, parts.body, path)
+    modified = _time(metadata, ("modified", "updated", "last_modified_at", "lastmod"))
+    created = _time(metadata, ("created", "date"))
+    own = metadata.get("id")
+    return Memory(
+        path=state.path,
+        mem_id=own
+        if isinstance(own, str) and layout.is_mem_id(own)
+        else layout.derived_id(title, state.path),
+        title=title,
+        memory_type=_type(metadata, path, known_types),
+        tags=_tags(metadata),
+        created=created or clock.iso_from_ns(min(state.mtime, state.ctime)),
+        modified=modified or max(clock.iso_from_ns(state.mtime), created or ""),
+        metadata=metadata,
+        body=parts.body,
+        etag=etag(data),
+        problem=problem,
+    )
+
+
+def _title(metadata: Mapping[str, Any], body: str, path: PurePosixPath) -> str:
+    named = metadata.get("title")
+    if isinstance(named, str | int | float) and not isinstance(named, bool) and str(named).strip():
+        return " ".join(str(named).split())
+    heading = first_heading(body)
+    stem = path.name[: -len(path.suffix)] if path.suffix else path.name
+    return heading or " ".join(printable(stem).split()) or "memory"
+
+
+def printable(name: str) -> str:
+    """Return a file's name with the bytes that are no UTF-8 shown as question marks."""
+    return name.encode("utf-8", "replace").decode()
+
+
+def first_heading(body: str) -> str:
+    """Return the first H1 outside a code fence, or an empty text."""
+    match = _H1.search(body)
+    while match is not None:
+        if len(_FENCE.findall(body, 0, match.start())) % 2 == 0:
+            return " ".join(match[1].split())
+        match = _H1.search(body, match.end())
+    return ""
+
+
+def _type(metadata: Mapping[str, Any], path: PurePosixPath, known: frozenset[str]) -> str:
+    named = metadata.get("memory_type")
+    if isinstance(named, str) and named.strip():
+        return named.strip()
+    folder = path.parts[0] if len(path.parts) > 1 else ""
+    return folder if folder in known else FALLBACK_TYPE
+
+
+def _tags(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    value = metadata.get("tags", metadata.get("tag"))
+    entries = re.split(r"[,\s]+", value) if isinstance(value, str) else value
+    if not isinstance(entries, list):
+        entries = [] if entries is None else [entries]
+    tags = (
+        str(entry).strip().lstrip("#") for entry in entries if not isinstance(entry, dict | list)
+    )
+    return tuple(dict.fromkeys(tag for tag in tags if tag))
+
+
+def _time(metadata: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    for key in keys:
+        value = metadata.get(key)
+        moment = clock.parse(str(value)) if isinstance(value, str | int) else None
+        if moment is not None:
+            return clock.iso(moment)
+    return ""
+
+
+def encode_new(header: Mapping[str, Any], body: str) -> bytes:
+    """Write a new memory: header, a blank line, the body, one line end."""
+    text = body.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
+    clean = "".join(char for char in text if char in "\n\t" or not _is_control(char))
+    return f"---\n{new_header(header)}---\n\n{clean}\n".encode()
+
+
+def _is_control(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cs")
+
+
+def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
+    """Return a file's bytes with header keys set and, unless None, another body.
+
+    A file without a header gets one only where ``changes`` asks for keys.
+
+    Raises:
+        Refused: the file is binary, its header is broken or cannot be patched,
+            or its encoding cannot spell the new text.
+    """
+    text = decode(data)
+    if text.encoding == "binary":
+        raise Refused("The file is binary, not text", "edit it with the program that made it")
+    parts = split(text.text)
+    if parts.before:
+        try:
+            patched = patch_header(parts.header, changes, parts.newline)
+        except ValueError as error:
+            raise Refused(
+                f"The front matter is broken ({error})", "mend it in an editor first"
+            ) from error
+        parts = parts._replace(header=patched)
+    elif changes:
+        newline = parts.newline
+        parts = Parts(
+            f"---{newline}",
+            new_header(changes, newline),
+            f"---{newline}{newline}",
+            parts.body,
+        )
+    if body is not None:
+        unified = body.replace("\r\n", "\n").replace("\r", "\n")
+        parts = parts._replace(body=unified.replace("\n", parts.newline))
+    return text.encode("".join(parts))

@@ -1,0 +1,257 @@
+"""Headers of markdown files: found, read, and patched without touching the rest.
+
+Reading goes through python-frontmatter's YAML handler with a stricter loader:
+``yes`` and ``2026-01-01`` stay the text that a person wrote. Editing replaces
+only the characters of the values that change, because dumping YAML again loses
+comments, order and quoting (python-frontmatter issues 26, 114, 117).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from memvault.errors import Refused
+
+__all__ = ["Parts", "new_header", "parse_header", "patch_header", "split"]
+
+_OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)")
+_CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)", re.MULTILINE)
+_PLAIN = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
+_MAX_HEADER = 256 * 1024
+_MAX_VALUES = 5_000
+_MAX_DEPTH = 30
+
+
+class Parts(NamedTuple):
+    """A file's text, cut so that ``before + header + after + body`` is the text.
+
+    ``before`` is the opening line, ``after`` the closing one; without a header
+    all three are empty.
+    """
+
+    before: str
+    header: str
+    after: str
+    body: str
+
+    @property
+    def newline(self) -> str:
+        """The file's own line ending."""
+        for text in (self.before, self.body):
+            if "\r\n" in text:
+                return "\r\n"
+            if "\n" in text:
+                return "\n"
+            if "\r" in text:
+                return "\r"
+        return "\n"
+
+
+def split(text: str) -> Parts:
+    """Cut a text at its header's lines; a header without an end is no header."""
+    opening = _OPENING.match(text)
+    if opening is None:
+        return Parts("", "", "", text)
+    closing = _CLOSING.search(text, opening.end(), opening.end() + _MAX_HEADER)
+    if closing is None:
+        return Parts("", "", "", text)
+    return Parts(
+        text[: opening.end()],
+        text[opening.end() : closing.start()],
+        text[closing.start() : closing.end()],
+        text[closing.end() :],
+    )
+
+
+@cache
+def _loader() -> Any:
+    """Return a safe loader for which all but booleans, null and decimal numbers is text."""
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class HeaderLoader(base):  # type: ignore[misc]  # the base is chosen at run time
+        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own spelling
+
+    for tag, pattern, first in (
+        ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+        ("null", r"~|null|Null|NULL|", "~nN"),
+        ("int", r"[-+]?(?:0|[1-9][0-9]{0,17})", "-+0123456789"),
+        ("float", r"[-+]?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][-+]?[0-9]+)?", "-+0123456789"),
+    ):
+        HeaderLoader.add_implicit_resolver(
+            f"tag:yaml.org,2002:{tag}",
+            re.compile(f"^(?:{pattern})$"),
+            [*first, ""] if tag == "null" else list(first),
+        )
+    return HeaderLoader
+
+
+def parse_header(header: str) -> dict[str, Any]:
+    """Read a header as plain JSON values.
+
+    Raises:
+        ValueError: it is not YAML, not a mapping, or made to exhaust its reader.
+    """
+    import yaml
+    from frontmatter.default_handlers import YAMLHandler
+
+    try:
+        value = YAMLHandler().load(header, Loader=_loader())
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 2 if error.problem_mark else 2
+        raise ValueError(f"line {line}: {error.problem or 'not valid YAML'}") from error
+    except (yaml.YAMLError, ValueError, RecursionError, OverflowError, TypeError) as error:
+        first = str(error).splitlines()[0] if str(error) else "not valid YAML"
+        raise ValueError(first) from error
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError("the front matter is not a list of keys and values")
+    plain = _plain(value, [_MAX_VALUES], _MAX_DEPTH)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _plain(value: Any, budget: list[int], depth: int) -> Any:
+    budget[0] -= 1
+    if budget[0] < 0 or depth < 0:
+        raise ValueError("the front matter holds too many values")
+    if isinstance(value, dict):
+        return {str(key): _plain(entry, budget, depth - 1) for key, entry in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(entry, budget, depth - 1) for entry in value]
+    if isinstance(value, str):  # YAML can spell half a character, which UTF-8 cannot
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return str(value)
+
+
+def new_header(values: Mapping[str, Any], newline: str = "\n") -> str:
+    """Write a header's lines for values in their order."""
+    return "".join(f"{_key(key)}: {_flow(value)}{newline}" for key, value in values.items())
+
+
+def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -> str:
+    """Set or (with None) remove keys, leaving every other character as it was.
+
+    Raises:
+        ValueError: the header does not parse.
+        Refused: the header is written in a way that cannot be patched safely.
+    """
+    wanted = parse_header(header)
+    for key, value in changes.items():
+        if value is None:
+            wanted.pop(key, None)
+        else:
+            wanted[key] = value
+    patched = header
+    for key, value in changes.items():
+        patched = _patch(patched, key, value, newline)
+    try:
+        same = parse_header(patched) == wanted
+    except ValueError:
+        same = False
+    if not same:
+        raise Refused(
+            f"The front matter cannot be edited safely ({', '.join(changes)})",
+            "edit the file by hand, one key a line",
+        )
+    return patched
+
+
+def _patch(header: str, key: str, value: Any, newline: str) -> str:
+    import yaml
+
+    root = yaml.compose(header, Loader=yaml.SafeLoader)
+    entry = None
+    if isinstance(root, yaml.MappingNode):
+        entry = next((pair for pair in root.value if str(pair[0].value) == key), None)
+    if entry is None:
+        if value is None:
+            return header
+        if root is not None and getattr(root, "flow_style", False):
+            raise Refused(
+                f"The front matter is one {{…}} mapping, so {key!r} cannot be added to it",
+                "write it with one key a line",
+            )
+        gap = newline if header and not header.endswith(("\n", "\r")) else ""
+        return f"{header}{gap}{_key(key)}: {_flow(value)}{newline}"
+    name, node = entry
+    start, end = node.start_mark.index, _end_of(node, header)
+    if value is None:
+        line = header.rfind("\n", 0, name.start_mark.index) + 1
+        after = header.find("\n", end)
+        return header[:line] + (header[after + 1 :] if after >= 0 else "")
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style and value:
+        glue = newline + " " * node.start_mark.column
+        return header[:start] + glue.join(f"- {_flow(item)}" for item in value) + header[end:]
+    text = _flow(value)
+    if start == name.end_mark.index + 1 or header[start - 1] not in " \t":
+        text = f" {text}"  # the value was empty: "key:"
+    if not isinstance(node, yaml.ScalarNode) and not node.flow_style:
+        start, text = name.end_mark.index + 1, f" {_flow(value)}"
+    return header[:start] + text + header[end:]
+
+
+def _end_of(node: Any, header: str) -> int:
+    """Return where a value's last character is; PyYAML's mark may lie behind comments."""
+    import yaml
+
+    if isinstance(node, yaml.ScalarNode):
+        if node.style in ("|", ">"):
+            start, end = int(node.start_mark.index), int(node.end_mark.index)
+            return start + len(header[start:end].rstrip())
+        return int(node.end_mark.index)
+    if node.flow_style or not node.value:
+        return int(node.end_mark.index)
+    last = node.value[-1]
+    return _end_of(last[1] if isinstance(last, tuple) else last, header)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z_][\w-]*", key) else _quoted(key)
+
+
+def _flow(value: Any) -> str:
+    """Write a JSON value as YAML on one line."""
+    if isinstance(value, str):
+        return value if _is_plain(value) else _quoted(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)}: {_flow(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_item(entry) for entry in value) + "]"
+    return json.dumps(value)
+
+
+def _item(value: Any) -> str:
+    text = _flow(value)
+    return _quoted(value) if isinstance(value, str) and "," in text and text == value else text
+
+
+def _is_plain(text: str) -> bool:
+    """Say whether a text reads back as itself without quotes."""
+    import yaml
+
+    if not _PLAIN.fullmatch(text) or text != text.strip() or not text.isprintable():
+        return False
+    try:
+        return bool(yaml.load(text, Loader=_loader()) == text)  # noqa: S506  # a safe loader
+    except yaml.YAMLError:
+        return False
+
+
+def _quoted(text: str) -> str:
+    """Write a text in double quotes, with every character escaped that YAML does not take raw."""
+    out = json.dumps(text, ensure_ascii=False)
+    if out.isprintable() and not any("\ud800" <= char <= "\udfff" for char in out):
+        return out
+    return json.dumps(text)

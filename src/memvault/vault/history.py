@@ -1,0 +1,133 @@
+"""What was there before: revisions of changed files, and the trash.
+
+Both live in ``.memvault`` and never travel with git. A revision is named by
+its time and etag; a discarded file keeps its own path below a folder named by
+the time it was discarded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault import clock
+from memvault.errors import NotFound
+from memvault.vault import atomic
+from memvault.vault.codec import etag
+
+__all__ = ["Discarded", "History"]
+
+_KEPT_REVISIONS = 50
+
+
+class Discarded(NamedTuple):
+    """A file in the trash: where it is, where it was, and since when it is there."""
+
+    file: Path
+    path: str
+    when: str
+
+
+class History:
+    """Revisions and trash of one vault, below its ``.memvault`` folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._revisions = folder / "history"
+        self._trash = folder / "trash"
+
+    def keep(self, mem_id: str, data: bytes) -> str:
+        """Keep a file's bytes from before a change; return the revision's name."""
+        folder = self._folder(mem_id)
+        revision = f"{_stamp()}-{etag(data)}"
+        with contextlib.suppress(FileExistsError):  # the same bytes in the same millisecond
+            atomic.create(folder / f"{revision}.md", data)
+        for old in self.revisions(mem_id)[:-_KEPT_REVISIONS]:
+            (folder / f"{old}.md").unlink(missing_ok=True)
+        return revision
+
+    def revisions(self, mem_id: str) -> list[str]:
+        """Name a memory's revisions, oldest first."""
+        with contextlib.suppress(OSError):
+            return sorted(path.stem for path in self._folder(mem_id).glob("[0-9]*.md"))
+        return []
+
+    def read(self, mem_id: str, revision: str) -> bytes:
+        """Return a revision's bytes; a beginning of its name is enough.
+
+        Raises:
+            NotFound: there is no such revision.
+        """
+        fitting = [name for name in self.revisions(mem_id) if name.startswith(revision)]
+        if revision and fitting:
+            with contextlib.suppress(OSError), atomic.explained(self._folder(mem_id)):
+                return (self._folder(mem_id) / f"{fitting[-1]}.md").read_bytes()
+        known = ", ".join(self.revisions(mem_id)[-3:])
+        raise NotFound(
+            f"There is no revision {revision!r} of {mem_id}",
+            f"the latest are {known}" if known else "it was not changed since it is kept here",
+        )
+
+    def discard(self, root: Path, path: str) -> Discarded:
+        """Move a file of the vault into the trash.
+
+        Raises:
+            FileNotFoundError: it is gone already.
+        """
+        when = _stamp()
+        target = self._trash / f"{when}-{clock.nonce()}" / path
+        atomic.move_new(root / path, target)
+        return Discarded(target, path, when)
+
+    def discarded(self) -> list[Discarded]:
+        """List the trash, newest first."""
+        found = []
+        for folder in sorted(_names(self._trash), reverse=True):
+            base = self._trash / folder
+            for parent, _, names in os.walk(base):
+                found += [
+                    Discarded(
+                        Path(parent, name),
+                        Path(parent, name).relative_to(base).as_posix(),
+                        folder.rsplit("-", 1)[0],
+                    )
+                    for name in sorted(names)
+                ]
+        return found
+
+    def put_back(self, root: Path, item: Discarded) -> str:
+        """Move a file out of the trash to its old path, or beside it where that is taken."""
+        base = root / item.path
+        for number in range(1, 10_000):
+            target = base if number == 1 else base.with_name(f"{base.stem}-{number}{base.suffix}")
+            try:
+                atomic.move_new(item.file, target)
+            except FileExistsError:
+                continue
+            self._prune(item.file.parent)
+            return target.relative_to(root).as_posix()
+        raise NotFound(f"No free name beside {item.path}")
+
+    def _prune(self, folder: Path) -> None:
+        """Remove folders of the trash that have become empty."""
+        while folder != self._trash and self._trash in folder.parents:
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+
+    def _folder(self, mem_id: str) -> Path:
+        return self._revisions / hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
+
+
+def _stamp() -> str:
+    return clock.iso().replace("-", "").replace(":", "")
+
+
+def _names(folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        return os.listdir(folder)
+    return []

@@ -1,0 +1,137 @@
+"""Names: which files are memories, what a new one is called, what an id looks like."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import unicodedata
+from fnmatch import translate
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from memvault import clock
+from memvault.errors import Refused, UsageError
+
+__all__ = [
+    "RESERVED",
+    "contained",
+    "derived_id",
+    "is_ignored",
+    "is_mem_id",
+    "is_memory_path",
+    "new_id",
+    "normal_type",
+    "slug",
+]
+
+RESERVED = frozenset({"agents", "spaces", "tools", "templates"})
+_WINDOWS = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
+)
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_MEM_ID = re.compile(r"[^\W_][\w.-]{1,120}")
+_TYPE = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_MAX_SLUG_BYTES = 120
+_MAX_ID_SLUG = 40
+
+
+def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
+    """Return a file name's stem for a title: letters and digits of any script, joined by hyphens.
+
+    Cut at a word within ``limit`` bytes of UTF-8; never empty, never a name
+    that Windows reserves.
+    """
+    folded = unicodedata.normalize("NFC", title).lower()
+    kept = "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
+    words = [word for word in kept.split("-") if word]
+    out = ""
+    for word in words:
+        longer = f"{out}-{word}" if out else word
+        if len(longer.encode()) > limit:
+            out = out or word.encode()[:limit].decode("utf-8", "ignore")
+            break
+        out = longer
+    if not out:
+        return "memory"
+    return f"{out}-memory" if out in _WINDOWS else out
+
+
+def new_id(title: str) -> str:
+    """Return a fresh memId: the title's slug, shortened, and six random characters."""
+    return f"{slug(title, _MAX_ID_SLUG)}-{clock.nonce()}"
+
+
+def derived_id(title: str, path: str) -> str:
+    """Return the memId of a file that carries none: always the same for the same path."""
+    digest = int.from_bytes(hashlib.blake2b(path.encode("utf-8", "surrogatepass")).digest()[:8])
+    tail = "".join(_ALPHABET[(digest >> (5 * place)) & 31] for place in range(6))
+    return f"{slug(title, _MAX_ID_SLUG)}-{tail}"
+
+
+def is_mem_id(text: str) -> bool:
+    """Say whether a text can serve as a memId."""
+    return bool(_MEM_ID.fullmatch(text))
+
+
+def normal_type(name: str) -> str:
+    """Return a type's name in kebab-case.
+
+    Raises:
+        UsageError: nothing of it can be a folder's name.
+    """
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip())
+    kebab = re.sub(r"[\s_-]+", "-", spaced).strip("-").lower()
+    if not _TYPE.fullmatch(kebab) or len(kebab) > 60:
+        raise UsageError(
+            f"{name!r} cannot be a memory type",
+            "use letters, digits and hyphens, such as design-decision",
+        )
+    if kebab in RESERVED or kebab in _WINDOWS:
+        raise UsageError(f"The folder {kebab!r} is not for memories", "choose another type")
+    return kebab
+
+
+@lru_cache(maxsize=32)
+def _ignore_pattern(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
+    expressions = []
+    for pattern in patterns:
+        plain = pattern.strip().removeprefix("./").rstrip("/")
+        if plain:
+            expressions += [translate(plain), translate(f"{plain}/*")]
+    return re.compile("|".join(expressions)) if expressions else None
+
+
+def is_ignored(path: str, patterns: tuple[str, ...]) -> bool:
+    """Say whether a path relative to the vault matches one of the ``ignore`` patterns."""
+    compiled = _ignore_pattern(patterns)
+    return compiled is not None and compiled.match(path) is not None
+
+
+def is_memory_path(path: str, ignore: tuple[str, ...]) -> bool:
+    """Say whether a file of this name is a memory."""
+    pure = PurePosixPath(path)
+    if not pure.name.lower().endswith(".md") or any(part.startswith(".") for part in pure.parts):
+        return False
+    reserved = len(pure.parts) > 1 and pure.parts[0] in RESERVED
+    return not reserved and not is_ignored(path, ignore)
+
+
+def contained(root: Path, given: str) -> str:
+    """Return a path a caller named as one relative to the vault, links and ``..`` resolved.
+
+    Raises:
+        Refused: it lies outside the vault.
+    """
+    if "\0" in given or not given.strip():
+        raise UsageError("A file's path cannot be empty or hold a NUL")
+    try:
+        whole = Path(os.path.realpath(root / given))
+        inside = whole.relative_to(os.path.realpath(root))
+    except ValueError as error:
+        raise Refused(
+            f"{given} lies outside the vault", "name a file by its path inside the vault"
+        ) from error
+    except OSError as error:
+        raise UsageError(f"{given!r} cannot be a file's path: {error.strerror}") from error
+    return inside.as_posix()

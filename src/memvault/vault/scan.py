@@ -1,0 +1,79 @@
+"""One pass over the vault's folders: which memories are there, and in what state."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.errors import VaultUnreadable
+from memvault.model import FileState
+from memvault.vault import layout
+
+__all__ = ["Scan", "scan", "state_of"]
+
+
+class Scan(NamedTuple):
+    """What one pass found; ``unreadable`` are folders that could not be listed."""
+
+    files: list[FileState]
+    unreadable: list[str]
+
+
+def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
+    """List every memory's file without opening one.
+
+    Links are not followed: what they point to is either in the vault under its
+    own name or none of the vault's business.
+
+    Raises:
+        VaultUnreadable: the root itself cannot be listed.
+    """
+    files: list[FileState] = []
+    unreadable: list[str] = []
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        try:
+            with os.scandir(root / folder if folder else root) as entries:
+                for entry in entries:
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.name.startswith(".") or (ignore and layout.is_ignored(path, ignore)):
+                        continue
+                    _look(entry, path, files, pending)
+        except FileNotFoundError:
+            continue  # gone between the listing and the look at it
+        except OSError as error:
+            if not folder:
+                raise VaultUnreadable(
+                    f"{root} cannot be listed: {error.strerror}", "check its permissions"
+                ) from error
+            unreadable.append(folder)
+    return Scan(files, unreadable)
+
+
+def _look(entry: os.DirEntry[str], path: str, files: list[FileState], pending: list[str]) -> None:
+    """Note a memory's file, or a folder that may hold some."""
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            if path not in layout.RESERVED:
+                pending.append(path)
+        elif entry.name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False):
+            files.append(_state(path, entry.stat(follow_symlinks=False)))
+    except FileNotFoundError:
+        return
+
+
+def state_of(root: Path, path: str) -> FileState | None:
+    """Return one file's state, or None where there is no plain file of that name."""
+    import stat
+
+    try:
+        status = os.lstat(root / path)
+    except (OSError, ValueError):
+        return None
+    return _state(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _state(path: str, status: os.stat_result) -> FileState:
+    return FileState(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

@@ -1,0 +1,244 @@
+"""Reading and changing memories, one file at a time, nothing ever overwritten unseen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from memvault.config import Settings
+from memvault.errors import Conflict, NotFound, Refused
+from memvault.model import FileState, Memory
+from memvault.vault import atomic, codec, layout
+from memvault.vault.history import Discarded, History
+from memvault.vault.lock import FileLock
+from memvault.vault.scan import state_of
+
+__all__ = ["Change", "Store", "private_folder"]
+
+_MAX_SUFFIX = 100_000
+
+
+class Change(NamedTuple):
+    """A changed memory, and the name its earlier bytes are kept under."""
+
+    memory: Memory
+    previous_revision: str
+
+
+class Store:
+    """The memories of one vault as files."""
+
+    def __init__(self, root: Path, settings: Settings) -> None:
+        self.root = root
+        self.settings = settings
+
+    @cached_property
+    def known_types(self) -> frozenset[str]:
+        """Names of the types that a folder can stand for."""
+        return frozenset(known.name for known in self.settings.types)
+
+    @cached_property
+    def history(self) -> History:
+        """Revisions and trash."""
+        return History(self.root / ".memvault")
+
+    def read_bytes(self, path: str) -> tuple[bytes, FileState]:
+        """Return a file's bytes and a state taken before they were read.
+
+        Raises:
+            NotFound: there is no plain file of that name.
+            StorageError: it cannot be read.
+        """
+        state = state_of(self.root, path)
+        if state is None:
+            raise NotFound(f"There is no file {path} in the vault")
+        with atomic.explained(path):
+            try:
+                return (self.root / path).read_bytes(), state
+            except FileNotFoundError as error:
+                raise NotFound(f"There is no file {path} in the vault") from error
+
+    def read(self, path: str) -> Memory:
+        """Read one memory; errors as for ``read_bytes``."""
+        data, state = self.read_bytes(path)
+        return codec.read_memory(data, state, self.known_types)
+
+    def parse(self, data: bytes, state: FileState) -> Memory:
+        """Make a memory of bytes already read."""
+        return codec.read_memory(data, state, self.known_types)
+
+    def add(self, memory_type: str, title: str, header: Mapping[str, Any], body: str) -> Memory:
+        """Write a new memory under a free name of its type's folder.
+
+        A title that the file's name and first heading do not give back is kept
+        in the header.
+        """
+        stem = layout.slug(title)
+        keys = dict(header)
+        if title not in (codec.first_heading(body), stem):
+            keys = {"id": keys.pop("id"), "title": title, **keys}
+        data = codec.encode_new(keys, body)
+        private_folder(self.root)
+        for number in range(1, _MAX_SUFFIX):
+            name = stem if number == 1 else f"{stem}-{number}"
+            path = layout.contained(self.root, f"{memory_type}/{name}.md")
+            if path != f"{memory_type}/{name}.md":
+                raise Refused(
+                    f"The folder {memory_type} is a link, and nothing is written through links",
+                    "make it a plain folder",
+                )
+            try:
+                atomic.create(self.root / path, data)
+            except FileExistsError as error:
+                if not (self.root / memory_type).is_dir():
+                    raise Refused(
+                        f"{memory_type} is a file where a folder should be", "rename that file"
+                    ) from error
+                continue
+            return self.parse(
+                data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0)
+            )
+        raise Refused(f"There are too many memories named {stem}", "choose another title")
+
+    def change(
+        self,
+        memory: Memory,
+        changes: Mapping[str, Any],
+        body: str | None,
+        if_match: str | None = None,
+        memory_type: str | None = None,
+    ) -> Change:
+        """Set header keys and body of a memory whose bytes are still those last read.
+
+        ``memory.etag`` is always checked; ``if_match`` is the etag a caller saw.
+        With ``memory_type`` a file that lies in its type's folder moves to the
+        other's.
+
+        Raises:
+            Conflict: the file has other bytes by now.
+            Refused: the header cannot be patched.
+        """
+
+        def edited(data: bytes, state: FileState) -> bytes:
+            return self._edited(memory, data, state, changes, body)
+
+        return self._rewritten(memory, edited, if_match, memory_type)
+
+    def rewrite(self, memory: Memory, data: bytes) -> Change:
+        """Give a memory other bytes altogether; errors as for ``change``."""
+        return self._rewritten(memory, lambda *_: data, None, None)
+
+    def _rewritten(
+        self,
+        memory: Memory,
+        edited: Callable[[bytes, FileState], bytes],
+        if_match: str | None,
+        memory_type: str | None,
+    ) -> Change:
+        private = private_folder(self.root)
+        with self._lock(private):
+            data, state = self.read_bytes(memory.path)
+            found = codec.etag(data)
+            for seen in (if_match, memory.etag):
+                if seen is not None and seen != found:
+                    raise Conflict(
+                        f"{memory.path} was changed meanwhile: its etag is {found}, not {seen}",
+                        f"memvault show {memory.mem_id} shows it as it is now",
+                    )
+            after = edited(data, state)
+            revision = self.history.keep(memory.mem_id, data)
+            path = self._moved(memory, memory_type)
+            if path == memory.path:
+                atomic.replace(self.root / path, after)
+            else:
+                path = self._create_beside(path, after)
+                (self.root / memory.path).unlink()
+        now = state_of(self.root, path) or FileState(path, len(after), 0, 0, 0)
+        return Change(self.parse(after, now), revision)
+
+    def _edited(
+        self,
+        memory: Memory,
+        data: bytes,
+        state: FileState,
+        changes: Mapping[str, Any],
+        body: str | None,
+    ) -> bytes:
+        """Return the new bytes; a title or id that would be lost moves to the header."""
+        edited = codec.edit(data, changes, body)
+        after = self.parse(edited, state)
+        kept = {}
+        if after.title != memory.title and "title" not in changes:
+            kept["title"] = memory.title
+        if after.mem_id != memory.mem_id and "id" not in changes:
+            kept["id"] = memory.mem_id
+        return codec.edit(edited, kept, None) if kept and after.metadata else edited
+
+    def _moved(self, memory: Memory, memory_type: str | None) -> str:
+        pure = PurePosixPath(memory.path)
+        if memory_type is None or pure.parts[0] not in (memory.memory_type, *self.known_types):
+            return memory.path
+        if len(pure.parts) < 2 or pure.parts[0] == memory_type:
+            return memory.path
+        return str(PurePosixPath(memory_type, *pure.parts[1:]))
+
+    def _create_beside(self, path: str, data: bytes) -> str:
+        pure = PurePosixPath(path)
+        for number in range(1, _MAX_SUFFIX):
+            name = pure if number == 1 else pure.with_name(f"{pure.stem}-{number}{pure.suffix}")
+            try:
+                atomic.create(self.root / layout.contained(self.root, str(name)), data)
+            except FileExistsError:
+                continue
+            return str(name)
+        raise Refused(f"There are too many memories named {pure.stem}")
+
+    def discard(self, path: str, seen: str) -> Discarded:
+        """Move a memory to the trash if its bytes are still those with etag ``seen``.
+
+        Raises:
+            Conflict: it has other bytes by now.
+            NotFound: it is gone.
+        """
+        private = private_folder(self.root)
+        with self._lock(private):
+            data, _ = self.read_bytes(path)
+            if codec.etag(data) != seen:
+                raise Conflict(f"{path} was changed meanwhile", "look at it again, then forget it")
+            try:
+                return self.history.discard(self.root, path)
+            except FileNotFoundError as error:
+                raise NotFound(f"There is no file {path} in the vault") from error
+
+    def put_back(self, item: Discarded) -> str:
+        """Move a file out of the trash; return its path in the vault."""
+        private = private_folder(self.root)
+        with self._lock(private):
+            return self.history.put_back(self.root, item)
+
+    def _lock(self, private: Path) -> FileLock:
+        return FileLock(private / "lock")
+
+
+def private_folder(root: Path) -> Path:
+    """Return ``.memvault``, made where it is missing, with the line that keeps it out of git.
+
+    Raises:
+        StorageError: it cannot be made.
+        Refused: it leads out of the vault.
+    """
+    folder = root / ".memvault"
+    with atomic.explained(folder):
+        if folder.is_symlink():
+            raise Refused(f"{folder} is a link", "remove the link; memvault makes the folder anew")
+        if folder.exists() and not folder.is_dir():
+            os.unlink(folder)
+        if not (folder / ".gitignore").is_file():
+            folder.mkdir(exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                atomic.create(folder / ".gitignore", b"*\n")
+    return folder

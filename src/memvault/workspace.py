@@ -1,0 +1,106 @@
+"""The composition root: one vault with all its parts, each built when first asked for."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memvault import config
+
+if TYPE_CHECKING:
+    from memvault.index.sync import Index
+    from memvault.recall.engine import Engine
+    from memvault.vault.store import Store
+
+__all__ = ["DEFAULT_AGENT", "Workspace"]
+
+DEFAULT_AGENT = "main"
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Tell nobody how far it is."""
+
+
+class Workspace:
+    """One open vault, for one caller at a time (``lock``).
+
+    ``progress`` is told of slow work; ``notes`` collects what a caller should
+    be told beside a result.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        agent: str = DEFAULT_AGENT,
+        progress: Callable[[str, int, int], None] = _silent,
+    ) -> None:
+        self.root = root
+        self.agent = agent
+        self.notes: list[str] = []
+        self.lock = threading.RLock()
+        self._progress = progress
+
+    @cached_property
+    def settings(self) -> config.Settings:
+        """The vault's settings."""
+        return config.load_settings(self.root)
+
+    @cached_property
+    def store(self) -> Store:
+        """The memories as files."""
+        from memvault.vault.store import Store
+
+        return Store(self.root, self.settings)
+
+    @cached_property
+    def index(self) -> Index:
+        """The derived index; in the user's cache where the vault cannot be written."""
+        from memvault.errors import MemvaultError
+        from memvault.index.sync import Index
+        from memvault.vault.store import private_folder
+
+        try:
+            private = private_folder(self.root)
+            writable = os.access(private, os.W_OK)
+        except MemvaultError:
+            writable = False
+        if writable:
+            return Index(self.store, private / "index", self._progress)
+        return Index(self.store, _elsewhere(self.root), self._progress)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Recall."""
+        from memvault.recall.engine import Engine
+
+        return Engine(self.store, self.index)
+
+    def reload(self) -> None:
+        """Forget settings and parts, because ``memvault.toml`` has changed."""
+        self.close()
+        for name in ("settings", "store", "index", "engine"):
+            self.__dict__.pop(name, None)
+
+    def close(self) -> None:
+        """Let go of whatever is open."""
+        if "index" in self.__dict__:
+            self.index.close()
+
+
+def _elsewhere(root: Path) -> Path:
+    """Return where the index of a vault lies that cannot be written."""
+    import hashlib
+
+    name = hashlib.blake2b(os.fsencode(root), digest_size=8).hexdigest()
+    folder = config.cache_folder() / "vaults" / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        import tempfile
+
+        return Path(tempfile.mkdtemp(prefix="memvault-"))
+    return folder
