@@ -1,0 +1,102 @@
+"""What the tests share: real folders, real processes, and nothing from the network."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from memvault import Vault, open_vault
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+
+settings.register_profile(
+    "memvault",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("memvault")
+
+
+class Ran(NamedTuple):
+    """What a command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON."""
+        return json.loads(self.out)
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep the user's settings and caches out of the tests, and the tests out of them."""
+    for name in list(os.environ):
+        if name.startswith("MEMVAULT_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("PYTHONWARNINGS", "error::ResourceWarning:memvault")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty vault's folder, made with ``init --bare``'s one file."""
+    root = tmp_path / "vault"
+    root.mkdir()
+    (root / "memvault.toml").write_text("version = 1\n", "utf-8")
+    return root
+
+
+@pytest.fixture
+def vault(folder: Path) -> Iterator[Vault]:
+    """The same vault, open in this process."""
+    with open_vault(folder) as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    """Run ``memvault`` with arguments as a process in the vault; ``stdin`` and ``cwd`` may be given."""
+
+    def runner(*arguments: str, stdin: str | bytes = b"", cwd: Path | None = None) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "memvault", *arguments],
+            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            cwd=cwd or folder,
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return runner
+
+
+def write(root: Path, path: str, text: str | bytes) -> Path:
+    """Write a file the way a person's editor does, folders included."""
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return file
+
+
+def titles(result: dict[str, Any]) -> list[str]:
+    """The titles that a recall or list returned, in order."""
+    assert result["success"], result
+    return [entry["title"] for entry in result["memories"]]
