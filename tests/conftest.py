@@ -100,3 +100,8 @@ def titles(result: dict[str, Any]) -> list[str]:
     """The titles that a recall or list returned, in order."""
     assert result["success"], result
     return [entry["title"] for entry in result["memories"]]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let ``make docs`` write the transcripts anew."""
+    parser.addoption("--rewrite-transcripts", action="store_true", default=False)

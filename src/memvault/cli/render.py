@@ -89,7 +89,8 @@ def _list(found: Result) -> list[Line]:
         if "problem" in entry:
             out.append([(f"   problem: {entry['problem']}", "red")])
     shown, total = found["count"], found["total"]
-    out.append([(f"{shown} of {total} memories" if shown < total else f"{total} memories", "dim")])
+    noun = "memory" if total == 1 else "memories"
+    out.append([(f"{shown} of {total} {noun}" if shown < total else f"{total} {noun}", "dim")])
     return out
 
 

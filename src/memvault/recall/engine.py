@@ -178,6 +178,8 @@ class Engine:
                 _WEIGHTS.get(request.mode, fuse.KEYWORD_WEIGHT if near.asked else 1.0),
             )
         found: list[Found] = []
+        if request.mode == "vector":  # nothing to fuse: the calibrated similarity says more
+            ranked = [_by_similarity(entry, near) for entry in ranked]
         for entry in ranked:
             if len(found) >= request.limit or entry.score < request.threshold:
                 break
@@ -287,6 +289,11 @@ def _allowed(snapshot: Snapshot, filters: Filters) -> Callable[[int], bool] | No
         return None
     uids = {record.uid for record in snapshot.records() if test(record)}
     return uids.__contains__
+
+
+def _by_similarity(entry: fuse.Fused, near: _Near) -> fuse.Fused:
+    similarity = near.similarity(near.hits[entry.uid].cosine)
+    return entry._replace(score=similarity, vector=similarity)
 
 
 def _by_tag(

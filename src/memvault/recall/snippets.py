@@ -32,8 +32,7 @@ def show(body: str, query: Query, analyser: Analyser, nearest: Passage | None) -
     The passage is the one with the most of the query's terms; where none has
     any, the one nearest by vector, else the first.
     """
-    passages = [entry for entry in chunks.passages(body) if _told(body, entry)]
-    passages = passages or [Passage(0, 0, "")]
+    passages = _passages(body)
     wanted = frozenset(query.stems) | frozenset(query.wholes)
     best, most = passages[0], 0.0
     for passage in passages[:_MOST_PASSAGES]:
@@ -42,12 +41,19 @@ def show(body: str, query: Query, analyser: Analyser, nearest: Passage | None) -
         weight = found + (0.5 if passage == nearest else 0.0)
         if weight > most:
             best, most = passage, weight
-    return Shown(_window(_told(body, best), wanted, analyser), best.heading)
+    text = _told(body, best) or body[best.start : best.end]
+    return Shown(_window(text, wanted, analyser), best.heading)
 
 
 def _told(body: str, passage: Passage) -> str:
     """Return a passage's text without the headings, which are named apart."""
     return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
+
+
+def _passages(body: str) -> list[Passage]:
+    """Return the passages that say more than a heading, or all where none does."""
+    found = chunks.passages(body)
+    return [passage for passage in found if _told(body, passage)] or found
 
 
 def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
@@ -92,7 +98,7 @@ def coverage(text: str, query: Query, analyser: Analyser) -> float:
 def beginning(body: str) -> str:
     """Return a body's first words on one line."""
     told = _HEADINGS.sub("", body[: _LENGTH * 4])
-    text = _SPACE.sub(" ", told).strip()
+    text = _SPACE.sub(" ", told if told.strip() else body[: _LENGTH * 4]).strip()
     if len(text) <= _LENGTH:
         return text
     cut = text[:_LENGTH].rsplit(" ", 1)[0]

@@ -38,6 +38,12 @@ class Parameter(NamedTuple):
     default: Any
     arg: Arg
 
+    @property
+    def named(self) -> str:
+        """The key, with the option where that is spelled otherwise, for messages."""
+        same = self.arg.positional or self.flag == f"--{kebab(self.key)}"
+        return self.key if same else f"{self.key} ({self.flag})"
+
 
 @cache
 def parameters(tool: Tool) -> tuple[Parameter, ...]:
@@ -172,13 +178,13 @@ def _checked(parameter: Parameter, value: Any) -> Any:
         wanted = " or ".join(_JSON_NAMES[kind] for kind in kinds)
         wanted += " of strings" if list in kinds else ""
         raise UsageError(
-            f"{parameter.key} must be a {wanted}, not {_shown(value)}", parameter.arg.help
+            f"{parameter.named} must be a {wanted}, not {_shown(value)}", parameter.arg.help
         )
     if parameter.choices and isinstance(value, str):
         lowered = {choice.lower(): choice for choice in parameter.choices}
         if value.lower() not in lowered:
             raise UsageError(
-                f"{parameter.key} must be one of {', '.join(parameter.choices)}, not {value!r}",
+                f"{parameter.named} must be one of {', '.join(parameter.choices)}, not {value!r}",
                 parameter.arg.help,
             )
         value = lowered[value.lower()]
@@ -191,11 +197,11 @@ def _in_range(parameter: Parameter, value: float) -> None:
     least, most = parameter.arg.least, parameter.arg.most
     if least is not None and value < least:
         raise UsageError(
-            f"{parameter.key} must be at least {least:g}, not {value:g}", parameter.arg.help
+            f"{parameter.named} must be at least {least:g}, not {value:g}", parameter.arg.help
         )
     if most is not None and value > most:
         raise UsageError(
-            f"{parameter.key} must be at most {most:g}, not {value:g}", parameter.arg.help
+            f"{parameter.named} must be at most {most:g}, not {value:g}", parameter.arg.help
         )
 
 

@@ -1,0 +1,91 @@
+"""The documents say what the program does."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from memvault import __all__ as public
+from memvault import __version__
+from memvault.cli.overview import overview
+from memvault.tools import registry
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_reference_is_what_the_program_says() -> None:
+    """The reference page and the schema are never older than the program."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "write_docs.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_test_says_what_a_user_can_rely_on() -> None:
+    """Each test in this project has a docstring of one sentence."""
+    missing = []
+    for path in sorted((ROOT / "tests").glob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                text = ast.get_docstring(node)
+                if not text or not text.strip().endswith("."):
+                    missing.append(f"{path.name}::{node.name}")
+    assert not missing
+
+
+def test_the_first_page_of_help_names_every_command() -> None:
+    """No command is hidden from the first page of help."""
+    page = overview()
+    for tool in registry.all_tools():
+        assert re.search(rf"^  {tool.command} ", page, re.MULTILINE), tool.command
+        assert tool.summary in page
+
+
+def test_the_changelog_names_this_version() -> None:
+    """A reader of the changelog finds the version that is installed."""
+    assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_links_between_the_documents_lead_somewhere() -> None:
+    """No link from one page of the documentation to another is broken."""
+    broken = []
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken
+
+
+def test_public_names_exist() -> None:
+    """Whatever ``memvault`` says it offers can be imported from it."""
+    import memvault
+
+    for name in public:
+        assert hasattr(memvault, name)
+
+
+@pytest.mark.parametrize("path", ["src/memvault", "tests", "scripts", "bench"])
+def test_no_file_grows_past_what_one_can_hold_in_mind(path: str) -> None:
+    """A reader never meets a source file of more than 420 lines."""
+    long = [
+        f"{file.name}: {length}"
+        for file in (ROOT / path).rglob("*.py")
+        if (length := len(file.read_text("utf-8").splitlines())) > 420
+    ]
+    assert not long
+
+
+def test_the_template_is_a_vault_whose_settings_parse() -> None:
+    """What init copies is valid."""
+    settings = (ROOT / "vault-template" / "memvault.toml").read_text("utf-8")
+    assert tomllib.loads(settings)["version"] == 1

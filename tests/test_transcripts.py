@@ -1,0 +1,75 @@
+"""Sessions at a shell, played again: the pages in tests/transcripts are what users see.
+
+Each page's ``console`` blocks hold commands after ``$`` and what they print; a
+page is one vault. Ids, times, etags and tokens differ from run to run and are
+compared by their form. ``--rewrite-transcripts`` writes the pages anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGES = sorted((Path(__file__).parent / "transcripts").glob("*.md"))
+_BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+_VARYING = (
+    (re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{20}"), "<revision>"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3}Z)?"), "<time>"),
+    (re.compile(r"(?<=  )20\d\d-\d\d-\d\d$", re.MULTILINE), "<date>"),
+    (re.compile(r"\b[0-9a-f]{20}\b"), "<etag>"),
+    (re.compile(r'(?<=--confirm )[0-9a-f]{12}|(?<="confirmToken": ")[0-9a-f]{12}'), "<token>"),
+    (re.compile(r"(?<=[^\W_]-)(?=[0-9a-z]*[0-9])[0-9a-hjkmnp-tv-z]{6}\b"), "<id>"),
+    (re.compile(r"(?<=[^\W_]-)[0-9a-hjkmnp-tv-z]{6}(?=  |\"|$)", re.MULTILINE), "<id>"),
+)
+
+
+def _played(block: str, folder: Path) -> str:
+    """Return a block with every command's output as it is now."""
+    shim = folder.parent / "bin" / "memvault"
+    if not shim.exists():
+        shim.parent.mkdir()
+        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n', "utf-8")
+        shim.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{shim.parent}:{os.environ['PATH']}", "HOME": str(folder)}
+    lines = []
+    for command in [line[2:] for line in block.splitlines() if line.startswith("$ ")]:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=60,
+        )
+        lines += [f"$ {command}", *done.stdout.decode().replace(str(folder), "~").splitlines()]
+        if done.returncode:
+            lines.append(f"[exit {done.returncode}]")
+    return "\n".join(lines) + "\n"
+
+
+def _formal(text: str) -> str:
+    for pattern, name in _VARYING:
+        text = pattern.sub(name, text)
+    return text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_a_page_shows_what_the_program_does(
+    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """What the documentation shows of a session is what a user sees."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    text = page.read_text("utf-8")
+    played = _BLOCK.sub(lambda block: _played(block[0], folder), text)
+    if request.config.getoption("--rewrite-transcripts"):
+        if _formal(played) != _formal(text):
+            page.write_text(played, "utf-8")
+        return
+    assert _formal(played) == _formal(text), "make docs writes the pages anew"
