@@ -57,12 +57,14 @@ def test_the_changelog_names_this_version() -> None:
 
 def test_links_between_the_documents_lead_somewhere() -> None:
     """No link from one page of the documentation to another is broken."""
-    broken = []
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md")]
-    for page in pages:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-            if not (page.parent / target).exists():
-                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    link = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in link.findall(page.read_text("utf-8"))
+        if not (page.parent / target).exists()
+    ]
     assert not broken
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SHARED, Run, titles, write
 
+from conftest import SHARED, Run, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.index.embed import Calibration, open_embedder

@@ -1,0 +1,285 @@
+"""Many writers, threads, locked indexes, killed processes, damaged files: answers stay right."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, titles, write
+from memvault import Vault, open_vault
+from memvault.vault.lock import FileLock
+
+WRITER = """
+import sys
+from memvault import open_vault
+
+who = int(sys.argv[1])
+with open_vault(".") as vault:
+    for number in range(25):
+        name = f"w{who}n{number}"
+        done = vault.call(
+            "memory_remember",
+            title=f"Note {who} {number}",
+            content=f"shared and {name}",
+            memoryType="fact",
+        )
+        if not done["success"] or "warnings" in done:
+            sys.exit(f"{name}: {done}")
+        found = vault.call("memory_recall", query=name, type="keyword")
+        if [entry["filePath"] for entry in found["memories"]] != [done["filePath"]]:
+            sys.exit(f"{name}: {found}")
+"""
+
+
+def _recall(vault: Vault, query: str, mode: str = "keyword", **more: Any) -> list[str]:
+    return titles(vault.call("memory_recall", query=query, type=mode, limit=500, **more))
+
+
+def _listed(vault: Vault) -> set[str]:
+    return set(titles(vault.call("memory_list")))
+
+
+def test_eight_processes_remember_at_once(folder: Path) -> None:
+    """Eight processes that remember and recall together lose nothing and complain of nothing."""
+    write(folder, "writer.py", WRITER)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "writer.py", str(who)],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for who in range(8)
+    ]
+    for process in started:
+        out, err = process.communicate(timeout=120)
+        assert (process.returncode, out, err) == (0, b"", b"")
+    assert len(list(folder.glob("fact/*.md"))) == 200
+    assert not list(folder.glob("fact/.*"))
+    with open_vault(folder) as vault:
+        assert len(_listed(vault)) == 200
+        assert len(_recall(vault, "shared")) == 200
+        for who in range(8):
+            assert _recall(vault, f"w{who}n24") == [f"Note {who} 24"]
+
+
+def test_the_same_title_at_once_is_as_many_memories(folder: Path) -> None:
+    """Commands that remember one title at the same moment each get a file of their own."""
+    command = [sys.executable, "-m", "memvault", "remember", "One title", "Text", "--json"]
+    started = [
+        subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(6)
+    ]
+    for process in started:
+        _, err = process.communicate(timeout=120)
+        assert (process.returncode, err) == (0, b"")
+    assert len(list(folder.glob("context/one-title*.md"))) == 6
+
+
+@pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])
+def test_a_locked_index_does_not_keep_changes_from_being_seen(
+    folder: Path, run: Run, indexed: bool
+) -> None:
+    """While another process holds the index, recall reads what changed from the files."""
+    write(folder, "kept.md", "# Kept\n\nwombat and bilby\n")
+    write(folder, "edited.md", "# Edited\n\nwombat\n")
+    write(folder, "gone.md", "# Gone\n\nwombat\n")
+    if indexed:
+        assert len(run("recall", "wombat", "--json").json["memories"]) == 3
+    with ExitStack() as held:
+        if indexed:
+            held.enter_context(FileLock(folder / ".memvault" / "index" / "lock"))
+        write(folder, "edited.md", "# Edited\n\nquokka\n")
+        write(folder, "added.md", "---\ntags: [new]\n---\n\n# Added\n\nA wombat, at last\n")
+        (folder / "gone.md").unlink()
+        with open_vault(folder) as vault:
+            for _ in range(2):
+                for mode in ("keyword", "hybrid"):
+                    assert set(_recall(vault, "wombat", mode)) >= {"Kept", "Added"}
+                    assert "Gone" not in _recall(vault, "wombat", mode)
+                assert set(_recall(vault, "wombat")) == {"Kept", "Added"}
+                assert _recall(vault, "quokka") == ["Edited"]
+                assert _recall(vault, '"at last"') == ["Added"]
+                assert _recall(vault, "new", "tag") == ["Added"]
+                assert set(_recall(vault, "wombat", "vector")) == {"Kept", "Added", "Edited"}
+                assert _recall(vault, "wombat", tags=["new"]) == ["Added"]
+                assert _listed(vault) == {"Kept", "Edited", "Added"}
+                assert vault.call("memory_show", memId="Added")["success"]
+                assert vault.call("memory_show", memId="added.md")["success"]
+                assert not vault.call("memory_show", memId="Gone")["success"]
+        ran = run("recall", "quokka", "--mode", "keyword")
+        assert ran.code == 0
+        assert "Edited" in ran.out
+
+
+def test_a_write_succeeds_while_the_index_is_locked(folder: Path, run: Run) -> None:
+    """Remembering needs no index: it works while another process holds it, and is recalled."""
+    write(folder, "first.md", "# First\n\nwombat\n")
+    run("list")
+    with FileLock(folder / ".memvault" / "index" / "lock"):
+        ran = run("remember", "Second", "another wombat", "--json")
+        assert (ran.code, ran.err) == (0, "")
+        found = run("recall", "wombat", "--mode", "keyword", "--json").json
+        assert set(titles(found)) == {"First", "Second"}
+
+
+def test_threads_share_one_vault(folder: Path, vault: Vault) -> None:
+    """Threads that remember, recall and list through one Vault get right answers."""
+    wrong: list[object] = []
+
+    def work(who: int) -> None:
+        for number in range(15):
+            word = f"t{who}n{number}"
+            done = vault.call(
+                "memory_remember", title=word, content=f"common {word}", memoryType="fact"
+            )
+            found = _recall(vault, word)
+            if found != [word] or not done["success"] or word not in _listed(vault):
+                wrong.append((word, done, found))
+
+    threads = [threading.Thread(target=work, args=(who,)) for who in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(_recall(vault, "common")) == 30
+
+
+def test_two_open_vaults_see_each_others_changes(folder: Path) -> None:
+    """Two processes' worth of open vaults answer alike after every change by either."""
+    with open_vault(folder) as one, open_vault(folder) as two:
+        for number in range(12):
+            writer, reader = (one, two) if number % 2 else (two, one)
+            done = writer.call(
+                "memory_remember",
+                title=f"Note {number}",
+                content=f"word{number} common",
+                memoryType="fact",
+            )
+            assert _recall(reader, f"word{number}") == [f"Note {number}"]
+            assert len(_recall(writer, "common")) == number // 3 * 2 + number % 3 + 1
+            if number % 3 == 2:
+                (folder / done["filePath"]).unlink()
+                assert _recall(writer, f"word{number}") == []
+                assert _recall(reader, f"word{number}") == []
+
+
+def test_a_killed_indexer_leaves_a_right_answer(folder: Path) -> None:
+    """However an indexing process is killed, the next recall finds everything."""
+    for number in range(300):
+        filler = " ".join(f"x{number}y{place}" for place in range(40))
+        write(folder, f"n/{number}.md", f"# Note {number}\n\ncommon word{number} {filler}\n")
+    chance = random.Random(4)
+    command = [sys.executable, "-m", "memvault", "recall", "common"]
+    for turn in range(8):
+        if turn % 2 == 0:
+            shutil.rmtree(folder / ".memvault", ignore_errors=True)
+        write(folder, f"n/{turn}.md", f"# Turn {turn}\n\ncommon turned{turn}\n")
+        (folder / f"n/{100 + turn}.md").unlink()
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(chance.uniform(0.1, 0.9))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with open_vault(folder) as vault:
+            assert len(_recall(vault, "common")) == 299 - turn
+            assert _recall(vault, f"turned{turn}") == [f"Turn {turn}"]
+            assert _recall(vault, f"word{100 + turn}") == []
+            assert _recall(vault, "word299", "hybrid")[0] == "Note 299"
+
+
+def _overwrite(data: bytes) -> Callable[[Path], None]:
+    def damage(file: Path) -> None:
+        file.write_bytes(data * (len(file.read_bytes()) if data == b"\xa5" else 1))
+
+    return damage
+
+
+def _foldered(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+    (file / "within").write_bytes(b"")
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "same length": _overwrite(b"\xa5"),
+    "shorter": _overwrite(b"{}"),
+    "longer": _overwrite(b"\x80\x04}garbage\n" * 100_000),
+    "empty": _overwrite(b""),
+    "a folder": _foldered,
+    "deleted": Path.unlink,
+}
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(
+        Path(parent, name) for parent, _, names in os.walk(folder / ".memvault") for name in names
+    )
+
+
+def _is_right(vault: Vault) -> None:
+    assert _listed(vault) == {"One", "Two", "Three"}
+    assert _recall(vault, "wombat") == ["One"]
+    assert _recall(vault, "bilby", "hybrid")[0] == "Two"
+    assert len(_recall(vault, "animals", "vector")) == 3
+
+
+@pytest.mark.parametrize("open_before", [True, False], ids=["warm", "cold"])
+@pytest.mark.parametrize("name", DAMAGES)
+def test_any_file_below_memvault_may_be_damaged(folder: Path, name: str, open_before: bool) -> None:
+    """Garbage in any one file of ``.memvault`` changes no answer, now or later."""
+    write(folder, "one.md", "# One\n\nThe wombat digs.\n")
+    write(folder, "two.md", "# Two\n\nThe bilby digs.\n")
+    write(folder, "three.md", "# Three\n\nThe crow flies.\n")
+    damaged = set()
+    for number in range(30):
+        with open_vault(folder) as before:
+            _is_right(before)
+            files = _files(folder)
+            if number >= len(files):
+                break
+            damaged.add(files[number].name)
+            if open_before:
+                DAMAGES[name](files[number])
+                _is_right(before)
+            else:
+                before.close()
+                DAMAGES[name](files[number])
+            with open_vault(folder) as after:
+                _is_right(after)
+        if files[number].is_dir():
+            shutil.rmtree(files[number])
+    assert damaged >= {"seal.json", "manifest.db", "lock", "card.json", "rows.f32", "uids.i64"}
+
+
+@pytest.mark.parametrize("path", ["", "index", "index/keyword", "index/vectors"])
+def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) -> None:
+    """A file in the place of one of the index's folders changes no answer."""
+    write(folder, "one.md", "# One\n\nThe wombat digs.\n")
+    write(folder, "two.md", "# Two\n\nThe bilby digs.\n")
+    write(folder, "three.md", "# Three\n\nThe crow flies.\n")
+    for made in (False, True):
+        if made:
+            with open_vault(folder) as vault:
+                _is_right(vault)
+        shutil.rmtree(folder / ".memvault" / path, ignore_errors=True)
+        write(folder, f".memvault/{path}".rstrip("/"), "not a folder\n")
+        for _ in range(2):
+            with open_vault(folder) as vault:
+                _is_right(vault)
+        if (folder / ".memvault" / path).is_file():
+            (folder / ".memvault" / path).unlink()

@@ -1,0 +1,348 @@
+"""Recall is never stale: whatever any program does to the files, the next answer is right."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from conftest import Run, titles, write
+from memvault import Vault, open_vault
+
+Ask = Callable[..., list[str]]
+
+
+class Asked(NamedTuple):
+    """A question, and what it finds before and after an edit."""
+
+    question: dict[str, Any]
+    before: list[str]
+    after: list[str]
+
+
+class Case(NamedTuple):
+    """Files, what is done to them, and what is asked."""
+
+    files: dict[str, str]
+    edit: Callable[[Path], object]
+    asked: Asked
+
+
+def _timed(file: Path, text: str, seconds: int | None = None) -> None:
+    """Write a text and set the time to another one, or back, as some programs do."""
+    before = file.stat().st_mtime_ns
+    file.write_text(text, "utf-8")
+    when = before if seconds is None else seconds * 10**9
+    os.utime(file, ns=(when, when))
+
+
+def _replaced(file: Path, text: str) -> None:
+    """Write beside the file and rename over it, with the same size and time."""
+    fresh = file.with_name(".saving")
+    shutil.copy2(file, fresh)
+    _timed(fresh, text)
+    fresh.rename(file)
+
+
+def _swapped(one: Path, two: Path) -> None:
+    aside = one.with_suffix(".swap")
+    one.rename(aside)
+    two.rename(one)
+    aside.rename(two)
+
+
+def _foldered(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def _header(line: str) -> str:
+    return f"---\n{line}\n---\n\n# Header\n\nheaderword\n"
+
+
+CASES = {
+    "added": Case(
+        {},
+        lambda root: write(root, "deep/er/x.md", "# X\n\nquagga\n"),
+        Asked({"query": "quagga"}, [], ["X"]),
+    ),
+    "old words edited away": Case(
+        {"a.md": "# A\n\nokapi\n"},
+        lambda root: write(root, "a.md", "# A\n\nsomething else\n"),
+        Asked({"query": "okapi"}, ["A"], []),
+    ),
+    "renamed": Case(
+        {"old-name.md": "the wombat\n"},
+        lambda root: (root / "old-name.md").rename(root / "new-name.md"),
+        Asked({"query": "wombat"}, ["old-name"], ["new-name"]),
+    ),
+    "deleted": Case(
+        {"c.md": "# C\n\nnumbat\n"},
+        lambda root: (root / "c.md").unlink(),
+        Asked({"query": "numbat"}, ["C"], []),
+    ),
+    "folder moved to another type": Case(
+        {"fact/d.md": "# D\n\nbilby\n"},
+        lambda root: (root / "fact").rename(root / "procedure"),
+        Asked({"query": "bilby", "memoryType": "procedure"}, [], ["D"]),
+    ),
+    "folder moved out of the memories": Case(
+        {"episode/e.md": "# E\n\nquokka\n"},
+        lambda root: (root / "episode").rename(root / "templates"),
+        Asked({"query": "quokka"}, ["E"], []),
+    ),
+    "only a tag edited": Case(
+        {"tag.md": _header("tags: [red]")},
+        lambda root: write(root, "tag.md", _header("tags: [blue]")),
+        Asked({"query": "headerword", "tags": ["blue"]}, [], ["Header"]),
+    ),
+    "only the type edited": Case(
+        {"kind.md": _header("memory_type: issue")},
+        lambda root: write(root, "kind.md", _header("memory_type: learning")),
+        Asked({"query": "headerword", "memoryType": "issue"}, ["Header"], []),
+    ),
+    "only the title edited": Case(
+        {"title.md": _header("title: Dugong")},
+        lambda root: write(root, "title.md", _header("title: Narwhal")),
+        Asked({"query": "narwhal"}, [], ["Narwhal"]),
+    ),
+    "same size and time": Case(
+        {"f.md": "# F\n\nwalrus\n"},
+        lambda root: _timed(root / "f.md", "# F\n\nbeluga\n"),
+        Asked({"query": "beluga"}, [], ["F"]),
+    ),
+    "time set to 1970": Case(
+        {"g.md": "# G\n\nwalrus\n"},
+        lambda root: _timed(root / "g.md", "# G\n\nmarmot\n", 0),
+        Asked({"query": "marmot"}, [], ["G"]),
+    ),
+    "time set to the future": Case(
+        {"h.md": "# H\n\nwalrus\n"},
+        lambda root: _timed(root / "h.md", "# H\n\njerboa\n", 4_000_000_000),
+        Asked({"query": "jerboa"}, [], ["H"]),
+    ),
+    "replaced by rename with the same size and time": Case(
+        {"i.md": "# I\n\nwalrus\n"},
+        lambda root: _replaced(root / "i.md", "# I\n\nlinsan\n"),
+        Asked({"query": "linsan"}, [], ["I"]),
+    ),
+    "two files swapped": Case(
+        {"one.md": "the margay\n", "two.md": "the ocelot\n"},
+        lambda root: _swapped(root / "one.md", root / "two.md"),
+        Asked({"query": "margay"}, ["one"], ["two"]),
+    ),
+    "edited twice at once": Case(
+        {"j.md": "# J\n\nwalrus\n"},
+        lambda root: [write(root, "j.md", f"# J\n\n{word}\n") for word in ("shrews", "genets")],
+        Asked({"query": "genets"}, [], ["J"]),
+    ),
+    "a folder in a file's place": Case(
+        {"k.md": "# K\n\npangolin\n"},
+        lambda root: _foldered(root / "k.md"),
+        Asked({"query": "pangolin"}, ["K"], []),
+    ),
+}
+
+
+@pytest.fixture(params=["warm", "cold"])
+def ask(request: pytest.FixtureRequest, folder: Path, run: Run) -> Iterator[Ask]:
+    """Ask a vault that stays open, or a fresh process each time."""
+
+    def cold(**question: Any) -> list[str]:
+        ran = run("call", "memory_recall", json.dumps({"type": "keyword", **question}))
+        assert ran.code == 0, ran
+        return titles(ran.json)
+
+    if request.param == "cold":
+        yield cold
+        return
+    with open_vault(folder) as vault:
+
+        def warm(**question: Any) -> list[str]:
+            return titles(vault.call("memory_recall", **{"type": "keyword", **question}))
+
+        yield warm
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_change_is_seen_at_once(folder: Path, ask: Ask, name: str) -> None:
+    """The recall right after a change answers from the changed files."""
+    files, edit, asked = CASES[name]
+    write(folder, "other.md", "# Other\n\nheaderword of another kind\n")
+    for path, text in files.items():
+        write(folder, path, text)
+    assert ask(**asked.question) == asked.before
+    edit(folder)
+    assert ask(**asked.question) == asked.after
+
+
+def test_changes_to_files_that_lay_still_for_long_are_seen(folder: Path, ask: Ask) -> None:
+    """All kinds of changes together are seen in files that were indexed and left alone."""
+    for case in CASES.values():
+        for path, text in case.files.items():
+            write(folder, path, text)
+    time.sleep(1.1)  # older than any doubt about the resolution of file times
+    for case in CASES.values():
+        assert ask(**case.asked.question) == case.asked.before, case
+    for case in CASES.values():
+        case.edit(folder)
+    for case in CASES.values():
+        assert ask(**case.asked.question) == case.asked.after, case
+
+
+def test_edits_as_fast_as_recalls_are_seen(folder: Path, vault: Vault) -> None:
+    """A file that changes between any two recalls, with one size and time, is never stale."""
+    for number in range(100, 160):
+        file = write(folder, "fast.md", f"# Fast\n\nround{number}\n")
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+        found = vault.call("memory_recall", query=f"round{number}", type="keyword")
+        assert titles(found) == ["Fast"]
+        old = vault.call("memory_recall", query=f"round{number - 1}", type="keyword")
+        assert titles(old) == []
+
+
+def test_meaning_is_as_fresh_as_words(folder: Path, vault: Vault) -> None:
+    """A recall by meaning finds what was just written and nothing that was just deleted."""
+    write(folder, "cats.md", "# Cats\n\nThe cat sleeps on the sofa all day.\n")
+    write(folder, "ships.md", "# Ships\n\nThe vessel left the harbour.\n")
+    assert titles(vault.call("memory_recall", query="a pet at home", type="vector"))[0] == "Cats"
+    write(folder, "ships.md", "# Dogs\n\nThe dog is a pet that lives at home with people.\n")
+    assert titles(vault.call("memory_recall", query="a pet at home", type="vector"))[0] == "Dogs"
+    (folder / "ships.md").unlink()
+    assert titles(vault.call("memory_recall", query="a pet at home", type="vector")) == ["Cats"]
+
+
+def test_deleting_the_index_loses_nothing(folder: Path, ask: Ask) -> None:
+    """After ``rm -r .memvault`` the same question has the same answer."""
+    write(folder, "a.md", "# Kept\n\nwombat\n")
+    for _ in range(3):
+        assert ask(query="wombat") == ["Kept"]
+        shutil.rmtree(folder / ".memvault")
+
+
+def test_a_copied_vault_answers_for_itself(folder: Path, tmp_path: Path) -> None:
+    """A copy of a vault, index included, is right about its own files; so is the original."""
+    for number in range(5):
+        write(folder, f"n{number}.md", f"# Note {number}\n\nword{number} shared\n")
+    copy = tmp_path / "copy"
+    with open_vault(folder) as vault:
+        assert len(titles(vault.call("memory_recall", query="shared"))) == 5
+        shutil.copytree(folder, copy)
+        write(copy, "n0.md", "# Note 0\n\nchanged\n")
+        (copy / "n1.md").unlink()
+        write(copy, "n9.md", "# Note 9\n\nshared anew\n")
+        with open_vault(copy) as other:
+            for mode in ("keyword", "hybrid"):
+                found = titles(other.call("memory_recall", query="shared", type=mode))
+                assert {"Note 2", "Note 3", "Note 4", "Note 9"} <= set(found)
+                assert "Note 1" not in found
+            assert titles(other.call("memory_recall", query="word0", type="keyword")) == []
+            assert len(titles(other.call("memory_list"))) == 5
+        assert titles(vault.call("memory_recall", query="word0", type="keyword")) == ["Note 0"]
+
+
+WORDS = ["alpha", "beta", "gamma", "delta"]
+NAMES = [f"{folder}n{number}.md" for folder in ("", "issue/", "fact/deep/") for number in range(3)]
+Step = tuple[str, str, str, str]
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "write", "tag", "delete", "rename", "ask", "reopen"]),
+        st.sampled_from(NAMES),
+        st.sampled_from(NAMES),
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join),
+    ),
+    min_size=3,
+    max_size=20,
+)
+
+
+def _state(vault: Vault) -> dict[str, Any]:
+    found: dict[str, Any] = {"list": vault.call("memory_list")}
+    for query in (*WORDS, "alpha delta", "issue"):
+        result = vault.call("memory_recall", query=query, type="keyword", limit=50)
+        found[query] = sorted(result["memories"], key=lambda entry: str(entry["filePath"]))
+    return found
+
+
+def _grown(root: Path, taken: list[Step]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Play steps with recalls between them; return what the index says, then a rebuilt one."""
+    (root / "memvault.toml").write_text("version = 1\n", "utf-8")
+    vault = open_vault(root)
+    for kind, name, other, text in taken:
+        file = root / name
+        if kind in ("write", "tag"):
+            header = f"---\ntags: [{text.split()[0]}]\n---\n" if kind == "tag" else ""
+            write(root, name, f"{header}# {text[:5]}\n\n{text}\n")
+        elif kind == "delete":
+            file.unlink(missing_ok=True)
+        elif kind == "rename" and file.exists():
+            (root / other).parent.mkdir(parents=True, exist_ok=True)
+            file.replace(root / other)
+        elif kind == "reopen":
+            vault.close()
+            vault = open_vault(root)
+        elif kind == "ask":
+            vault.call("memory_recall", query=text)
+    with vault:
+        grown = _state(vault)
+        assert vault.call("vault_reindex")["success"]
+        return grown, _state(vault)
+
+
+def _without_scores(state: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: [{k: v for k, v in entry.items() if k != "score"} for entry in value]
+        if isinstance(value, list)
+        else value
+        for key, value in state.items()
+    }
+
+
+@given(steps)
+def test_a_grown_index_finds_what_a_rebuilt_one_finds(taken: list[Step]) -> None:
+    """After any sequence of changes the index lists and finds what one made anew does."""
+    with tempfile.TemporaryDirectory() as root:
+        grown, rebuilt = _grown(Path(root), taken)
+    assert _without_scores(grown) == _without_scores(rebuilt)
+
+
+# BUG: documents marked deleted still count in the mean field lengths of BM25.
+@settings(max_examples=30, phases=[Phase.explicit, Phase.generate])
+@example(
+    [
+        ("write", "n0.md", "", "beta"),
+        ("ask", "", "", "beta"),
+        ("write", "n0.md", "", "alpha"),
+        ("write", "n1.md", "", "alpha alpha alpha"),
+    ]
+)
+@given(steps)
+def test_a_grown_index_scores_as_a_rebuilt_one_scores(taken: list[Step]) -> None:
+    """Scores do not depend on which edits led to the files as they are."""
+    with tempfile.TemporaryDirectory() as root:
+        grown, rebuilt = _grown(Path(root), taken)
+    assert grown == rebuilt
+
+
+# BUG: merging segments counts the rounded lengths of documents, indexing the exact ones.
+def test_scores_do_not_depend_on_how_many_calls_indexed_the_files(
+    folder: Path, vault: Vault
+) -> None:
+    """Memories indexed one call at a time score as when they are indexed together."""
+    for number in range(16):
+        words = " ".join(f"w{number}x{place}" for place in range(60 + 23 * number))
+        write(folder, f"n{number:02}.md", f"# Note {number}\n\nalpha {'beta ' * number}{words}\n")
+        vault.call("memory_recall", query="alpha", type="keyword")
+    question = {"query": "alpha beta", "type": "keyword", "limit": 50, "explain": True}
+    one_by_one = vault.call("memory_recall", **question)["memories"]
+    assert vault.call("vault_reindex")["success"]
+    assert vault.call("memory_recall", **question)["memories"] == one_by_one
