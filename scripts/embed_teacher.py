@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Embed texts with the teacher, so that the built-in embedder can be fitted to it.
 
-    python scripts/embed_teacher.py TEACHER_FOLDER TEXTS.jsonl OUTPUT.npy [--cuda]
+    python scripts/embed_teacher.py TEACHER_FOLDER TEXTS.jsonl OUTPUT.npy [--int8 | --cuda]
 
 Writes unit vectors as float16, one row a text, shape (texts, width). Works in
 chunks and goes on where it was stopped; rows not reached yet are zero, so the
-fit can begin with what is there. On two cores about 100 texts a second; with
-``--cuda`` and onnxruntime-gpu thousands.
+fit can begin with what is there. ``--int8`` rounds the teacher's weights to 8
+bits first, which is faster on a processor and changes its vectors little;
+``--cuda`` needs onnxruntime-gpu.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -30,12 +32,10 @@ MAX_TOKENS = 256
 class Teacher:
     """A sentence-embedding model run by ONNX Runtime, mean-pooled."""
 
-    def __init__(self, folder: Path, cuda: bool = False) -> None:
-        options = onnxruntime.SessionOptions()
+    def __init__(self, folder: Path, cuda: bool = False, int8: bool = False) -> None:
         providers = ["CUDAExecutionProvider"] if cuda else ["CPUExecutionProvider"]
-        self._session = onnxruntime.InferenceSession(
-            str(folder / "model.onnx"), options, providers=providers
-        )
+        model = _rounded(folder / "model.onnx") if int8 else str(folder / "model.onnx")
+        self._session = onnxruntime.InferenceSession(model, providers=providers)
         self._names = {entry.name for entry in self._session.get_inputs()}
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.enable_truncation(MAX_TOKENS)
@@ -53,10 +53,8 @@ class Teacher:
             while end < len(order) and (end - start + 1) * len(encoded[order[end]]) <= BATCH_TOKENS:
                 end += 1
             batch = order[start:end]
-            for place, row in zip(
-                batch, self._run([encoded[place] for place in batch]), strict=True
-            ):
-                rows[place] = row
+            found = self._run([encoded[place] for place in batch])
+            rows.update(zip(batch, found, strict=True))
             start = end
         return np.stack([rows[place] for place in range(len(texts))])
 
@@ -79,6 +77,16 @@ class Teacher:
         return unit
 
 
+def _rounded(model: Path) -> bytes:
+    """Return a model with its weights as 8-bit integers."""
+    from onnxruntime.quantization import quantize_dynamic
+
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "model.onnx"
+        quantize_dynamic(model, target, per_channel=True)
+        return target.read_bytes()
+
+
 def main() -> None:
     """Embed what has no row yet, and say how far it is."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -86,9 +94,10 @@ def main() -> None:
     parser.add_argument("texts", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--int8", action="store_true")
     options = parser.parse_args()
     texts = [json.loads(line) for line in options.texts.read_text("utf-8").splitlines()]
-    teacher = Teacher(options.teacher, options.cuda)
+    teacher = Teacher(options.teacher, options.cuda, options.int8)
     if options.output.is_file():
         rows = np.load(options.output, mmap_mode="r+")
     else:

@@ -26,12 +26,14 @@ PEOPLE = (
 PLACES = (
     "the beach|the park|the mountains|a museum|a concert|the gym|the office|the hospital|a cafe|"
     "the library|school|church|the airport|a conference|a workshop|the market|the lake|a festival|"
-    "the zoo|a support group|the shelter|a restaurant|Paris|Tokyo|Rome|Boston|Canada|Spain|the city|"
+    "the zoo|a support group|the shelter|a restaurant|Paris|Tokyo|Rome|Boston|Canada|"
+    "Spain|the city|"
     "a small town|the theater|a yoga class|a pottery class|the dog park|a camping trip|the forest"
 ).split("|")
 THINGS = (
     "a new car|a puppy|a painting|a guitar|running shoes|a necklace|a book|a bike|a camera|a cake|"
-    "a laptop|concert tickets|a house|flowers|a dress|a video game|a recipe|a plant|a letter|a gift|"
+    "a laptop|concert tickets|a house|flowers|a dress|a video game|a recipe|a plant|"
+    "a letter|a gift|"
     "a piano|a tent|a kitten|a puzzle|furniture|a poster|a scholarship|a promotion|a medal|a trophy"
 ).split("|")
 ACTIVITIES = (
@@ -48,11 +50,13 @@ FEELINGS = (
 TIMES = (
     "yesterday|today|last week|last weekend|last Friday|on Monday|this morning|next month|in June|"
     "two days ago|a few years ago|last summer|on the weekend|tomorrow|in 2022|recently|last night|"
-    "in the spring|for my birthday|since 2016|every Sunday|three months ago|the other day|in May 2023"
+    "in the spring|for my birthday|since 2016|every Sunday|three months ago|the other day|"
+    "in May 2023"
 ).split("|")
 OPENERS = (
     "Hey {name}!|Wow, {name}!|Hi!|Thanks, {name}!|That's great, {name}!|Oh no!|Sure!|Yeah,|Well,|"
-    "Congrats, {name}!|Good to hear from you!|Long time no talk!|Sounds fun!|I'm sorry to hear that.|"
+    "Congrats, {name}!|Good to hear from you!|Long time no talk!|Sounds fun!|"
+    "I'm sorry to hear that.|"
 ).split("|")
 STATEMENTS = (
     "I went to {place} with {person} {time}.|{person} gave me {thing} {time}.|"
@@ -87,13 +91,15 @@ ASKED = (
     "Did {name} and {name2} go to {place} together?|What do {name} and {name2} have in common?"
 ).split("|")
 TECHNICAL = (
-    "how do I {verb} {noun}|what is {noun}|{noun} {noun2}|how to fix {noun} error|why does {noun} fail|"
+    "how do I {verb} {noun}|what is {noun}|{noun} {noun2}|how to fix {noun} error|"
+    "why does {noun} fail|"
     "difference between {noun} and {noun2}|what does {identifier} do|where is {identifier} defined|"
     "which {noun} do we use for {noun2}|how does {identifier} handle {noun}|"
     "what happens when {noun} is {adjective}|best way to {verb} a {adjective} {noun}|"
     "what did we decide about {noun}|{identifier} {noun}|can I {verb} {noun} without {noun2}|"
     "what is the purpose of the {identifier} struct|how do you create a new {identifier} instance|"
-    "what are the steps to {verb} {noun}|list the {noun} that {verb} {noun2}|{adjective} {noun} in {noun2}"
+    "what are the steps to {verb} {noun}|list the {noun} that {verb} {noun2}|"
+    "{adjective} {noun} in {noun2}"
 ).split("|")
 
 

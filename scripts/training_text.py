@@ -74,6 +74,12 @@ def pieces(text: str, chance: random.Random) -> Iterator[str]:
         place += count
 
 
+def unzipped(path: Path) -> str:
+    """Read a compressed text."""
+    with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
 def wordnet() -> Iterator[str]:
     """Yield glosses with their words, and examples alone."""
     for name in ("noun", "verb", "adj", "adv"):
@@ -97,8 +103,7 @@ def dictionaries(chance: random.Random) -> Iterator[str]:
     for name in ("gcide", "foldoc", "jargon"):
         path = SHARE / "dictd" / f"{name}.dict.dz"
         if path.is_file():
-            text = gzip.open(path, "rt", encoding="utf-8", errors="replace").read()
-            for entry in re.split(r"\n(?=\S)", text):
+            for entry in re.split(r"\n(?=\S)", unzipped(path)):
                 yield from pieces(re.sub(r"\[[^\]]*\]|[{}\\]", "", entry), chance)
 
 
@@ -116,7 +121,7 @@ def manuals(chance: random.Random) -> Iterator[str]:
     """Yield the prose of manual pages."""
     for path in sorted((SHARE / "man").glob("man[1-8]/*.gz")):
         try:
-            text = gzip.open(path, "rt", encoding="utf-8", errors="replace").read()
+            text = unzipped(path)
         except OSError:
             continue
         lines = (re.sub(r"^\.[A-Z]{1,2} ", "", line) for line in text.splitlines())
@@ -168,7 +173,7 @@ def python_text(chance: random.Random) -> tuple[list[str], list[str]]:
                     prose += pieces(doc.split("\n\n")[0], chance)
                     prose.append(f"{node.name}: {clean(doc)[:300]}")
                 body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-                if 80 < len(body):
+                if len(body) > 80:
                     code.append(body[: chance.choice((300, 600, LONGEST))])
     return prose, code
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -20,26 +21,36 @@ import pytest
 from conftest import Run, titles, write
 from memvault import Vault, open_vault
 from memvault.vault.lock import FileLock
+from memvault.workspace import Workspace
 
 WRITER = """
 import sys
 from memvault import open_vault
 
-who = int(sys.argv[1])
+who, count, asking = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 with open_vault(".") as vault:
-    for number in range(25):
-        name = f"w{who}n{number}"
+    for number in range(count):
+        word = f"w{who}n{number}"
         done = vault.call(
-            "memory_remember",
-            title=f"Note {who} {number}",
-            content=f"shared and {name}",
-            memoryType="fact",
+            "memory_remember", title=f"Note {word}", content=f"shared {word}", memoryType="fact"
         )
-        if not done["success"] or "warnings" in done:
-            sys.exit(f"{name}: {done}")
-        found = vault.call("memory_recall", query=name, type="keyword")
-        if [entry["filePath"] for entry in found["memories"]] != [done["filePath"]]:
-            sys.exit(f"{name}: {found}")
+        if not done["success"]:
+            sys.exit(f"{word}: {done}")
+        for warning in done.get("warnings", ()):
+            print(warning, file=sys.stderr)
+        for mode in asking:
+            found = vault.call("memory_recall", query=word, type=mode)
+            paths = [entry["filePath"] for entry in found["memories"]]
+            if paths[:1] != [done["filePath"]] or len(set(paths)) < len(paths):
+                print(mode, word, paths, found.get("warnings"))
+"""
+
+LIMITED = """
+import resource, sys
+from memvault.__main__ import main
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+sys.exit(main(sys.argv[1:]))
 """
 
 
@@ -51,41 +62,46 @@ def _listed(vault: Vault) -> set[str]:
     return set(titles(vault.call("memory_list")))
 
 
-def test_eight_processes_remember_at_once(folder: Path) -> None:
-    """Eight processes that remember and recall together lose nothing and complain of nothing."""
+def _played(folder: Path, processes: int, *arguments: str) -> list[tuple[int, str, str]]:
+    """Run writers side by side; return each one's exit code, output and errors."""
     write(folder, "writer.py", WRITER)
     started = [
         subprocess.Popen(
-            [sys.executable, "writer.py", str(who)],
+            [sys.executable, "writer.py", str(who), *arguments],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            text=True,
         )
-        for who in range(8)
+        for who in range(processes)
     ]
+    ended = []
     for process in started:
         out, err = process.communicate(timeout=120)
-        assert (process.returncode, out, err) == (0, b"", b"")
+        ended.append((process.returncode, out, err))
+    return ended
+
+
+# BUG: while another process embeds, the vectors' seal does not hold, and `similar` complains.
+def test_eight_processes_remember_at_once(folder: Path) -> None:
+    """Eight processes that remember together lose nothing and complain of nothing."""
+    ended = _played(folder, 8, "25")
     assert len(list(folder.glob("fact/*.md"))) == 200
     assert not list(folder.glob("fact/.*"))
     with open_vault(folder) as vault:
         assert len(_listed(vault)) == 200
         assert len(_recall(vault, "shared")) == 200
+        assert len(_recall(vault, "shared", "vector")) == 200
         for who in range(8):
-            assert _recall(vault, f"w{who}n24") == [f"Note {who} 24"]
+            assert _recall(vault, f"w{who}n24") == [f"Note w{who}n24"]
+    assert ended == [(0, "", "")] * 8
 
 
-def test_the_same_title_at_once_is_as_many_memories(folder: Path) -> None:
-    """Commands that remember one title at the same moment each get a file of their own."""
-    command = [sys.executable, "-m", "memvault", "remember", "One title", "Text", "--json"]
-    started = [
-        subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(6)
-    ]
-    for process in started:
-        _, err = process.communicate(timeout=120)
-        assert (process.returncode, err) == (0, b"")
-    assert len(list(folder.glob("context/one-title*.md"))) == 6
+# BUG: a memory that another process indexes meanwhile comes twice, from the index and beside it.
+def test_processes_recall_what_they_just_remembered(folder: Path) -> None:
+    """A process recalls its own new memory at once, and once, while others write and index."""
+    ended = _played(folder, 6, "15", "keyword", "hybrid")
+    assert [(code, out) for code, out, _ in ended] == [(0, "")] * 6
 
 
 @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])
@@ -122,6 +138,25 @@ def test_a_locked_index_does_not_keep_changes_from_being_seen(
         ran = run("recall", "quokka", "--mode", "keyword")
         assert ran.code == 0
         assert "Edited" in ran.out
+
+
+# BUG: the index that others write meanwhile is read through, beside the plan made before.
+def test_a_view_shows_each_memory_once(folder: Path) -> None:
+    """A memory that another process indexes while one recalls is not found twice."""
+    write(folder, "old.md", "# Old\n\nwombat\n")
+    workspace = Workspace(folder)
+    workspace.index.refresh()
+    write(folder, "new.md", "# New\n\nwombat\n")
+    write(folder, "old.md", "# Old\n\nwombat again\n")
+    with FileLock(folder / ".memvault" / "index" / "lock"):
+        view = workspace.index.refresh()
+    with open_vault(folder) as other:
+        assert len(_recall(other, "wombat", "hybrid")) == 2
+    hits = view.keyword(["wombat"], [], None, 10)
+    records = [record for hit in hits if (record := view.record(hit.uid))]
+    for found in (records, view.records()):
+        assert sorted(record.path for record in found) == ["new.md", "old.md"]
+    workspace.close()
 
 
 def test_a_write_succeeds_while_the_index_is_locked(folder: Path, run: Run) -> None:
@@ -231,6 +266,17 @@ def _files(folder: Path) -> list[Path]:
     )
 
 
+def _kind(file: Path) -> str:
+    """Name a file without what is random or counted in its name."""
+    return f"keyword{file.suffix}" if file.parent.name == "keyword" else file.name
+
+
+def _write_three(folder: Path) -> None:
+    write(folder, "one.md", "# One\n\nThe wombat digs.\n")
+    write(folder, "two.md", "# Two\n\nThe bilby digs.\n")
+    write(folder, "three.md", "# Three\n\nThe crow flies.\n")
+
+
 def _is_right(vault: Vault) -> None:
     assert _listed(vault) == {"One", "Two", "Three"}
     assert _recall(vault, "wombat") == ["One"]
@@ -242,36 +288,31 @@ def _is_right(vault: Vault) -> None:
 @pytest.mark.parametrize("name", DAMAGES)
 def test_any_file_below_memvault_may_be_damaged(folder: Path, name: str, open_before: bool) -> None:
     """Garbage in any one file of ``.memvault`` changes no answer, now or later."""
-    write(folder, "one.md", "# One\n\nThe wombat digs.\n")
-    write(folder, "two.md", "# Two\n\nThe bilby digs.\n")
-    write(folder, "three.md", "# Three\n\nThe crow flies.\n")
-    damaged = set()
-    for number in range(30):
+    _write_three(folder)
+    done: set[str] = set()
+    while True:
         with open_vault(folder) as before:
             _is_right(before)
-            files = _files(folder)
-            if number >= len(files):
+            files = {_kind(file): file for file in _files(folder)}
+            kind = min(files.keys() - done, default="")
+            if not kind:
                 break
-            damaged.add(files[number].name)
-            if open_before:
-                DAMAGES[name](files[number])
-                _is_right(before)
-            else:
+            done.add(kind)
+            if not open_before:
                 before.close()
-                DAMAGES[name](files[number])
+            DAMAGES[name](files[kind])
+            _is_right(before)
             with open_vault(folder) as after:
                 _is_right(after)
-        if files[number].is_dir():
-            shutil.rmtree(files[number])
-    assert damaged >= {"seal.json", "manifest.db", "lock", "card.json", "rows.f32", "uids.i64"}
+    assert done >= {"seal.json", "manifest.db", "lock", "card.json", "rows.f32", "uids.i64"}
+    assert len(done) >= 9
 
 
+# BUG: when the index cannot be written, the view is made of the closed index and an old plan.
 @pytest.mark.parametrize("path", ["", "index", "index/keyword", "index/vectors"])
 def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) -> None:
     """A file in the place of one of the index's folders changes no answer."""
-    write(folder, "one.md", "# One\n\nThe wombat digs.\n")
-    write(folder, "two.md", "# Two\n\nThe bilby digs.\n")
-    write(folder, "three.md", "# Three\n\nThe crow flies.\n")
+    _write_three(folder)
     for made in (False, True):
         if made:
             with open_vault(folder) as vault:
@@ -283,3 +324,22 @@ def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) 
                 _is_right(vault)
         if (folder / ".memvault" / path).is_file():
             (folder / ".memvault" / path).unlink()
+
+
+# BUG: SQLite's "disk I/O error" counts as damage, so that every recall fails.
+@pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])
+def test_recall_works_where_nothing_can_be_written(folder: Path, run: Run, indexed: bool) -> None:
+    """On a disk that takes no more bytes, recall and list still answer from the files."""
+    _write_three(folder)
+    if indexed:
+        assert run("recall", "wombat").code == 0
+        write(folder, "four.md", "# Four\n\nThe quokka smiles.\n")
+        (folder / "two.md").unlink()
+    for arguments in (["recall", "wombat quokka bilby", "--mode", "keyword"], ["list"]):
+        command = [sys.executable, "-c", LIMITED, *arguments, "--json"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done
+        found = set(titles(json.loads(done.stdout)))
+        gone, new = ("Two", "Four") if indexed else ("Four", "Two")
+        assert {"One", new} <= found
+        assert gone not in found

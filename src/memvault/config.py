@@ -19,7 +19,7 @@ __all__ = [
     "find_vault",
     "load_settings",
     "models_folder",
-    "write_setting",
+    "with_setting",
 ]
 
 SETTINGS_FILE = "memvault.toml"
@@ -52,10 +52,6 @@ class Settings(NamedTuple):
     embedder: str = "builtin"
     sources: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
-
-    def knows_type(self, name: str) -> bool:
-        """Say whether a type is built in or named in the settings."""
-        return any(known.name == name for known in self.types)
 
 
 def find_vault(given: str | None, environ: Mapping[str, str] = os.environ) -> Path:
@@ -163,7 +159,7 @@ def _embedder(value: Any, path: Path, warnings: list[str]) -> str:
     return value.get("model") or "builtin"
 
 
-def write_setting(root: Path, section: str, key: str, value: str) -> bytes:
+def with_setting(root: Path, section: str, key: str, value: str) -> bytes:
     """Return ``memvault.toml`` with one setting changed and all comments kept."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError

@@ -28,7 +28,6 @@ def run(arguments: list[str]) -> int:
     options = Options.from_environment()
     try:
         _application(options)(args=arguments, prog_name="memvault", standalone_mode=False)
-        code = options.exit_code
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever reads the output has seen enough; Python must not flush into the pipe again.
@@ -43,7 +42,7 @@ def run(arguments: list[str]) -> int:
         return _failed(error, arguments, options)
     except Exception as error:
         return _failed(_translated(error), arguments, options)
-    return code
+    return 0
 
 
 def _failed(error: MemvaultError, arguments: list[str], options: Options) -> int:
@@ -133,17 +132,14 @@ def _group(options: Options, prefix: str, name: str | None) -> Any:
             print(f"memvault {__version__}")
             raise typer.Exit
 
-    def root(
-        vault: str | None = typer.Option(None, "--vault", metavar="DIR", help="The vault"),
-        agent: str | None = typer.Option(None, "--agent", metavar="NAME", help="Who is asking"),
-        json: bool = typer.Option(False, "--json", help="Give the result as JSON"),
-        quiet: bool = typer.Option(False, "--quiet", help="Nothing on standard error"),
-        _version: bool = typer.Option(
-            False, "--version", "-V", is_eager=True, callback=shown, help="Show the version"
-        ),
-    ) -> None:
-        options.take(vault=vault, agent=agent, json=json, quiet=quiet)
+    def root(**given: Any) -> None:
+        given.pop("version")
+        options.take(**given)
 
+    version = typer.Option(
+        False, "--version", "-V", is_eager=True, callback=shown, help="Show the version"
+    )
+    commands.with_signature(root, {**commands.shared_options(), "version": (bool, version)})
     application.callback()(root)
     return typer.main.get_command(application)
 

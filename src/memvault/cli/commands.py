@@ -12,21 +12,14 @@ import typer
 import typer.main
 
 from memvault.cli import output
-from memvault.cli.options import Options
+from memvault.cli.options import SHARED, Options
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.errors import UsageError
 from memvault.tools import schema
 from memvault.tools.registry import Tool
 from memvault.tools.schema import Parameter
 
-__all__ = ["extra_command", "tool_command"]
-
-_SHARED = {
-    "vault": (str | None, None, ("--vault",), "DIR", "The vault"),
-    "agent": (str | None, None, ("--agent",), "NAME", "Who is asking"),
-    "json": (bool, False, ("--json",), None, "Give the result as JSON"),
-    "quiet": (bool, False, ("--quiet",), None, "Nothing on standard error"),
-}
+__all__ = ["extra_command", "shared_options", "tool_command", "with_signature"]
 
 
 def tool_command(tool: Tool, name: str, options: Options) -> Any:
@@ -92,20 +85,29 @@ def long_text(value: str) -> str:
     return value
 
 
-def _built(callback: Callable[..., None], name: str, doc: str, declared: dict[str, Any]) -> Any:
-    """Give a callback the signature that Typer reads, and make it a command."""
-    shared = {
-        key: (kind, typer.Option(default, *flags, metavar=metavar, help=text))
-        for key, (kind, default, flags, metavar, text) in _SHARED.items()
-    }
-    everything = {**declared, **shared}
-    callback.__annotations__ = {key: kind for key, (kind, _) in everything.items()}
+def shared_options() -> dict[str, tuple[Any, Any]]:
+    """Return the type and the Typer information of the options of every command."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for name, flag, takes, text in SHARED:
+        kind, default = (str | None, None) if takes else (bool, False)
+        found[name] = kind, typer.Option(default, flag, metavar=takes or None, help=text)
+    return found
+
+
+def with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any, Any]]) -> None:
+    """Give a callback the signature that Typer reads."""
+    callback.__annotations__ = {key: kind for key, (kind, _) in declared.items()}
     callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind)
-            for key, (kind, info) in everything.items()
+            for key, (kind, info) in declared.items()
         ]
     )
+
+
+def _built(callback: Callable[..., None], name: str, doc: str, declared: dict[str, Any]) -> Any:
+    """Give a callback the signature that Typer reads, and make it a command."""
+    with_signature(callback, {**declared, **shared_options()})
     application = typer.Typer(
         add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
     )
@@ -116,7 +118,7 @@ def _built(callback: Callable[..., None], name: str, doc: str, declared: dict[st
 
 
 def _take_shared(options: Options, given: dict[str, Any]) -> None:
-    options.take(**{key: given[key] for key in _SHARED})
+    options.take(**{name: given[name] for name, *_ in SHARED})
 
 
 def _declared(parameter: Parameter) -> tuple[Any, Any]:

@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from memvault.workspace import Workspace
 
-__all__ = ["Options"]
+__all__ = ["SHARED", "Options"]
+
+
+SHARED = (
+    ("vault", "--vault", "DIR", "The vault; else MEMVAULT_VAULT, else the nearest memvault.toml"),
+    ("agent", "--agent", "NAME", "Who is asking; else MEMVAULT_AGENT, else main"),
+    ("json", "--json", "", "Give the result as JSON; MEMVAULT_JSON=1 does the same"),
+    ("quiet", "--quiet", "", "No notes, warnings or progress on standard error"),
+)
+"""Name, flag, what it takes, and help of the options that go with every command."""
 
 
 class Options:
-    """Which vault, for whom, and how to answer; also the exit code of what ran."""
+    """Which vault, for whom, and how to answer."""
 
     def __init__(self) -> None:
         self.vault: str | None = None
         self.agent: str | None = None
         self.json = False
         self.quiet = False
-        self.exit_code = 0
 
     @classmethod
     def from_environment(cls) -> Options:

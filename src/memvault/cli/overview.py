@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from memvault.cli.options import SHARED
 from memvault.tools import registry
 
-__all__ = ["EXTRA_COMMANDS", "GLOBAL_OPTIONS", "overview"]
+__all__ = ["EXTRA_COMMANDS", "overview"]
 
 EXTRA_COMMANDS = {
     "init": "Make a folder a vault; files that are there stay as they are",
@@ -12,14 +13,6 @@ EXTRA_COMMANDS = {
 }
 """Commands that are no tools: one makes vaults, one runs tools."""
 
-GLOBAL_OPTIONS = (
-    ("--vault DIR", "The vault; else MEMVAULT_VAULT, else the nearest folder with memvault.toml"),
-    ("--agent NAME", "Who is asking; else MEMVAULT_AGENT, else main"),
-    ("--json", "Give the result as JSON; MEMVAULT_JSON=1 does the same"),
-    ("--quiet", "No notes, warnings or progress on standard error"),
-    ("--version", "Show the version"),
-    ("--help", "Show this page; after a command, the command's"),
-)
 _GROUPS = {
     "historian": "Remember and recall",
     "vault": "The vault",
@@ -40,7 +33,9 @@ def overview() -> str:
     groups["vault"] = [*EXTRA_COMMANDS.items(), *groups["vault"]]
     for name, entries in groups.items():
         lines += [f"{_GROUPS.get(name, name.capitalize())}:", *_rows(entries), ""]
-    lines += ["Options, before or after the command:", *_rows(list(GLOBAL_OPTIONS)), ""]
+    options = [(f"{flag} {takes}".strip(), text) for _, flag, takes, text in SHARED]
+    options += [("--version", "Show the version"), ("--help", "Show this page, or the command's")]
+    lines += ["Options, before or after the command:", *_rows(options), ""]
     lines.append("memvault COMMAND --help says what a command takes.")
     return "\n".join(lines) + "\n"
 

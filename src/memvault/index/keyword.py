@@ -24,7 +24,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-__all__ = ["FIELDS", "DamagedIndex", "KeywordDocument", "KeywordHit", "KeywordIndex"]
+from memvault.index.damage import DamagedIndex
+
+__all__ = ["FIELDS", "KeywordDocument", "KeywordHit", "KeywordIndex"]
 
 FIELDS: Mapping[str, float] = {
     "title": 3.0,
@@ -43,10 +45,6 @@ _MAX_SEGMENTS = 12
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class DamagedIndex(Exception):
-    """The index on disk cannot be used; it is made anew, never repaired."""
 
 
 class KeywordDocument(NamedTuple):

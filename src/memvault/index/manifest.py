@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault.index.keyword import DamagedIndex
+from memvault.index.damage import DamagedIndex
 from memvault.model import FileState, Memory
 
 __all__ = ["Known", "Manifest", "Record", "Seal", "read_seal", "write_seal"]
 
-_FORMAT = 1
+_FORMAT = 2
 _SCHEMA = """
 CREATE TABLE memories (
     uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
@@ -34,6 +34,7 @@ CREATE TABLE memories (
 CREATE INDEX by_id ON memories (mem_id);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('next_uid', 1);
+INSERT INTO counters VALUES ('identity', abs(random()));
 """
 _COLUMNS = (
     "uid, path, size, mtime, ctime, inode, checked, etag, mem_id, title, memory_type, tags, "
@@ -159,10 +160,17 @@ class Manifest:
 
     def next_uid(self) -> int:
         """Return the lowest uid that was never used."""
+        return self._counter("next_uid")
+
+    def identity(self) -> int:
+        """Return a number that no other manifest has; uids mean nothing without it."""
+        return self._counter("identity")
+
+    def _counter(self, name: str) -> int:
         with _mapped():
-            row = self._db.execute("SELECT value FROM counters WHERE name = 'next_uid'").fetchone()
+            row = self._db.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
             if row is None:
-                raise DamagedIndex("no counter")
+                raise DamagedIndex(f"no {name}")
             return int(row[0])
 
     def apply(self, removed: Iterable[int], added: Iterable[Record]) -> None:

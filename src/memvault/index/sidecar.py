@@ -52,22 +52,21 @@ class Sidecar:
             self._embedders[name] = open_embedder(name, self._store.root, download)
         return self._embedders[name]
 
-    def opened(self, name: str, seal: Seal | None) -> Vectors | None:
-        """Open an embedder's vectors if their seal holds."""
+    def opened(self, name: str, manifest: Manifest, seal: Seal | None) -> Vectors | None:
+        """Open an embedder's vectors if their seal or their checksums hold."""
         part = f"vectors/{vectors.folder_name(name)}/"
-        if seal is None or not seal.covers(part) or not seal.holds(self._folder, part):
-            return None
-        return Vectors.open(self._folder / part)
+        trusted = seal is not None and seal.covers(part) and seal.holds(self._folder, part)
+        return Vectors.open(self._folder / part, manifest.identity(), trusted)
 
     def pending(self, manifest: Manifest, seal: Seal | None) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories that the wanted embedder has not seen, rising."""
-        found = self.opened(self.wanted, seal)
+        found = self.opened(self.wanted, manifest, seal)
         return manifest.uids_above(found.card.last_uid if found else 0)
 
-    def best(self, waiting: int, seal: Seal | None) -> Vectors | None:
+    def best(self, waiting: int, manifest: Manifest, seal: Seal | None) -> Vectors | None:
         """Return the vectors to search: the wanted embedder's, unless another's cover more."""
-        names = [self.wanted, *(self._others() if waiting else [])]
-        opened = [self.opened(name, seal) for name in names]
+        names = [self.wanted, *(self._others(manifest) if waiting else [])]
+        opened = [self.opened(name, manifest, seal) for name in names]
         usable = [entry for entry in opened if entry is not None and entry.card.rows]
         return max(usable, key=lambda entry: entry.card.last_uid, default=None)
 
@@ -76,7 +75,7 @@ class Sidecar:
         if is_slow(self.wanted):
             return None
         embedder = self.embedder(self.wanted)
-        card = VectorCard(self.wanted, embedder.version, embedder.dimension)
+        card = VectorCard(self.wanted, embedder.version, embedder.dimension, manifest=0)
         return Vectors(self._folder, card)
 
     def embed(
@@ -102,9 +101,9 @@ class Sidecar:
             if self.wanted == BUILTIN:
                 raise
             return
-        found = self.opened(self.wanted, seal)
+        found = self.opened(self.wanted, manifest, seal)
         if found is None or found.card.version != embedder.version:
-            found = self._begin(embedder)
+            found = self._begin(embedder, manifest)
             pending = self.pending(manifest, commit())
         deadline = time.monotonic() + budget if slow and budget is not None else None
         size = _SLOW_BATCH if slow else _BATCH
@@ -122,20 +121,20 @@ class Sidecar:
             found.compact(alive.__contains__)
         commit()
 
-    def drop_others(self) -> None:
+    def drop_others(self, manifest: Manifest) -> None:
         """Delete the vectors of embedders that are no longer wanted."""
-        for name in self._others():
+        for name in self._others(manifest):
             shutil.rmtree(self._folder / "vectors" / vectors.folder_name(name), ignore_errors=True)
 
-    def _begin(self, embedder: Embedder) -> Vectors:
-        card = VectorCard(self.wanted, embedder.version, embedder.dimension)
+    def _begin(self, embedder: Embedder, manifest: Manifest) -> Vectors:
+        card = VectorCard(self.wanted, embedder.version, embedder.dimension, manifest.identity())
         return Vectors.create(self._folder / "vectors" / vectors.folder_name(self.wanted), card)
 
-    def _others(self) -> list[str]:
+    def _others(self, manifest: Manifest) -> list[str]:
         names = []
         with contextlib.suppress(OSError):
             for entry in os.scandir(self._folder / "vectors"):
-                found = Vectors.open(Path(entry.path))
+                found = Vectors.open(Path(entry.path), manifest.identity(), trusted=True)
                 if found is not None and found.card.embedder != self.wanted:
                     names.append(found.card.embedder)
         return names

@@ -21,9 +21,10 @@ from pathlib import Path
 
 from memvault.errors import MemvaultError, NotFound, StorageError, TimedOut
 from memvault.index import analysis, chunks
+from memvault.index.damage import DamagedIndex
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.embed import Embedder
-from memvault.index.keyword import DamagedIndex, KeywordDocument, KeywordIndex
+from memvault.index.keyword import KeywordDocument, KeywordIndex
 from memvault.index.manifest import Known, Manifest, Record, Seal, read_seal, write_seal
 from memvault.index.plan import Plan, compare
 from memvault.index.sidecar import Progress, Sidecar
@@ -105,15 +106,10 @@ class Index:
                 )
 
     def rebuild(self) -> None:
-        """Throw the index away and make it anew, vectors included.
-
-        Raises:
-            EmbedderError: the embedder in the settings cannot be used.
-        """
-        self._sidecar.embedder(self._sidecar.wanted)
+        """Throw the index away and make it anew, without vectors."""
         with self._writing():
             self._reset()
-            self._update(True, None)
+            self._update(False, None)
 
     def embed_all(self, download: bool = False) -> int:
         """Embed every memory with the embedder in the settings; return how many were pending.
@@ -132,7 +128,8 @@ class Index:
                 total = max(total, waiting)
                 self._progress("embedding", total - waiting, total)
                 if not waiting:
-                    self._sidecar.drop_others()
+                    assert self._manifest is not None
+                    self._sidecar.drop_others(self._manifest)
                     self._commit()
                     return total
                 self._embed({}, 1.0)
@@ -150,7 +147,9 @@ class Index:
 
     def vector_card(self) -> VectorCard | None:
         """Describe the vectors that a recall would search now."""
-        found = self._sidecar.best(self.waiting(), self._seal)
+        if self._manifest is None:
+            return None
+        found = self._sidecar.best(self._waiting(), self._manifest, self._seal)
         return found.card if found else None
 
     def embedder(self, name: str) -> Embedder:
@@ -206,8 +205,9 @@ class Index:
     def _view(self, overlay: Overlay, embed: bool) -> Snapshot:
         waiting, found = 0, None
         if embed:
-            waiting = self._waiting() if self._manifest is not None else 0
-            found = self._sidecar.best(waiting, self._seal)
+            if self._manifest is not None:
+                waiting = self._waiting()
+                found = self._sidecar.best(waiting, self._manifest, self._seal)
             if found is None and overlay.passages:
                 found = self._sidecar.unwritten()
         keyword = self._keyword or KeywordIndex.empty()
@@ -284,9 +284,9 @@ class Index:
             gone = [*removed, *(old[state.path] for state in batch if state.path in old)]
             texts = self._index(batch, gone, start, len(todo))
             removed = []
+            self._commit()  # before the embedding, which others need not wait for
             if embed:
                 self._embed(texts, 0.0 if start + _BATCH < len(todo) else budget)
-            self._commit()
         if embed and self._waiting():
             self._embed({}, budget)
         if plan.size and self._keyword.wasted() > _WASTE:
@@ -294,14 +294,17 @@ class Index:
             self._commit()
 
     def _settled(self, plan: Plan) -> Plan:
-        """Compare the bytes of doubtful files; those that are the same are so from now on."""
+        """Compare the bytes of files whose state differs or may; a touched one is not changed.
+
+        Memories with the bytes they had keep their uid, terms and vectors.
+        """
         assert self._manifest is not None
-        changed, same = list(plan.changed), []
-        for known, state in plan.doubtful:
-            record = self._manifest.record(known.uid)
+        changed, same = [], []
+        for known, state in (*plan.changed, *plan.doubtful):
             read = self._read(state)
-            if record is not None and _unchanged(known, read):
-                same.append(record._replace(checked=time.time_ns() if read is None else read[2]))
+            if read is not None and read[0].etag == known.etag and known.etag:
+                memory, fresh, checked = read
+                same.append(Record.of(known.uid, fresh, checked, memory))
             else:
                 changed.append((known, state))
         if same:

@@ -5,6 +5,9 @@ memory each row belongs to; a memory's rows are neighbours in its passages'
 order, and uids only rise, so "what is not embedded yet" is every memory with a
 uid above the last. Rows of memories that are gone stay until ``compact``.
 Both files only grow; what lies past the count in ``card.json`` does not exist.
+The card holds checksums of what does, so that a process killed while it appends
+loses only what it was appending, and the identity of the manifest whose uids
+they are.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,8 +37,10 @@ class VectorCard(NamedTuple):
     embedder: str
     version: str
     dimension: int
+    manifest: int
     rows: int = 0
     last_uid: int = 0
+    checksums: tuple[int, int] = (0, 0)
 
 
 class VectorHit(NamedTuple):
@@ -61,17 +67,20 @@ class Vectors:
         self._uids: npt.NDArray[np.int64] | None = None
 
     @classmethod
-    def open(cls, folder: Path) -> Vectors | None:
-        """Open the vectors in a folder; None where there are none that can be used."""
+    def open(cls, folder: Path, manifest: int, trusted: bool = False) -> Vectors | None:
+        """Open the vectors in a folder; None where there are none that can be used.
+
+        Unless ``trusted``, all bytes are read and held against their checksums.
+        """
         try:
             entries: dict[str, Any] = json.loads((folder / "card.json").read_text("utf-8"))
-            card = VectorCard(**entries)
-            whole = (folder / "rows.f32").stat().st_size >= card.rows * card.dimension * 4 and (
-                folder / "uids.i64"
-            ).stat().st_size >= card.rows * 8
-        except (OSError, ValueError, TypeError):
+            card = VectorCard(**entries)._replace(checksums=tuple(entries["checksums"]))
+            if card.manifest != manifest:
+                return None
+            found = cls(folder, card)
+            return found if trusted or found.is_whole() else None
+        except (OSError, ValueError, TypeError, KeyError):
             return None
-        return cls(folder, card) if whole else None
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Vectors:
@@ -80,7 +89,7 @@ class Vectors:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("rows.f32", "uids.i64"):
             (folder / name).write_bytes(b"")
-        made = cls(folder, card._replace(rows=0, last_uid=0))
+        made = cls(folder, card._replace(rows=0, last_uid=0, checksums=(0, 0)))
         made._write_card()
         return made
 
@@ -92,17 +101,40 @@ class Vectors:
         import numpy as np
 
         flat = np.repeat(np.asarray(uids, dtype=np.int64), counts)
-        for name, data, width in (
-            ("rows.f32", vectors.astype(np.float32).tobytes(), self.card.dimension * 4),
-            ("uids.i64", flat.tobytes(), 8),
+        sums = []
+        for (name, width), data, before in zip(
+            self._files(),
+            (vectors.astype(np.float32).tobytes(), flat.tobytes()),
+            self.card.checksums,
+            strict=True,
         ):
             with open(self.folder / name, "r+b") as file:
                 file.truncate(self.card.rows * width)
                 file.seek(self.card.rows * width)
                 file.write(data)
-        self.card = self.card._replace(rows=self.card.rows + len(flat), last_uid=int(uids[-1]))
+            sums.append(zlib.crc32(data, before))
+        self.card = self.card._replace(
+            rows=self.card.rows + len(flat),
+            last_uid=int(uids[-1]),
+            checksums=(sums[0], sums[1]),
+        )
         self._write_card()
         self._rows = self._uids = None
+
+    def _files(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Name the two files and say how many bytes a row has in each."""
+        return ("rows.f32", self.card.dimension * 4), ("uids.i64", 8)
+
+    def is_whole(self) -> bool:
+        """Say whether the rows that the card counts are on disk as they were written."""
+        found = []
+        for name, width in self._files():
+            left, total = self.card.rows * width, 0
+            with open(self.folder / name, "rb") as file:
+                while left and (data := file.read(min(left, 1 << 20))):
+                    total, left = zlib.crc32(data, total), left - len(data)
+            found.append(total if not left else -1)
+        return tuple(found) == self.card.checksums
 
     def search(
         self,
@@ -198,7 +230,9 @@ class Vectors:
         return self._rows, self._uids
 
     def _write_card(self) -> None:
-        (self.folder / "card.json").write_text(json.dumps(self.card._asdict()), "utf-8")
+        temporary = self.folder / "card.json.tmp"
+        temporary.write_text(json.dumps(self.card._asdict()), "utf-8")
+        temporary.replace(self.folder / "card.json")
 
 
 def _nearest(cosines: Matrix, count: int) -> npt.NDArray[np.int64]:

@@ -6,13 +6,13 @@ import hashlib
 import re
 from typing import NamedTuple
 
-from memvault.errors import NotFound
+from memvault.errors import MemvaultError, NotFound
 from memvault.model import Memory
 from memvault.recall.engine import Engine, Request
 from memvault.recall.filters import Filters
 from memvault.vault.store import Store
 
-__all__ = ["Candidate", "candidates", "token"]
+__all__ = ["Candidate", "candidates", "forget", "token"]
 
 
 class Candidate(NamedTuple):
@@ -61,6 +61,22 @@ def _named(engine: Engine, query: str) -> list[Memory]:
             return []
         found[memory.path] = memory
     return list(found.values())
+
+
+def forget(store: Store, chosen: list[Candidate]) -> list[str]:
+    """Move memories to the trash; return their paths.
+
+    Raises:
+        MemvaultError: one could not go; ``files`` in its details are gone already.
+    """
+    done: list[str] = []
+    for entry in chosen:
+        try:
+            done.append(store.discard(entry.memory.path, entry.memory.etag).path)
+        except MemvaultError as error:
+            error.details.update(deletedFiles=len(done), files=done)
+            raise
+    return done
 
 
 def token(chosen: list[Candidate]) -> str:

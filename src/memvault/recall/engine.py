@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from memvault.errors import Ambiguous, EmbedderError, MemvaultError, NotFound
 from memvault.index import analysis, chunks
-from memvault.index.keyword import DamagedIndex, KeywordHit
+from memvault.index.damage import DamagedIndex
+from memvault.index.keyword import KeywordHit
 from memvault.index.manifest import Record
 from memvault.index.snapshot import Snapshot
 from memvault.index.sync import Index

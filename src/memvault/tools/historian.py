@@ -398,5 +398,5 @@ def memory_forget(
             "The confirmation is for other files or other contents than those found now",
             "look at the preview again and confirm with its token",
         )
-    files = [workspace.store.discard(entry.memory.path, entry.memory.etag) for entry in candidates]
-    return {"deletedFiles": len(files), "files": [entry.path for entry in files]}
+    files = forgetting.forget(workspace.store, candidates)
+    return {"deletedFiles": len(files), "files": files}

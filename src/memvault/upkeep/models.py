@@ -30,7 +30,7 @@ def use(workspace: Workspace, name: str) -> dict[str, Any]:
     embedder = open_embedder(wanted, workspace.root, download=True)
     before = workspace.settings.embedder
     if wanted != before:
-        data = config.write_setting(workspace.root, "embedder", "model", wanted)
+        data = config.with_setting(workspace.root, "embedder", "model", wanted)
         try:
             atomic.replace(workspace.root / config.SETTINGS_FILE, data)
         except FileNotFoundError as error:

@@ -120,7 +120,7 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
         path=state.path,
         mem_id=own
         if isinstance(own, str) and layout.is_mem_id(own)
-        else layout.derived_id(title, state.path),
+        else layout.derived_id(state.path),
         title=title,
         memory_type=_type(metadata, path, known_types),
         tags=_tags(metadata),

@@ -19,7 +19,6 @@ __all__ = [
     "derived_id",
     "is_ignored",
     "is_mem_id",
-    "is_memory_path",
     "new_id",
     "normal_type",
     "slug",
@@ -62,11 +61,11 @@ def new_id(title: str) -> str:
     return f"{slug(title, _MAX_ID_SLUG)}-{clock.nonce()}"
 
 
-def derived_id(title: str, path: str) -> str:
-    """Return the memId of a file that carries none: always the same for the same path."""
+def derived_id(path: str) -> str:
+    """Return the memId of a file that carries none, made of its path and nothing else."""
     digest = int.from_bytes(hashlib.blake2b(path.encode("utf-8", "surrogatepass")).digest()[:8])
     tail = "".join(_ALPHABET[(digest >> (5 * place)) & 31] for place in range(6))
-    return f"{slug(title, _MAX_ID_SLUG)}-{tail}"
+    return f"{slug(PurePosixPath(path).stem, _MAX_ID_SLUG)}-{tail}"
 
 
 def is_mem_id(text: str) -> bool:
@@ -106,15 +105,6 @@ def is_ignored(path: str, patterns: tuple[str, ...]) -> bool:
     """Say whether a path relative to the vault matches one of the ``ignore`` patterns."""
     compiled = _ignore_pattern(patterns)
     return compiled is not None and compiled.match(path) is not None
-
-
-def is_memory_path(path: str, ignore: tuple[str, ...]) -> bool:
-    """Say whether a file of this name is a memory."""
-    pure = PurePosixPath(path)
-    if not pure.name.lower().endswith(".md") or any(part.startswith(".") for part in pure.parts):
-        return False
-    reserved = len(pure.parts) > 1 and pure.parts[0] in RESERVED
-    return not reserved and not is_ignored(path, ignore)
 
 
 def contained(root: Path, given: str) -> str:

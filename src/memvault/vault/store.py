@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -79,7 +78,7 @@ class Store:
         """
         stem = layout.slug(title)
         keys = dict(header)
-        if title not in (codec.first_heading(body), stem):
+        if title != (codec.first_heading(body) or stem):
             keys = {"id": keys.pop("id"), "title": title, **keys}
         data = codec.encode_new(keys, body)
         private_folder(self.root)
@@ -122,9 +121,12 @@ class Store:
             Conflict: the file has other bytes by now.
             Refused: the header cannot be patched.
         """
+        named = dict(changes)
+        if self._moved(memory, memory_type) != memory.path and "id" not in memory.metadata:
+            named["id"] = memory.mem_id  # one that is derived from the path would change with it
 
         def edited(data: bytes, state: FileState) -> bytes:
-            return self._edited(memory, data, state, changes, body)
+            return self._edited(memory, data, state, named, body)
 
         return self._rewritten(memory, edited, if_match, memory_type)
 
@@ -156,7 +158,8 @@ class Store:
                 atomic.replace(self.root / path, after)
             else:
                 path = self._create_beside(path, after)
-                (self.root / memory.path).unlink()
+                with atomic.explained(memory.path):
+                    (self.root / memory.path).unlink(missing_ok=True)
         now = state_of(self.root, path) or FileState(path, len(after), 0, 0, 0)
         return Change(self.parse(after, now), revision)
 
@@ -236,7 +239,7 @@ def private_folder(root: Path) -> Path:
         if folder.is_symlink():
             raise Refused(f"{folder} is a link", "remove the link; memvault makes the folder anew")
         if folder.exists() and not folder.is_dir():
-            os.unlink(folder)
+            raise Refused(f"{folder} is a file where a folder should be", "rename that file")
         if not (folder / ".gitignore").is_file():
             folder.mkdir(exist_ok=True)
             with contextlib.suppress(FileExistsError):

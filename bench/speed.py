@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Measure memvault as its callers meet it: whole processes, from outside.
+
+Writes vaults of realistic memories (see corpus.py), then runs the installed
+``memvault`` on them and prints one table a size. Everything that repeats is
+measured in turn within one loop, so that a busy moment of the machine falls on
+all of it; ``python -c pass`` and a plain text search run in the same loop.
+
+    python bench/speed.py [--sizes 1000,10000] [--runs 7] [--index-runs 1] [--keep DIR] [--markdown]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import resource
+import shutil
+import string
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+# A script sees its own folder; mypy and ruff see these files as parts of "bench".
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bench.table import Finished, Row, Target, cells, table
+
+MEGABYTE = 1_000_000
+MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
+SETTLE = 1.2
+"""Seconds after which memvault no longer doubts a file's times, and then some."""
+
+PASS = "python -c pass"
+INDEX = "first index, with vectors"
+HYBRID = "recall, hybrid"
+KEYWORD = "recall, keyword"
+UNCHANGED = "recall of one word"
+EDITED = "the same after an edit"
+REMEMBER = "remember"
+VERSION = "--version"
+HELP = "--help"
+
+
+class Vault:
+    """A folder of memories and the programs that are run on it."""
+
+    def __init__(self, folder: Path, corpus: dict[str, Any]) -> None:
+        self.folder = folder
+        self.corpus = corpus
+        self.files = sorted(folder.glob("*/*.md"))
+        self.chance = random.Random(len(self.files))
+
+    def recall(self, query: str, *options: str) -> tuple[Finished, list[dict[str, Any]]]:
+        """Recall in a fresh process and return it with what was found."""
+        done = memvault("recall", query, "--json", "--vault", str(self.folder), *options)
+        return done, json.loads(done.output)["memories"]
+
+    def found(self, query: str, *options: str) -> Finished:
+        """Recall something that must be there."""
+        done, memories = self.recall(query, *options)
+        if not memories:
+            sys.exit(f"speed.py: nothing was recalled for {query!r}")
+        return done
+
+    def settle(self) -> None:
+        """Wait until no file counts as just edited, and have the index take note of it."""
+        time.sleep(SETTLE)
+        self.recall("settle")
+
+    def index(self) -> Finished:
+        """Index everything anew by one recall, and check that nothing was left out."""
+        shutil.rmtree(self.folder / ".memvault", ignore_errors=True)
+        done = self.found(self.corpus["queries"][0])
+        status = json.loads(memvault("status", "--json", "--vault", str(self.folder)).output)
+        count = len(self.files)
+        if (
+            status["memories"] != count
+            or status["pending"]
+            or status["embedder"]["vectors"] < count
+        ):
+            sys.exit(f"speed.py: the first recall did not index all of {count}: {status}")
+        return done
+
+    def recall_edit(self) -> tuple[Finished, str]:
+        """Append a new word to some file, recall it and check that it is found; return it too."""
+        word = "zyx" + "".join(self.chance.choices(string.ascii_lowercase, k=9))
+        path = self.chance.choice(self.files)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"\nLater we called this {word}.\n")
+        done, memories = self.recall(word)
+        if not memories or memories[0]["filePath"] != path.relative_to(self.folder).as_posix():
+            sys.exit(f"speed.py: an edit of {path.name} was not found at once")
+        return done, word
+
+    def remember(self, number: int) -> Finished:
+        """Remember one of the memories that were kept back."""
+        title, body = self.corpus["spare"][number % len(self.corpus["spare"])]
+        arguments = (f"{title} {number}", body, "--type", "learning", "--tags", "bench")
+        return memvault("remember", *arguments, "--json", "--vault", str(self.folder))
+
+    def text_search(self, query: str) -> Finished:
+        """Search the files for a query's longest word with the machine's own tool."""
+        word = max(query.split(), key=len)
+        return process([*text_search_command(), word, str(self.folder)], codes=(0, 1))
+
+
+def environment() -> dict[str, str]:
+    """Return what the children see: no settings of memvault's, and no network for models."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("MEMVAULT_")}
+    return {**kept, "HF_HUB_OFFLINE": "1"}
+
+
+def process(command: list[str], codes: tuple[int, ...] = (0,)) -> Finished:
+    """Run a command to its end and measure it."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=complaints,
+            env=environment(),
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        complaints.seek(0)
+        if child.returncode not in codes:
+            said = complaints.read().decode("utf-8", "replace").strip()
+            sys.exit(f"speed.py: {' '.join(command[:2])} ended with {child.returncode}: {said}")
+        text = output.read().decode("utf-8")
+    used = usage.ru_utime + usage.ru_stime
+    return Finished(seconds, used, usage.ru_maxrss * MAXRSS_UNIT / MEGABYTE, text)
+
+
+def memvault(*arguments: str) -> Finished:
+    """Run the memvault that belongs to this Python."""
+    script = Path(sys.executable).with_name("memvault")
+    start = [str(script)] if script.exists() else [sys.executable, "-m", "memvault"]
+    return process([*start, *arguments])
+
+
+def text_search_command() -> list[str]:
+    """Return the beginning of a command that lists the files with a word."""
+    if shutil.which("rg"):
+        return ["rg", "--files-with-matches", "--glob", "*.md"]
+    return ["grep", "-rl", "--include=*.md"]
+
+
+def prepared(folder: Path, size: int) -> Vault:
+    """Write a vault; not in this process, whose own memory would show in every child's peak."""
+    memvault("init", "--bare", str(folder))
+    memvault("recall", "warm up", "--vault", str(folder))
+    writer = Path(__file__).with_name("corpus.py")
+    written = process([sys.executable, str(writer), str(folder), str(size)])
+    time.sleep(2)  # files just written are looked at twice, which is not what is measured
+    return Vault(folder, json.loads(written.output))
+
+
+def measured(vault: Vault, runs: int) -> dict[str, list[Finished]]:
+    """Run everything that repeats in turn, ``runs`` times."""
+    found: dict[str, list[Finished]] = defaultdict(list)
+    search = " ".join(text_search_command()[:2])
+    _, word = vault.recall_edit()
+    for number in range(runs):
+        note(f"{len(vault.files)} memories: round {number + 1} of {runs}")
+        vault.settle()
+        query = vault.corpus["queries"][(number + 1) % len(vault.corpus["queries"])]
+        found[PASS].append(process([sys.executable, "-c", "pass"]))
+        found[VERSION].append(memvault("--version"))
+        found[HELP].append(memvault("--help"))
+        found[search].append(vault.text_search(query))
+        found[HYBRID].append(vault.found(query))
+        found[KEYWORD].append(vault.found(query, "--mode", "keyword"))
+        found[PASS].append(process([sys.executable, "-c", "pass"]))
+        if number % 2:  # whichever comes second must not gain by it
+            done, word = vault.recall_edit()
+            found[EDITED].append(done)
+            vault.settle()
+            found[UNCHANGED].append(vault.found(word))
+        else:
+            found[UNCHANGED].append(vault.found(word))
+            done, word = vault.recall_edit()
+            found[EDITED].append(done)
+        vault.settle()
+        found[REMEMBER].append(vault.remember(number))
+    return found
+
+
+def folder_size(folder: Path, pattern: str) -> float:
+    """Return how large the files below a folder are together, in MB."""
+    return sum(path.stat().st_size for path in folder.rglob(pattern) if path.is_file()) / MEGABYTE
+
+
+def rows(vault: Vault, runs: int, index_runs: int) -> Iterator[Row]:
+    """Measure everything on one vault and yield the table's lines."""
+    indexed = []
+    for number in range(index_runs):
+        note(f"{len(vault.files)} memories: first index {number + 1} of {index_runs}")
+        indexed.append(vault.index())
+    derived = folder_size(vault.folder / ".memvault", "*")
+    markdown = folder_size(vault.folder, "*.md")
+    found = measured(vault, runs)
+    search = " ".join(text_search_command()[:2])
+
+    def row(what: str, target: Target | None = None) -> Row:
+        return Row.of(what, found[what], target)
+
+    peaks = [done.peak for done in indexed]
+    pairs = zip(found[EDITED], found[UNCHANGED], strict=True)
+    yield row(PASS)
+    yield row(VERSION, Target(6, "x", any_size=True))
+    yield row(HELP, Target(6, "x", any_size=True))
+    yield row(search)
+    yield Row.of(INDEX, indexed, Target(40))
+    yield Row("  its peak memory", peaks, "MB", target=Target(600, "MB"))
+    yield row(HYBRID, Target(0.6))
+    yield row(KEYWORD)
+    yield row(UNCHANGED)
+    yield row(EDITED)
+    yield Row("  what the edit cost", [a.seconds - b.seconds for a, b in pairs], target=Target(0.3))
+    yield row(REMEMBER, Target(0.6))
+    yield Row("size of .memvault", [derived], "MB")
+    yield Row("size of the markdown", [markdown], "MB")
+
+
+def machine() -> str:
+    """Say what this ran on, without naming it."""
+    version = memvault("--version").output.strip()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{cores} cores, Python {platform.python_version()}, {platform.platform()}, {version}"
+
+
+def note(text: str) -> None:
+    """Tell a person what is going on."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def workplace(keep: Path | None) -> Iterator[Path]:
+    """Give a folder for the vaults: one that is kept, or one that goes away afterwards."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="memvault-bench-") as folder:
+            yield Path(folder)
+    else:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep.resolve()
+
+
+def main() -> None:
+    """Read the arguments, measure each size and print its table."""
+    parser = argparse.ArgumentParser(description="Measure memvault as whole processes")
+    parser.add_argument("--sizes", default="1000,10000", help="numbers of memories (%(default)s)")
+    parser.add_argument("--runs", type=int, default=7, help="rounds of the loop (%(default)s)")
+    parser.add_argument("--index-runs", type=int, default=1, help="first indexes (%(default)s)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the vaults in this folder")
+    parser.add_argument("--markdown", action="store_true", help="print markdown tables")
+    given = parser.parse_args()
+    print(machine())
+    with workplace(given.keep) as folder:
+        for size in (int(text) for text in given.sizes.split(",")):
+            place = folder / f"vault-{size}"
+            if place.exists():
+                sys.exit(f"speed.py: {place} is there already")
+            note(f"{size} memories: writing")
+            vault = prepared(place, size)
+            measured_rows = list(rows(vault, given.runs, given.index_runs))
+            own_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_UNIT / MEGABYTE
+            one = median(measured_rows[0].values)
+            words = vault.corpus["words"] // size
+            known = f"{vault.corpus['sentences']} sentences of prose"
+            print(f"\n{size} memories of {words} words on average, from {known}\n")
+            lines = [cells(row, one, own_peak, size) for row in measured_rows]
+            print(table(lines, given.markdown), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+"""Names: what a new file is called, what an id looks like, and what lies inside the vault."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from conftest import write
+from memvault import Vault, open_vault
+from memvault.errors import MemvaultError, Refused, UsageError
+from memvault.vault import layout
+
+ANY = st.text(st.characters(), max_size=40)
+PATHS = st.lists(
+    st.sampled_from(
+        ["..", ".", "", "a", "notes", "b.md", "link", "/", "//", "\\", "~", "C:", "é", "..."]
+    ),
+    max_size=8,
+).map("/".join)
+
+
+# BUG: "❤️" (a heart and a variation selector) gets a name of one invisible character
+@given(ANY)
+@example("❤️")
+@example("İstanbul")
+@example("com¹")
+@example("e\u0301te\u0301")
+@example("字" * 200)
+def test_a_slug_is_a_safe_file_name(title: str) -> None:
+    """Any title gives a short, visible file name that every system can store."""
+    slug = layout.slug(title)
+    assert 1 <= len(slug.encode()) <= 128
+    assert {unicodedata.category(char)[0] for char in slug} & set("LN"), "nothing in it is seen"
+    assert all(char == "-" or unicodedata.category(char)[0] in "LMN" for char in slug)
+    assert not slug.startswith("-")
+    assert not slug.endswith("-")
+    assert "--" not in slug
+    assert not re.fullmatch(r"con|prn|aux|nul|(com|lpt)[1-9]", slug)
+    assert not Path(slug).is_absolute()
+
+
+@given(ANY)
+@example("İ")
+@example("ΑΣ")
+@example("é" * 200)
+@example("A" * 119 + " b")
+def test_a_slug_of_a_slug_is_itself(title: str) -> None:
+    """A file name made from a title stays what it is when it is taken for a title."""
+    slug = layout.slug(title)
+    assert layout.slug(slug) == slug
+    assert layout.slug(slug.upper().lower()) == layout.slug(slug.lower())
+
+
+@given(st.text(st.characters(categories=("Ll", "Lo", "Nd"), codec="utf-8"), min_size=1, max_size=9))
+@example("日本語のタイトル")
+@example("हिन्दी")
+@example("über")
+def test_letters_of_every_script_are_kept(word: str) -> None:
+    """A title in any language keeps its letters in the file's name."""
+    assume(not re.fullmatch(r"con|prn|aux|nul|(com|lpt)[1-9]", word))
+    wanted = unicodedata.normalize("NFC", unicodedata.normalize("NFC", word).lower())
+    assert layout.slug(word) == wanted
+
+
+@given(st.lists(st.from_regex(r"[a-z]{1,9}", fullmatch=True), min_size=1, max_size=40))
+def test_a_long_slug_is_cut_between_words(words: list[str]) -> None:
+    """A long title's name ends with a whole word."""
+    slug = layout.slug(" ".join(words))
+    cut = slug.removesuffix("-memory").split("-")
+    assert cut == words[: len(cut)]
+
+
+@pytest.mark.parametrize("name", ["CON", "nul", "Aux", "com1", "LPT9", "prn.", " con "])
+def test_names_that_windows_reserves_are_made_longer(name: str) -> None:
+    """A vault written on Linux can be checked out on Windows."""
+    assert layout.slug(name) == f"{name.strip(' .').lower()}-memory"
+
+
+# BUG: is_mem_id matches \w, which holds no vowel signs: a Hindi title's own id is none
+@given(ANY)
+@example("हिन्दी")
+@example("-rf /")
+def test_ids_are_safe_in_a_shell_and_begin_with_the_slug(name: str) -> None:
+    """A memId never needs quoting and begins with the name's slug."""
+    path = name.replace("/", "_").replace("\0", "") + "x.md"
+    for found, named in ((layout.new_id(name), name), (layout.derived_id(path), path[:-3])):
+        assert layout.is_mem_id(found), found
+        assert found.startswith(layout.slug(named, 40))
+        assert len(found.encode()) <= 60
+        assert not re.search(r"[\s\"'`$&|;<>(){}*?!\\/~#=,]", found)
+    assert layout.derived_id(path) == layout.derived_id(path)
+    assert layout.new_id(name) != layout.new_id(name)
+
+
+def test_ids_of_different_files_differ() -> None:
+    """Two files with one title have different ids."""
+    assert len({layout.derived_id(f"{number}/a.md") for number in range(2_000)}) == 2_000
+
+
+@pytest.mark.parametrize(
+    ("given_name", "wanted"),
+    [
+        ("design-decision", "design-decision"),
+        ("Design Decision", "design-decision"),
+        ("designDecision", "design-decision"),
+        ("DESIGN_DECISION", "design-decision"),
+        ("  fact ", "fact"),
+        ("a--b", "a-b"),
+        ("Überblick", "überblick"),
+        ("設計", "設計"),
+        ("adr2", "adr2"),
+    ],
+)
+def test_types_are_kebab_case(given_name: str, wanted: str) -> None:
+    """However a type is spelled, it is one name and one folder."""
+    assert layout.normal_type(given_name) == wanted
+
+
+@given(ANY)
+@example("../x")
+@example("a/b")
+@example(".git")
+@example("con")
+@example("agents")
+@example("x" * 61)
+def test_a_type_is_a_folders_name_or_refused(name: str) -> None:
+    """No type leads out of the vault, into a reserved folder, or to an unusable name."""
+    try:
+        kind = layout.normal_type(name)
+    except UsageError as error:
+        assert str(error)  # noqa: PT017  # either outcome is right
+        return
+    assert layout.normal_type(kind) == kind
+    assert kind not in layout.RESERVED
+    assert not kind.startswith(".")
+    assert Path(kind).name == kind
+
+
+# BUG: \w holds no vowel signs, so words of Hindi, Thai, Arabic with marks are no types
+@pytest.mark.parametrize("name", ["निर्णय", "การตัดสินใจ", "de\u0301cision"])
+def test_a_type_may_be_a_word_of_any_language(name: str) -> None:
+    """A vault in Hindi or Thai names its types in Hindi or Thai."""
+    assert layout.normal_type(name) == unicodedata.normalize("NFC", name)
+
+
+@pytest.fixture
+def linked(folder: Path) -> Path:
+    """A vault with links to a folder, a file and nothing outside, and one in a circle."""
+    outside = folder.parent / "outside"
+    write(outside, "secret.md", "# Secret\n\nperiwinkle\n")
+    write(folder, "notes/a.md", "# A\n\ninside\n")
+    (folder / "link").symlink_to(outside)
+    (folder / "notes/secret.md").symlink_to(outside / "secret.md")
+    (folder / "notes/gone.md").symlink_to(folder.parent / "nowhere.md")
+    (folder / "notes/loop.md").symlink_to("loop.md")
+    (folder / "inner").symlink_to("notes")
+    return folder
+
+
+@given(PATHS)
+def test_a_path_stays_in_the_vault_or_is_refused(linked: Path, path: str) -> None:
+    """Whatever path is named, nothing outside the vault is ever meant."""
+    try:
+        found = layout.contained(linked, path)
+    except MemvaultError:
+        return
+    assert ".." not in found.split("/")
+    assert not Path(found).is_absolute()
+    assert Path(os.path.realpath(linked / path)) == linked / found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..",
+        "../outside/secret.md",
+        "notes/../../outside/secret.md",
+        "/etc/passwd",
+        "link/secret.md",
+        "link",
+        "notes/secret.md",
+        "notes/gone.md",
+        "a\0b",
+        "",
+        " ",
+    ],
+)
+def test_paths_out_of_the_vault_are_refused(linked: Path, path: str) -> None:
+    """Dots, absolute paths, links and NUL never name a file outside."""
+    with pytest.raises((Refused, UsageError)):
+        layout.contained(linked, path)
+    with open_vault(linked) as opened:
+        for tool, arguments in (
+            ("memory_show", {"memId": path}),
+            ("memory_remember", {"title": "T", "content": "x", "memoryType": "", "filePath": path}),
+            ("memory_restore", {"memId": path or "none"}),
+        ):
+            result = opened.call(tool, **arguments)
+            if path.strip() or tool == "memory_show":
+                assert result["success"] is False, (tool, result)
+                assert "periwinkle" not in str(result)
+
+
+def test_paths_in_the_vault_are_understood(linked: Path) -> None:
+    """Dots and links that stay inside come to the file that they mean."""
+    assert layout.contained(linked, "notes/a.md") == "notes/a.md"
+    assert layout.contained(linked, "./notes//a.md") == "notes/a.md"
+    assert layout.contained(linked, "x/../notes/a.md") == "notes/a.md"
+    assert layout.contained(linked, "inner/a.md") == "notes/a.md"
+    assert layout.contained(linked, str(linked / "notes/a.md")) == "notes/a.md"
+    assert layout.contained(linked, "new/folder/b.md") == "new/folder/b.md"
+
+
+@pytest.mark.parametrize(
+    ("path", "patterns", "ignored"),
+    [
+        ("drafts/a.md", ["drafts"], True),
+        ("drafts/a.md", ["drafts/"], True),
+        ("drafts/a.md", ["./drafts"], True),
+        ("drafts/deep/a.md", ["drafts/**"], True),
+        ("notes/drafts/a.md", ["drafts"], False),
+        ("notes/drafts/a.md", ["*/drafts"], True),
+        ("README.md", ["README.md"], True),
+        ("notes/README.md", ["README.md"], False),
+        ("a.excalidraw.md", ["*.excalidraw.md"], True),
+        ("notes/a.excalidraw.md", ["*.excalidraw.md"], True),
+        ("draftsy/a.md", ["drafts"], False),
+        ("a.md", ["", " ", "/"], False),
+        ("a(b.md", ["a(b.md", "[", "***"], True),
+    ],
+)
+def test_ignore_patterns(folder: Path, path: str, patterns: list[str], ignored: bool) -> None:
+    """What memvault.toml ignores is no memory, and nothing else is missing."""
+    write(folder, path, "# Here\n")
+    write(folder, "other.md", "# Other\n")
+    write(folder, "memvault.toml", f"version = 1\nignore = {patterns!r}\n")
+    with open_vault(folder) as opened:
+        found = {entry["filePath"] for entry in opened.call("memory_list")["memories"]}
+    assert (path in found) is not ignored
+    assert ("other.md" in found) is not layout.is_ignored("other.md", tuple(patterns))
+
+
+# BUG: remember and compound --type write into an ignored folder, and the memory is never seen again
+@pytest.mark.parametrize("kind", ["drafts", "agents", "templates", "tools", "spaces"])
+def test_no_memory_is_written_where_none_is_looked_for(folder: Path, kind: str) -> None:
+    """A memory is never put into a folder that recall does not look into."""
+    write(folder, "memvault.toml", 'version = 1\nignore = ["drafts"]\n')
+    write(folder, "context/a.md", "# A\n\ntext\n")
+    with open_vault(folder) as opened:
+        made = opened.call("memory_remember", title="B", content="x", memoryType=kind)
+        moved = opened.call("memory_compound", query="A", modifications="x", memoryType=kind)
+        assert made["success"] is False
+        assert moved["success"] is False
+        assert opened.call("memory_list")["total"] == 1
+
+
+def test_reserved_folders_and_dot_folders_hold_no_memories(folder: Path, vault: Vault) -> None:
+    """Agents, spaces, tools, templates and whatever begins with a dot are not memories."""
+    for name in ("agents", "spaces", "tools", "templates", ".obsidian", "notes/.trash"):
+        write(folder, f"{name}/a.md", "# No\n")
+    write(folder, "notes/.hidden.md", "# No\n")
+    write(folder, "notes/tools/a.md", "# Yes\n")
+    write(folder, "notes/b.MD", "# Also\n")
+    write(folder, "notes/c.markdown", "# No\n")
+    found = vault.call("memory_list")["memories"]
+    assert {entry["filePath"] for entry in found} == {"notes/tools/a.md", "notes/b.MD"}
