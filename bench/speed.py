@@ -30,9 +30,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-# A script sees its own folder; mypy and ruff see these files as parts of "bench".
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from bench.table import Finished, Row, Target, cells, table
+from table import Finished, Row, Target, cells, table
 
 MEGABYTE = 1_000_000
 MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -113,10 +111,26 @@ class Vault:
         return process([*text_search_command(), word, str(self.folder)], codes=(0, 1))
 
 
-def environment() -> dict[str, str]:
-    """Return what the children see: no settings of memvault's, and no network for models."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("MEMVAULT_")}
-    return {**kept, "HF_HUB_OFFLINE": "1"}
+def prepare_environment(cache: Path) -> None:
+    """Set what the children see: no settings of memvault's, and no network for models.
+
+    Python's compiled modules go to ``cache``: a development checkout or a
+    setting may keep them from being written, and no installed program runs so.
+    """
+    for key in list(os.environ):
+        if key.startswith("MEMVAULT_") or key == "PYTHONDONTWRITEBYTECODE":
+            del os.environ[key]
+    os.environ.update(HF_HUB_OFFLINE="1", PYTHONPYCACHEPREFIX=str(cache))
+
+
+def warm_up(folder: Path) -> None:
+    """Run everything once, on the examples that memvault brings, so that all is compiled."""
+    memvault("init", str(folder))
+    for arguments in (("recall", "decision"), ("remember", "Warm", "It is warm now"), ("status",)):
+        memvault(*arguments, "--json", "--vault", str(folder))
+    memvault("recall", "warm", "--mode", "keyword", "--json", "--vault", str(folder))
+    memvault("--help")
+    shutil.rmtree(folder)
 
 
 def process(command: list[str], codes: tuple[int, ...] = (0,)) -> Finished:
@@ -124,11 +138,7 @@ def process(command: list[str], codes: tuple[int, ...] = (0,)) -> Finished:
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
         start = time.perf_counter()
         child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=complaints,
-            env=environment(),
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=complaints
         )
         _, status, usage = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - start
@@ -160,7 +170,6 @@ def text_search_command() -> list[str]:
 def prepared(folder: Path, size: int) -> Vault:
     """Write a vault; not in this process, whose own memory would show in every child's peak."""
     memvault("init", "--bare", str(folder))
-    memvault("recall", "warm up", "--vault", str(folder))
     writer = Path(__file__).with_name("corpus.py")
     written = process([sys.executable, str(writer), str(folder), str(size)])
     time.sleep(2)  # files just written are looked at twice, which is not what is measured
@@ -266,8 +275,10 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the vaults in this folder")
     parser.add_argument("--markdown", action="store_true", help="print markdown tables")
     given = parser.parse_args()
-    print(machine())
-    with workplace(given.keep) as folder:
+    with workplace(given.keep) as folder, workplace(None) as cache:
+        prepare_environment(cache)
+        print(machine())
+        warm_up(folder / "warm-up")
         for size in (int(text) for text in given.sizes.split(",")):
             place = folder / f"vault-{size}"
             if place.exists():

@@ -174,15 +174,13 @@ class KeywordIndex:
         allowed: Callable[[int], bool] | None = None,
         limit: int = 200,
         overlay: Iterable[KeywordDocument] = (),
-        hidden: frozenset[int] = frozenset(),
         explain: bool = False,
     ) -> list[KeywordHit]:
         """Return the best memories for a query's terms, best first.
 
         ``overlay`` are documents that are not in the index yet and are searched
-        with it, with common statistics; ``hidden`` are memories of the index
-        that must not be found; ``allowed`` says of a memory whether it passes
-        the caller's filters. Only with ``explain`` do hits name their terms.
+        with it, with common statistics; ``allowed`` says of a memory whether it
+        may be found. Only with ``explain`` do hits name their terms.
         """
         segments = [*self._segments(), _memory_segment(list(overlay))]
         wanted = [(stem, FIELDS) for stem in stems]
@@ -193,7 +191,7 @@ class KeywordIndex:
         places: dict[int, tuple[int, int]] = {}
         for place, score in ranked:
             uid = segments[place[0]].uid(place[1])
-            if uid in found or uid in hidden or (allowed is not None and not allowed(uid)):
+            if uid in found or (allowed is not None and not allowed(uid)):
                 continue
             found[uid] = score
             places[uid] = place

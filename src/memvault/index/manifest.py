@@ -10,6 +10,7 @@ inode and change time that a file gets on this machine.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -24,6 +25,7 @@ from memvault.model import FileState, Memory
 __all__ = ["Known", "Manifest", "Record", "Seal", "read_seal", "write_seal"]
 
 _FORMAT = 2
+_DISK_ERRORS = {"full": errno.ENOSPC, "readonly": errno.EROFS, "disk I/O": errno.EIO}
 _SCHEMA = """
 CREATE TABLE memories (
     uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
@@ -251,8 +253,9 @@ def _mapped() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        if "full" in str(error) or "readonly" in str(error):
-            raise OSError(28 if "full" in str(error) else 30, str(error)) from error
+        for said, number in _DISK_ERRORS.items():
+            if said in str(error):
+                raise OSError(number, os.strerror(number)) from error
         raise DamagedIndex(str(error)) from error
     except (sqlite3.Error, ValueError, TypeError) as error:
         raise DamagedIndex(f"{type(error).__name__}: {error}") from error

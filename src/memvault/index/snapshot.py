@@ -17,17 +17,18 @@ __all__ = ["Overlay", "Snapshot"]
 class Overlay(NamedTuple):
     """Changed memories read directly because the index could not be written.
 
-    Their uids are negative; ``hidden`` are the indexed ones that they replace
-    or that are gone.
+    Their uids are negative. ``alive`` are the indexed memories that they leave
+    as they were when the folder was compared: whatever another process commits
+    meanwhile is not seen, or it would be seen twice. None: all are alive.
     """
 
     records: dict[int, Record]
     documents: list[KeywordDocument]
     passages: dict[int, list[str]]
-    hidden: frozenset[int]
+    alive: frozenset[int] | None
 
 
-EMPTY = Overlay({}, [], {}, frozenset())
+EMPTY = Overlay({}, [], {}, None)
 
 
 class Snapshot:
@@ -53,23 +54,27 @@ class Snapshot:
         """Return a memory's record."""
         if uid < 0:
             return self._overlay.records.get(uid)
-        if self._manifest is None or uid in self._overlay.hidden:
+        if self._manifest is None or not self._is_alive(uid):
             return None
         return self._manifest.record(uid)
+
+    def _is_alive(self, uid: int) -> bool:
+        alive = self._overlay.alive
+        return uid < 0 or alive is None or uid in alive
 
     def records(self) -> Iterator[Record]:
         """Yield every memory's record."""
         yield from self._overlay.records.values()
         if self._manifest is not None:
             for record in self._manifest.records():
-                if record.uid not in self._overlay.hidden:
+                if self._is_alive(record.uid):
                     yield record
 
     def find(self, name: str) -> list[Record]:
         """Return the memories that a path, a memId or its beginning, or an exact title names."""
         own = list(self._overlay.records.values())
         indexed = self._manifest.find(name) if self._manifest is not None else []
-        found = [record for record in indexed if record.uid not in self._overlay.hidden]
+        found = [record for record in indexed if self._is_alive(record.uid)]
         for fits in (
             [record for record in own if name in (record.path, record.mem_id, record.title)],
             found,
@@ -90,15 +95,12 @@ class Snapshot:
         """Return the best memories for terms, best first."""
         if self._keyword is None:
             return []
-        return self._keyword.search(
-            stems,
-            wholes,
-            allowed,
-            limit,
-            overlay=self._overlay.documents,
-            hidden=self._overlay.hidden,
-            explain=explain,
-        )
+
+        def passes(uid: int) -> bool:
+            return self._is_alive(uid) and (allowed is None or allowed(uid))
+
+        documents = self._overlay.documents
+        return self._keyword.search(stems, wholes, passes, limit, documents, explain)
 
     def embedder(self) -> Embedder | None:
         """Return the embedder that made the vectors; None where there are none.
@@ -128,7 +130,9 @@ class Snapshot:
         if self._vectors is None:
             return {}
         vector = embedder.embed_query(query)
-        alive = (self._manifest.uids() if self._manifest else set()) - self._overlay.hidden
+        alive = self._overlay.alive
+        if alive is None:
+            alive = frozenset(self._manifest.uids() if self._manifest else ())
 
         def passes(uid: int) -> bool:
             return uid in alive and (allowed is None or allowed(uid))

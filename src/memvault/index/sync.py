@@ -15,7 +15,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -84,7 +84,7 @@ class Index:
         deadline = time.monotonic() + _WAIT_FOR_BUILDER
         while True:
             found = scan(self._store.root, self._store.settings.ignore)
-            known = self._manifest.known() if self._open() and self._manifest else {}
+            known = self._known()
             plan = compare(known, found)
             settled = self._manifest is not None and not plan.size and not plan.doubtful
             if settled and not (embed and self._waiting()):
@@ -96,9 +96,10 @@ class Index:
                         self._update(embed, budget)
                         return self._view(EMPTY, embed)
             except StorageError:
-                small = True
+                known = self._known()  # the failed attempt may have broken the seal
+                plan, small = compare(known, found), True
             if small:
-                return self._view(self._overlay(plan), embed)
+                return self._view(self._overlay(known, plan), embed)
             if time.monotonic() > deadline:
                 raise TimedOut(
                     f"Another process has been indexing this vault for {_WAIT_FOR_BUILDER:.0f} s",
@@ -196,6 +197,10 @@ class Index:
             time.sleep(_SETTLE * attempt)
         self.close()
         return False
+
+    def _known(self) -> dict[str, Known]:
+        """Return what is indexed; nothing where the index cannot be used."""
+        return self._manifest.known() if self._open() and self._manifest is not None else {}
 
     def _waiting(self) -> int:
         """Say how many memories wait to be embedded."""
@@ -361,9 +366,9 @@ class Index:
 
     # Beside it, when it cannot be written
 
-    def _overlay(self, plan: Plan) -> Overlay:
+    def _overlay(self, known_files: Mapping[str, Known], plan: Plan) -> Overlay:
         """Read the files that differ from the index directly."""
-        hidden = set(plan.removed)
+        alive = {known.uid for known in known_files.values()} - set(plan.removed)
         records: dict[int, Record] = {}
         documents: list[KeywordDocument] = []
         passages: dict[int, list[str]] = {}
@@ -373,13 +378,13 @@ class Index:
             if known is not None:
                 if _unchanged(known, read):
                     continue
-                hidden.add(known.uid)
+                alive.discard(known.uid)
             if read is not None:
                 memory, fresh, checked = read
                 records[-number] = Record.of(-number, fresh, checked, memory)
                 documents += keyword_documents(-number, memory, self._analyser)
                 passages[-number] = passage_texts(memory)
-        return Overlay(records, documents, passages, frozenset(hidden))
+        return Overlay(records, documents, passages, frozenset(alive))
 
 
 def _unchanged(known: Known, read: Read | None) -> bool:

@@ -85,6 +85,8 @@ class Vectors:
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Vectors:
         """Begin anew in a folder."""
+        if folder.parent.is_file():
+            folder.parent.unlink()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("rows.f32", "uids.i64"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from memvault.index import chunks
+from memvault.vault.codec import plain_text
 
-__all__ = ["append", "replace_section"]
+__all__ = ["append", "replace_all", "replace_section"]
 
 
 def append(body: str, text: str) -> str:
@@ -18,6 +19,12 @@ def append(body: str, text: str) -> str:
     else:
         gap = newline if body.endswith("\n") else newline * 2
     return f"{body}{gap}{addition}"
+
+
+def replace_all(body: str, text: str) -> str:
+    """Put a text in a body's place, after the blank lines that the body began with."""
+    lead = body[: len(body) - len(body.lstrip("\r\n"))].replace("\r\n", "\n").replace("\r", "\n")
+    return f"{lead}{_clean(text)}"
 
 
 def replace_section(body: str, heading: str, text: str) -> str:
@@ -40,4 +47,4 @@ def replace_section(body: str, heading: str, text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n") + "\n"
+    return plain_text(text).strip("\n") + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from typing import NamedTuple
 
@@ -82,4 +83,4 @@ def forget(store: Store, chosen: list[Candidate]) -> list[str]:
 def token(chosen: list[Candidate]) -> str:
     """Return the token for exactly these files with exactly these bytes."""
     lines = sorted(f"{entry.memory.path}\0{entry.memory.etag}" for entry in chosen)
-    return hashlib.blake2b("\n".join(lines).encode(), digest_size=6).hexdigest()
+    return hashlib.blake2b(os.fsencode("\n".join(lines)), digest_size=6).hexdigest()

@@ -35,7 +35,7 @@ def show(body: str, query: Query, analyser: Analyser, nearest: Passage | None) -
     passages = _passages(body)
     wanted = frozenset(query.stems) | frozenset(query.wholes)
     best, most = passages[0], 0.0
-    for passage in passages[:_MOST_PASSAGES]:
+    for passage in _likely(body, passages, query):
         terms = analyser.terms(body[passage.start : passage.end])
         found = len(wanted & terms.stems.keys()) + len(wanted & terms.wholes.keys())
         weight = found + (0.5 if passage == nearest else 0.0)
@@ -43,6 +43,16 @@ def show(body: str, query: Query, analyser: Analyser, nearest: Passage | None) -
             best, most = passage, weight
     text = _told(body, best) or body[best.start : best.end]
     return Shown(_window(text, wanted, analyser), best.heading)
+
+
+def _likely(body: str, passages: list[Passage], query: Query) -> list[Passage]:
+    """Return the passages worth a closer look: of very many, those with a word's beginning."""
+    if len(passages) <= _MOST_PASSAGES:
+        return passages
+    stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in (*query.stems, *query.wholes))
+    hint = re.compile("|".join(stems) or r"(?!)", re.IGNORECASE)
+    found = [entry for entry in passages if hint.search(body, entry.start, entry.end)]
+    return (found or passages)[:_MOST_PASSAGES]
 
 
 def _told(body: str, passage: Passage) -> str:

@@ -122,15 +122,16 @@ def memory_remember(
 def _update(
     workspace: Workspace, named: str, title: str, content: str, kind: str, header: dict[str, Any]
 ) -> dict[str, Any]:
+    from memvault.memories import compounding
+
     target = workspace.engine.resolve(named)
     changes = {**header, **_stamped(target.metadata)}
     if title != target.title:
         changes["title"] = title
     if kind and kind != target.memory_type:
         changes["memory_type"] = kind
-    change = workspace.store.change(
-        target, changes, _body_like(target.body, content), memory_type=kind or None
-    )
+    body = compounding.replace_all(target.body, content)
+    change = workspace.store.change(target, changes, body, memory_type=kind or None)
     return {
         "filePath": change.memory.path,
         "memId": change.memory.mem_id,
@@ -151,13 +152,6 @@ def _stamped(metadata: dict[str, Any]) -> dict[str, Any]:
     from memvault import clock
 
     return {"modified": clock.iso()} if "modified" in metadata else {}
-
-
-def _body_like(old: str, content: str) -> str:
-    """Put the blank lines that began the old body before the new one."""
-    text = content.replace("\r\n", "\n").replace("\r", "\n")
-    lead = old[: len(old) - len(old.lstrip("\r\n"))].replace("\r\n", "\n")
-    return f"{lead}{text.strip(chr(10))}\n"
 
 
 def _similar(workspace: Workspace, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
@@ -305,7 +299,7 @@ def memory_compound(
     if mode == "append":
         body = compounding.append(target.body, modifications)
     elif mode == "replace":
-        body = _body_like(target.body, modifications)
+        body = compounding.replace_all(target.body, modifications)
     else:
         body = compounding.replace_section(target.body, section or "", modifications)
     change = workspace.store.change(target, changes, body, if_match, kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import types
 import typing
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from memvault.tools.registry import Arg, Tool
 
 __all__ = ["Parameter", "bind", "input_schema", "kebab", "parameters"]
 
+_LARGEST = 1e300
 _JSON_NAMES = {
     str: "string",
     int: "integer",
@@ -168,7 +168,7 @@ def _checked(parameter: Parameter, value: Any) -> Any:
     elif isinstance(value, float) and int in kinds and value.is_integer():
         value, fits = int(value), True
     elif isinstance(value, int | float) and float in kinds:
-        fits = math.isfinite(value)
+        fits = abs(value) <= _LARGEST
         value = float(value) if fits else value
     else:
         fits = isinstance(value, tuple(kind for kind in kinds if kind is not bool) or ())
@@ -177,8 +177,9 @@ def _checked(parameter: Parameter, value: Any) -> Any:
     if not fits:
         wanted = " or ".join(_JSON_NAMES[kind] for kind in kinds)
         wanted += " of strings" if list in kinds else ""
+        article = "an" if wanted[0] in "aio" else "a"
         raise UsageError(
-            f"{parameter.named} must be a {wanted}, not {_shown(value)}", parameter.arg.help
+            f"{parameter.named} must be {article} {wanted}, not {_shown(value)}", parameter.arg.help
         )
     if parameter.choices and isinstance(value, str):
         lowered = {choice.lower(): choice for choice in parameter.choices}
@@ -197,11 +198,11 @@ def _in_range(parameter: Parameter, value: float) -> None:
     least, most = parameter.arg.least, parameter.arg.most
     if least is not None and value < least:
         raise UsageError(
-            f"{parameter.named} must be at least {least:g}, not {value:g}", parameter.arg.help
+            f"{parameter.named} must be at least {least:g}, not {_shown(value)}", parameter.arg.help
         )
     if most is not None and value > most:
         raise UsageError(
-            f"{parameter.named} must be at most {most:g}, not {value:g}", parameter.arg.help
+            f"{parameter.named} must be at most {most:g}, not {_shown(value)}", parameter.arg.help
         )
 
 

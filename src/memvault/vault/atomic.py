@@ -108,7 +108,7 @@ def move_new(source: Path, target: Path) -> None:
 
 
 def _write_temporary(path: Path, data: bytes) -> Path:
-    stem = path.name.encode()[:80].decode("utf-8", "ignore").lstrip(".")
+    stem = os.fsencode(path.name)[:80].decode("utf-8", "ignore").lstrip(".")
     temporary = path.parent / f".{stem}.{clock.nonce(8)}.tmp"
     try:
         with open(temporary, "xb") as file:

@@ -23,6 +23,7 @@ __all__ = [
     "encode_new",
     "etag",
     "first_heading",
+    "plain_text",
     "printable",
     "read_memory",
 ]
@@ -34,7 +35,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_H1 = re.compile(r"^[ ]{0,3}#[ \t]+(.+?)[ \t]*#*[ \t]*\r?$", re.MULTILINE)
+_H1 = re.compile(r"^[ ]{0,3}#[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*\r?$", re.MULTILINE)
 _FENCE = re.compile(r"^[ ]{0,3}(```|~~~)", re.MULTILINE)
 _BLANKS = " \t\r\n"
 
@@ -187,13 +188,17 @@ def _time(metadata: Mapping[str, Any], keys: tuple[str, ...]) -> str:
 
 def encode_new(header: Mapping[str, Any], body: str) -> bytes:
     """Write a new memory: header, a blank line, the body, one line end."""
-    text = body.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
-    clean = "".join(char for char in text if char in "\n\t" or not _is_control(char))
-    return f"---\n{new_header(header)}---\n\n{clean}\n".encode()
+    return f"---\n{new_header(header)}---\n\n{plain_text(body).strip(chr(10))}\n".encode()
 
 
-def _is_control(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cs")
+def plain_text(text: str) -> str:
+    """Return a text with line feeds for line ends and without what no text file should hold."""
+    unified = text.replace("\r\n", "\n").replace("\r", "\n")
+    if unified.isascii() and unified.isprintable():
+        return unified
+    return "".join(
+        char for char in unified if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs")
+    )
 
 
 def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:

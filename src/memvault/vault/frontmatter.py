@@ -20,7 +20,7 @@ from memvault.errors import Refused
 __all__ = ["Parts", "new_header", "parse_header", "patch_header", "split"]
 
 _OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)")
-_CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)", re.MULTILINE)
+_CLOSING = re.compile(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
 _PLAIN = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
 _MAX_HEADER = 256 * 1024
 _MAX_VALUES = 5_000

@@ -29,10 +29,11 @@ _WINDOWS = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
 )
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_MEM_ID = re.compile(r"[^\W_][\w.-]{1,120}")
+_LEADING_MARKS = re.compile(r"^[^\w]+")
 _TYPE = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _MAX_SLUG_BYTES = 120
 _MAX_ID_SLUG = 40
+_MAX_ID = 120
 
 
 def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
@@ -43,7 +44,7 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
     """
     folded = unicodedata.normalize("NFC", title).lower()
     kept = "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
-    words = [word for word in kept.split("-") if word]
+    words = [word for word in (_LEADING_MARKS.sub("", part) for part in kept.split("-")) if word]
     out = ""
     for word in words:
         longer = f"{out}-{word}" if out else word
@@ -69,8 +70,11 @@ def derived_id(path: str) -> str:
 
 
 def is_mem_id(text: str) -> bool:
-    """Say whether a text can serve as a memId."""
-    return bool(_MEM_ID.fullmatch(text))
+    """Say whether a text can serve as a memId: letters, digits and marks, and - _ . inside."""
+    return 1 < len(text) <= _MAX_ID and all(
+        unicodedata.category(char)[0] in "LMN" or (place and char in "-_.")
+        for place, char in enumerate(text)
+    )
 
 
 def normal_type(name: str) -> str:

@@ -77,13 +77,12 @@ class Store:
         in the header.
         """
         stem = layout.slug(title)
-        keys = dict(header)
-        if title != (codec.first_heading(body) or stem):
-            keys = {"id": keys.pop("id"), "title": title, **keys}
-        data = codec.encode_new(keys, body)
+        heading = codec.first_heading(body)
+        titled = {"id": header["id"], "title": title, **header}
         private_folder(self.root)
         for number in range(1, _MAX_SUFFIX):
             name = stem if number == 1 else f"{stem}-{number}"
+            data = codec.encode_new(header if title == (heading or name) else titled, body)
             path = layout.contained(self.root, f"{memory_type}/{name}.md")
             if path != f"{memory_type}/{name}.md":
                 raise Refused(

@@ -1,0 +1,129 @@
+"""What a command does not need is not loaded: a list of modules, not a stopwatch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, write
+
+LISTING = """
+import json, sys
+before = set(sys.modules)
+from memvault.__main__ import main
+code = main(sys.argv[1:])
+sys.stdout.flush()
+print(json.dumps([code, sorted({name.split(".")[0] for name in set(sys.modules) - before})]),
+      file=sys.stderr)
+"""
+
+NEVER = {"fastembed", "onnxruntime", "huggingface_hub", "requests", "pydantic", "mcp", "watchdog"}
+"""What no plain command needs."""
+PERSON = {"rich", "markdown_it", "pygments", "tqdm"}
+"""What only a terminal needs."""
+VECTORS = {"numpy", "tokenizers"}
+WORDS = {"whoosh", "py_rust_stemmers"}
+FILES = {"sqlite3", "yaml", "frontmatter", "tomllib", "tomlkit"}
+LINE = {"typer", "click"}
+SLOW = {"asyncio", "multiprocessing", "concurrent", "http", "ssl", "email", "unittest"}
+"""Parts of the standard library that take long to load and that nothing here is made of."""
+
+
+@pytest.fixture
+def indexed(folder: Path, run: Run) -> Path:
+    """A vault whose index is complete and current."""
+    for number in range(3):
+        write(folder, f"n{number}.md", f"---\ntags: [x]\n---\n\n# Note {number}\n\nThe wombat.\n")
+    assert run("recall", "wombat").code == 0
+    return folder
+
+
+def loaded(folder: Path, *arguments: str) -> set[str]:
+    """Run a command in a fresh process; return the top-level modules that it loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", LISTING, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    code, names = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0, done
+    return set(names)
+
+
+def among(found: set[str], *unwanted: set[str]) -> list[str]:
+    """Name what was loaded of what should not be."""
+    return sorted(found & set().union(*unwanted))
+
+
+@pytest.mark.parametrize("argument", ["--version", "-V", "--help", "-h", ""])
+def test_the_first_page_loads_nothing(indexed: Path, argument: str) -> None:
+    """Version and help come without any library, not even the command line's."""
+    found = loaded(indexed, *([argument] if argument else []))
+    assert among(found, NEVER, PERSON, VECTORS, WORDS, FILES, LINE, SLOW) == []
+
+
+@pytest.mark.parametrize("command", ["recall", "model list", "call", "init"])
+def test_a_commands_help_loads_no_more_than_the_command_line(indexed: Path, command: str) -> None:
+    """The help of a command loads neither the index nor the files' libraries."""
+    found = loaded(indexed, *command.split(), "--help")
+    assert among(found, NEVER, PERSON, VECTORS, WORDS, FILES) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["types"],
+        ["list"],
+        ["list", "--tags", "x", "--filter", "type == 'context'", "--json"],
+        ["show", "Note 1"],
+        ["call", "memory_list"],
+        ["recall", "x", "--mode", "tag"],
+        ["recall", "--all"],
+        ["restore"],
+    ],
+    ids=" ".join,
+)
+def test_looking_at_memories_needs_no_vectors(indexed: Path, arguments: list[str]) -> None:
+    """On a current index, types, list, show and recall by tag load no vectors and no terminal."""
+    assert among(loaded(indexed, *arguments), NEVER, PERSON, VECTORS, SLOW) == []
+
+
+# BUG: looking at the manifest alone opens the keyword index and makes a stemmer (40 ms a call).
+@pytest.mark.parametrize("arguments", [["types"], ["list"], ["show", "Note 1"]], ids=" ".join)
+def test_looking_at_memories_needs_no_keyword_index(indexed: Path, arguments: list[str]) -> None:
+    """On a current index, types, list and show are answered from the manifest and the files."""
+    assert among(loaded(indexed, *arguments), WORDS) == []
+
+
+@pytest.mark.parametrize("mode", ["keyword", "hybrid", "vector"])
+def test_a_recall_loads_the_sides_it_asks(indexed: Path, mode: str) -> None:
+    """A keyword recall loads no vectors; with the built-in embedder nothing loads a model."""
+    found = loaded(indexed, "recall", "wombat", "--mode", mode)
+    assert among(found, NEVER, PERSON, SLOW) == []
+    if mode == "keyword":
+        assert among(found, VECTORS) == []
+
+
+def test_remembering_and_indexing_load_no_model(indexed: Path) -> None:
+    """Writing, and indexing what was written, load neither a model's runtime nor a terminal."""
+    assert among(loaded(indexed, "remember", "New", "A bilby."), NEVER, PERSON) == []
+    write(indexed, "more.md", "# More\n\nThe numbat.\n")
+    assert among(loaded(indexed, "recall", "numbat"), NEVER, PERSON) == []
+    assert among(loaded(indexed, "status"), NEVER, PERSON) == []
+
+
+def test_the_library_loads_as_little_as_the_command_line(indexed: Path) -> None:
+    """Importing memvault and opening a vault load no library before a tool is called."""
+    code = "import sys, json, memvault; memvault.open_vault('.'); print(json.dumps([*sys.modules]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=indexed, capture_output=True, text=True, check=True
+    )
+    found = {name.split(".")[0] for name in json.loads(done.stdout)}
+    assert among(found, NEVER, PERSON, VECTORS, WORDS, FILES, LINE) == []

@@ -1,0 +1,343 @@
+"""What recall finds, in any script and mode, and what it says of it."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, titles, write
+from memvault import Vault, open_vault
+
+MODES = ("tag", "keyword", "vector", "hybrid")
+
+
+def ask(vault: Vault, query: str, **more: Any) -> list[str]:
+    """Recall by keyword, unless another type is given; return titles."""
+    return titles(vault.call("memory_recall", **{"type": "keyword", "query": query, **more}))
+
+
+def memories(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
+    """Recall and return what is said of each memory."""
+    result = vault.call("memory_recall", query=query, **more)
+    assert result["success"], result
+    found: list[dict[str, Any]] = result["memories"]
+    return found
+
+
+FOUND = {
+    "getUserName": ["getUserName", "getusername", "user name", "username get", "getUserName()"],
+    "parse_http_header": ["parse_http_header", "http header", "PARSE_HTTP_HEADER", "parsing"],
+    "HTTPServerError": ["HTTPServerError", "httpservererror", "server error", "http"],
+    "v1.2.3": ["v1.2.3", "V1.2.3"],
+    "src/memvault/index/sync.py": [
+        "src/memvault/index/sync.py",
+        "sync.py",
+        "index/sync.py",
+        "memvault sync",
+    ],
+    "C++ and C#": ["C++", "c#"],
+    "user@example.org": ["user@example.org", "example.org"],
+    "--dry-run": ["--dry-run", "dry run", "dry-run"],
+    "数据库使用红杉木": ["数据库", "红杉", "杉", "使用 数据库"],
+    "データベースの検索": ["データベース", "検索", "索"],
+    "데이터베이스를 검색한다": ["데이터베이스", "검색", "검"],
+    "ฐานข้อมูล": ["ฐานข้อมูล"],
+    "Crème brûlée, naïve Übergrößen": [
+        "creme brulee",
+        "CRÈME",
+        "naive",
+        "ubergroßen",
+        "Übergrößen",
+    ],
+    "Ёлка и Йод": ["елка", "ёлка", "Йод"],
+    "Launch 🚀 with 👩‍💻": ["🚀", "👩‍💻"],
+    "the databases were migrated": ["database", "migrating", "migrate databases"],
+    "don’t panic": ["don't panic", "dont panic"],
+    "ＦＵＬＬ ｗｉｄｔｈ １２３": ["full width", "123"],
+    "αβγ Όμηρος": ["όμηρος", "ομηρος"],
+}
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_words_are_found_however_they_are_spelled(folder: Path, vault: Vault, text: str) -> None:
+    """Identifiers, unspaced scripts, accents, signs and word forms are found whole and in parts."""
+    write(folder, "target.md", f"# Target\n\nSome text before {text} and after.\n")
+    write(folder, "other.md", "# Other\n\nNothing of the kind: 木 の 가 1.4 zip.\n")
+    for query in FOUND[text]:
+        assert ask(vault, query)[:1] == ["Target"], query
+    assert ask(vault, text)[:1] == ["Target"]
+
+
+@pytest.mark.parametrize("query", ["getUser", "v4.5.6", "红木", "sync.pyc", "x"])
+def test_what_is_not_there_is_not_found(folder: Path, vault: Vault, query: str) -> None:
+    """A search that finds nothing succeeds with an empty list and a message."""
+    write(folder, "a.md", "# A\n\nv1.2.3 数据库使用红杉木 gotten\n")
+    result = vault.call("memory_recall", query=query, type="keyword")
+    assert (result["success"], result["memories"], result["count"]) == (True, [], 0)
+    assert result["message"]
+
+
+# BUG: text in decomposed form (macOS file names, pasted text) is cut at its combining marks.
+@pytest.mark.parametrize("word", ["Résumé", "데이터베이스", "élève", "が行", "naïveté"])
+@pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD"), ("NFD", "NFD")])
+def test_composed_and_decomposed_spellings_are_one(
+    folder: Path, vault: Vault, word: str, forms: tuple[Any, Any]
+) -> None:
+    """Text in either Unicode normal form is found by a query in the other."""
+    stored, asked = (unicodedata.normalize(form, word) for form in forms)
+    write(folder, "a.md", f"# A\n\nthe word {stored} here\n")
+    assert ask(vault, asked) == ["A"]
+    assert ask(vault, f'"{asked} here"') == ["A"]
+
+
+def test_phrases_must_be_there_as_they_are(folder: Path, vault: Vault) -> None:
+    """Quoted words are found together and in order, whatever their case and line breaks."""
+    write(folder, "a.md", "# A\n\nThe quick brown\nfox jumps.\n")
+    write(folder, "b.md", "# B\n\nThe brown quick fox.\n")
+    assert set(ask(vault, "quick brown")) == {"A", "B"}
+    for mode in ("keyword", "hybrid", "vector"):
+        assert ask(vault, '"Quick brown FOX"', type=mode) == ["A"]
+        assert ask(vault, "“quick brown”", type=mode) == ["A"]
+        assert ask(vault, '"quick brown" "fox jumps"', type=mode) == ["A"]
+        assert ask(vault, '"quick brown" "brown quick"', type=mode) == []
+    assert set(ask(vault, 'quick "unclosed')) == {"A", "B"}
+
+
+def test_everything_a_person_writes_is_searched(folder: Path, vault: Vault) -> None:
+    """Title, headings, body, tags, type, aliases, other front matter and file name are found."""
+    header = "tags: [ornithology]\naliases: [Mockingbird]\nauthor: Harper Lee\nmemory_type: fact"
+    text = f"---\n{header}\n---\n\n# Finches\n\n## Migration\n\nThey fly south.\n"
+    write(folder, "notes/atticus.md", text)
+    write(folder, "other.md", "# Other\n\nUnrelated.\n")
+    for query in "finch migration south ornithology mockingbird harper fact atticus.md".split():
+        assert ask(vault, query) == ["Finches"], query
+
+
+def test_a_better_match_comes_first(folder: Path, vault: Vault) -> None:
+    """A title that says it is before a body that mentions it, and more words before fewer."""
+    write(folder, "a.md", "# Backup plan\n\nEvery night.\n")
+    write(folder, "b.md", f"# Other\n\n{'Many other words. ' * 20} A backup is mentioned.\n")
+    write(folder, "c.md", "# Third\n\nBackups of plans of the building.\n")
+    for mode in ("keyword", "hybrid"):
+        assert ask(vault, "backup plan", type=mode)[0] == "Backup plan"
+    assert ask(vault, "backup plan") == ["Backup plan", "Third", "Other"]
+
+
+LATE = {
+    "english": ("Plain sentences about nothing. " * 6_500, "The zebrafish swims.", "zebrafish"),
+    "paragraphs": ("Plain sentences about nothing.\n\n" * 6_300, "A zebrafish.", "zebrafish"),
+    "one line": ("plainwords " * 18_000, "the zebrafish", "zebrafish"),
+    "headings": ("".join(f"# {n}\n\nPlain words.\n\n" for n in range(9_000)), "Zebras.", "zebra"),
+    "chinese": ("今天天气很好我们去公园散步。" * 14_300, "最后提到蓝鲸。", "蓝鲸"),
+    "chinese lines": ("今天天气很好我们去公园散步。\n\n" * 12_500, "最后提到蓝鲸。", "蓝鲸"),
+}
+
+
+# BUG: only the first 400 passages are looked at; unspaced scripts are windowed by spaces.
+@pytest.mark.parametrize("kind", LATE)
+def test_the_last_word_of_a_long_memory_is_found_and_shown(
+    folder: Path, vault: Vault, kind: str
+) -> None:
+    """A word at the end of 200,000 characters is found, and the snippet shows it."""
+    filler, end, query = LATE[kind]
+    write(folder, "long.md", f"# Long\n\n{filler}\n\n{end}\n")
+    write(folder, "short.md", "# Short\n\nSomething else.\n")
+    for mode in ("keyword", "hybrid"):
+        found = memories(vault, query, type=mode)
+        assert found[0]["title"] == "Long"
+        assert query in found[0]["snippet"]
+        assert len(found[0]["snippet"]) < 400
+        assert "\n" not in found[0]["snippet"]
+
+
+def test_a_snippet_shows_the_words_that_were_asked_for(folder: Path, vault: Vault) -> None:
+    """The snippet is from the place with most of the query's words, not from the beginning."""
+    filler = "\n\n".join(
+        f"Paragraph {number} says little of use to anyone." for number in range(90)
+    )
+    text = f"# Long\n\nA harbour.\n\n{filler}\n\nThe harbour pilot boards at dawn.\n\n{filler}\n"
+    write(folder, "long.md", text)
+    assert "harbour pilot" in memories(vault, "pilot in the harbour")[0]["snippet"]
+
+
+@pytest.fixture
+def library(folder: Path, vault: Vault) -> Vault:
+    """A vault with memories of several types, tags and dates."""
+    for number, (kind, tags, day) in enumerate(
+        [
+            ("issue", "[db, Slow]", "2026-01-10"),
+            ("issue", "[web]", "2026-02-10"),
+            ("learning", "[db]", "2026-03-10"),
+            ("learning", "[db, web]", "2026-04-10"),
+        ]
+    ):
+        header = (
+            f"memory_type: {kind}\ntags: {tags}\nmodified: {day}T12:00:00Z\narea: a{number % 2}"
+        )
+        write(
+            folder, f"n{number}.md", f"---\n{header}\nrank: {number}\n---\n\n# N{number}\n\nsame\n"
+        )
+    return vault
+
+
+FILTERED: list[tuple[dict[str, Any], str]] = [
+    ({"memoryType": "issue"}, "01"),
+    ({"tags": ["db"]}, "023"),
+    ({"tags": ["#DB", "web"]}, "3"),
+    ({"tags": ["slow"]}, "0"),
+    ({"since": "2026-02-10"}, "123"),
+    ({"since": "2026-02-10T12:00:00.001Z"}, "23"),
+    ({"until": "2026-02-10"}, "01"),
+    ({"until": "2026-02-10T11:00:00+00:00"}, "0"),
+    ({"since": "2026-02-01", "until": "2026-03-31"}, "12"),
+    ({"since": "1d"}, ""),
+    ({"until": "1d"}, "0123"),
+    ({"filter": "area == 'a1'"}, "13"),
+    ({"filter": "rank >= 2 and 'web' in tags"}, "3"),
+    ({"filter": "rank < 1 or type == 'learning'"}, "023"),
+    ({"filter": "not (rank in [0, 1])"}, "23"),
+    ({"filter": "1 <= rank < 3"}, "12"),
+    ({"filter": "missing == 1"}, ""),
+    ({"filter": "missing > 1 or title.lower().endswith('3')"}, "3"),
+    ({"filter": "path.startswith('n') and tags.contains('web')"}, "13"),
+    ({"filter": "modified < '2026-03'"}, "01"),
+    ({"memoryType": "learning", "tags": ["web"], "filter": "area == 'a1'"}, "3"),
+    ({"memoryType": "nothing"}, ""),
+]
+
+
+@pytest.mark.parametrize(("chosen", "numbers"), FILTERED, ids=lambda value: str(value)[:40])
+def test_filters_mean_the_same_everywhere(
+    library: Vault, chosen: dict[str, Any], numbers: str
+) -> None:
+    """A filter lets the same memories through in every mode, in lists and with isAll."""
+    wanted = {f"N{number}" for number in numbers}
+    for mode in ("keyword", "vector", "hybrid"):
+        assert set(ask(library, "same", type=mode, **chosen)) == wanted
+    assert set(ask(library, "db web slow", type="tag", **chosen)) == wanted
+    assert set(titles(library.call("memory_list", **chosen))) == wanted
+    assert set(titles(library.call("memory_recall", isAll=True, **chosen))) == wanted
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [{"since": "soon"}, {"until": "2026-13-01"}, {"filter": "import os"}, {"filter": "a = 1"}],
+)
+def test_a_filter_that_makes_no_sense_is_refused(library: Vault, chosen: dict[str, Any]) -> None:
+    """A date or expression that cannot be read is a usage error with a hint."""
+    for tool, arguments in (("memory_recall", {"query": "same"}), ("memory_list", {})):
+        error = library.call(tool, **arguments, **chosen)["error"]
+        assert error["code"] == "usage"
+        assert error["hint"]
+
+
+# BUG: Python's own warnings about the expression's text reach standard error.
+@pytest.mark.parametrize("text", [r"title == '\d'", "0in tags", "'a' == title or 1or 2"])
+def test_a_filter_makes_no_noise(run: Run, text: str) -> None:
+    """An odd expression gives a result or an error, and no warning of Python's."""
+    ran = run("list", "--filter", text, "--json")
+    assert (ran.code, ran.err) == (0, "")
+
+
+@pytest.fixture
+def texts(folder: Path, vault: Vault) -> Vault:
+    """A vault with a dozen short texts."""
+    things = "storm harbour engine garden lantern river".split()
+    for number, one in enumerate(things):
+        for other in things[number + 1 :]:
+            body = f"The {one} and the {other} of the {one}."
+            write(folder, f"{one}-{other}.md", f"# The {one}, {other}\n\n{body}\n")
+    return vault
+
+
+@pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
+def test_scores_fall_and_their_parts_add_up(texts: Vault, mode: str) -> None:
+    """Scores lie in 0..1, never rise down the list, and are the sum of what explain shows."""
+    for query in ("storm", "harbour engine lantern", "a ship at sea", "river getUserName"):
+        found = memories(texts, query, type=mode, explain=True, limit=50)
+        scores = [entry["score"] for entry in found]
+        assert scores == sorted(scores, reverse=True)
+        for entry in found:
+            why = entry["why"]
+            assert 0 <= entry["score"] <= 1
+            assert entry["score"] == pytest.approx(why["keyword"] + why["vector"], abs=2e-4)
+            assert why.get("bm25", 0.0) == pytest.approx(
+                sum(why.get("terms", {}).values()), abs=1e-3
+            )
+            assert 0 <= why.get("similarity", 0.0) <= 1
+            assert 0 <= why["coverage"] <= 1
+
+
+@pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
+def test_limit_and_threshold_only_cut(texts: Vault, mode: str) -> None:
+    """A limit gives the first of the longer list, a threshold those that reach it."""
+    whole = memories(texts, "storm harbour", type=mode, limit=50)
+    assert len(whole) >= 9
+    assert len(memories(texts, "storm harbour", type=mode)) == min(10, len(whole))
+    for limit in (1, 3, 200):
+        assert memories(texts, "storm harbour", type=mode, limit=limit) == whole[:limit]
+    for threshold in (0.0, whole[0]["score"], whole[3]["score"] - 1e-4, 1.0):
+        reached = [entry for entry in whole if entry["score"] >= threshold]
+        found = memories(texts, "storm harbour", type=mode, threshold=threshold, limit=50)
+        assert len(found) in (len(reached), len(reached) - 1)  # a shown score is rounded
+        assert found == reached[: len(found)]
+
+
+def test_everything_can_be_listed_with_its_content(folder: Path, vault: Vault) -> None:
+    """With isAll every memory comes, newest change first; full adds the content as it is."""
+    for number in range(12):
+        header = f"---\nmodified: 2026-01-{number + 1:02}T00:00:00Z\n---\n"
+        write(folder, f"n{number}.md", f"{header}\n# N{number}\n\nbody {number}\n")
+    found = memories(vault, "", isAll=True, full=True)
+    assert [entry["title"] for entry in found] == [f"N{number}" for number in range(11, -1, -1)]
+    assert found[0]["content"] == "\n# N11\n\nbody 11\n"
+    assert len(memories(vault, "", isAll=True, limit=2)) == 2
+    assert "content" not in memories(vault, "body")[0]
+    assert memories(vault, "N3", type="keyword", full=True)[0]["content"] == "\n# N3\n\nbody 3\n"
+    for wrong in ({"query": "body", "isAll": True}, {"query": " "}, {}):
+        assert vault.call("memory_recall", **wrong)["error"]["code"] == "usage"
+
+
+def test_tags_alone_rank_by_how_many_are_shared(library: Vault) -> None:
+    """Recall by tag wants no words: most shared tags first, then the newest change."""
+    assert ask(library, "web db", type="tag") == ["N3", "N2", "N1", "N0"]
+    assert ask(library, "#Slow,db", type="tag") == ["N0", "N3", "N2"]
+    assert ask(library, "same", type="tag") == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_gone_is_never_returned(folder: Path, vault: Vault, mode: str) -> None:
+    """A memory deleted by any program is in no answer, however often it was found before."""
+    for number in range(4):
+        write(folder, f"n{number}.md", f"---\ntags: [word]\n---\n\n# N{number}\n\nword\n")
+    for number in range(4):
+        assert set(ask(vault, "word", type=mode)) == {f"N{rest}" for rest in range(number, 4)}
+        (folder / f"n{number}.md").unlink()
+    assert ask(vault, "word", type=mode) == []
+
+
+def test_settings_decide_language_types_and_what_is_ignored(folder: Path) -> None:
+    """The language's stemming, own types as folders and ignored paths come from memvault.toml."""
+    write(folder, "runbook/a.md", "# A\n\nDie Häuser wurden gekauft.\n")
+    write(folder, "drafts/b.md", "# B\n\nEin Haus.\n")
+    write(folder, "notes/c-draft.md", "# C\n\nEin Haus.\n")
+    with open_vault(folder) as vault:
+        assert set(ask(vault, "haus")) == {"B", "C"}
+        assert titles(vault.call("memory_list", memoryType="runbook")) == []
+    own = '[[types]]\nname = "runbook"\ndescription = "What to do when"\n'
+    first = 'language = "german"\nignore = ["drafts", "*-draft.md"]\n'
+    write(folder, "memvault.toml", f"version = 1\n{first}\n{own}")
+    with open_vault(folder) as vault:
+        assert ask(vault, "das haus kaufen") == ["A"]
+        assert ask(vault, "gekaufte") == ["A"]
+        assert titles(vault.call("memory_list")) == ["A"]
+        assert titles(vault.call("memory_list", memoryType="runbook")) == ["A"]
+        types = {entry["name"]: entry for entry in vault.call("memory_list_types")["types"]}
+        assert types["runbook"] == {
+            "name": "runbook",
+            "description": "What to do when",
+            "count": 1,
+        }

@@ -1,0 +1,350 @@
+"""Files are written whole or not at all, never over another, and whatever was there comes back."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import titles, write
+from memvault import Vault
+from memvault.errors import Conflict, NotFound, StorageError
+from memvault.vault import atomic, codec
+
+HEADER = """\
+---
+# kept by hand
+id: one-abc123
+title: 'One'   # the quotes are meant
+tags:
+  - b   # first
+  - a
+custom: {z: 1, y: [2]}
+modified: 2020-01-01T00:00:00.000Z
+---
+"""
+BODY = """
+Intro.
+
+## Plan
+
+Old plan.
+
+```
+## Plan
+```
+
+### Detail
+
+More.
+
+## End
+
+Last words."""
+
+PLANNED = "\nIntro.\n\n## Plan\n\nnew\n\ntext\n\n## End\n\nLast words."
+
+
+def _done(result: dict[str, Any]) -> dict[str, Any]:
+    assert result["success"], result
+    return result
+
+
+def _remember(vault: Vault, title: str, content: str = "text", kind: str = "") -> dict[str, Any]:
+    return _done(vault.call("memory_remember", title=title, content=content, memoryType=kind))
+
+
+def _error(result: dict[str, Any]) -> str:
+    assert result["success"] is False, result
+    code: str = result["error"]["code"]
+    return code
+
+
+def _undated(data: bytes) -> bytes:
+    return re.sub(rb"(modified: )[^\n]*", rb"\1now", data)
+
+
+def _revisions(vault: Vault, name: str) -> list[str]:
+    found: list[str] = _done(vault.call("memory_show", memId=name))["revisions"]
+    return found
+
+
+def test_equal_titles_make_different_files(vault: Vault, folder: Path) -> None:
+    """A memory of a title that is there already gets a suffix, and the first one is untouched."""
+    first = _remember(vault, "Same title", "first")
+    before = (folder / first["filePath"]).read_bytes()
+    others = [_remember(vault, title) for title in ("Same title", "same TITLE", "Same/title")]
+    paths = [entry["filePath"] for entry in others]
+    assert paths == [f"context/same-title-{number}.md" for number in (2, 3, 4)]
+    assert (folder / first["filePath"]).read_bytes() == before
+    assert titles(vault.call("memory_list")).count("Same title") == 2
+
+
+# BUG: Store.add leaves out the title "plain" because it is the slug, and calls the file plain-2.md
+def test_equal_titles_stay_equal(vault: Vault) -> None:
+    """A title is what was given, also where its file's name got a suffix."""
+    made = [_remember(vault, "plain", f"text {number}")["memId"] for number in range(3)]
+    assert titles(vault.call("memory_list")) == ["plain"] * 3
+    assert len(set(made)) == 3
+
+
+def test_a_new_file_is_never_put_over_another(folder: Path) -> None:
+    """Creating and moving refuse a name that is taken, by a file, a folder or a link."""
+    write(folder, "a.md", "old")
+    (folder / "b.md").mkdir()
+    (folder / "c.md").symlink_to("nowhere.md")
+    for name in ("a.md", "b.md", "c.md"):
+        with pytest.raises(FileExistsError):
+            atomic.create(folder / name, b"new")
+        source = write(folder, "source.md", "moved")
+        with pytest.raises(FileExistsError):
+            atomic.move_new(source, folder / name)
+        assert source.read_bytes() == b"moved"
+    assert (folder / "a.md").read_bytes() == b"old"
+    assert not (folder / "nowhere.md").exists()
+
+
+def test_a_replaced_file_keeps_its_permissions(vault: Vault, folder: Path) -> None:
+    """Updating a memory changes neither its mode nor anything else of its name."""
+    for mode in (0o600, 0o664, 0o755):
+        file = write(folder, "notes/a.md", f"# A\n\n{mode}\n")
+        file.chmod(mode)
+        _done(vault.call("memory_compound", query="notes/a.md", modifications="more"))
+        assert stat.S_IMODE(file.stat().st_mode) == mode
+    file.chmod(0o400)
+    with pytest.raises(StorageError):
+        atomic.replace(file, b"never")
+    assert b"never" not in file.read_bytes()
+
+
+_WRITER = """
+import sys
+from memvault import open_vault
+with open_vault(sys.argv[1]) as vault:
+    name = vault.call("memory_remember", title="Start", content="0 " * 20000 + "end",
+                      memoryType="")["memId"]
+    print("ready", flush=True)
+    for number in range(1, 100000):
+        text = f"{number} " * 20000 + "end"
+        vault.call("memory_compound", query=name, modifications=text, mode="replace")
+        vault.call("memory_remember", title=f"New {number}", content=text, memoryType="")
+        vault.call("memory_compound", query=name, modifications="x", memoryType=
+                   ("fact", "issue")[number % 2], mode="section", section="S")
+"""
+
+
+@pytest.mark.parametrize("pause", [0.02, 0.11, 0.23, 0.37])
+def test_a_killed_writer_leaves_whole_files(folder: Path, vault: Vault, pause: float) -> None:
+    """Kill memvault at any moment: each memory is there whole, and the vault works on."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, str(folder)], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(pause)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    found = list(folder.glob("[!.]*/[!.]*.md"))
+    assert found
+    for file in found:
+        text = file.read_text("utf-8")
+        numbers = set(re.findall(r"^(\d+) .*?end$", text, re.MULTILINE | re.DOTALL))
+        assert len(numbers) == 1, file
+        assert text.count(f"{numbers.pop()} ") >= 20_000, file
+    write(folder, "context/.half.md.0abc.tmp", "half")
+    listed = _done(vault.call("memory_list"))["memories"]
+    assert {entry["filePath"] for entry in listed} == {
+        file.relative_to(folder).as_posix() for file in found
+    }
+    assert not [entry for entry in listed if "problem" in entry]
+    _remember(vault, "After")
+
+
+def test_etags_guard_every_change(vault: Vault, folder: Path) -> None:
+    """A change that was made for other contents is refused, and nothing is written."""
+    memory = _remember(vault, "One", "first")
+    name, file = memory["memId"], folder / memory["filePath"]
+    seen = _done(vault.call("memory_show", memId=name))["etag"]
+    changed = _done(vault.call("memory_compound", query=name, modifications="2", ifMatch=seen))
+    before = file.read_bytes()
+    assert changed["etag"] == codec.etag(before)
+    for arguments in (
+        {"modifications": "3", "ifMatch": seen},
+        {"modifications": "3", "ifMatch": "nonsense", "mode": "replace"},
+        {"modifications": "3", "ifMatch": seen, "memoryType": "fact"},
+    ):
+        result = vault.call("memory_compound", query=name, **arguments)
+        assert _error(result) == "conflict"
+        assert codec.etag(before) in result["error"]["message"]
+        assert result["error"]["hint"]
+        assert file.read_bytes() == before
+    file.write_bytes(before + b"by hand\n")
+    stale = vault.call("memory_compound", query=name, modifications="4", ifMatch=changed["etag"])
+    assert _error(stale) == "conflict"
+
+
+def test_a_file_changed_between_reading_and_writing_is_a_conflict(
+    vault: Vault, folder: Path
+) -> None:
+    """What an editor saves while memvault works is not overwritten."""
+    file = write(folder, "a.md", "# A\n\nfirst\n")
+    store = vault._workspace.store
+    memory = store.read("a.md")
+    file.write_text("# A\n\nby hand\n", "utf-8")
+    with pytest.raises(Conflict):
+        store.change(memory, {}, "lost")
+    with pytest.raises(Conflict):
+        store.discard("a.md", memory.etag)
+    assert file.read_text("utf-8") == "# A\n\nby hand\n"
+    file.unlink()
+    with pytest.raises(NotFound):
+        store.discard("a.md", memory.etag)
+
+
+def test_every_earlier_content_comes_back(vault: Vault, folder: Path) -> None:
+    """Each change keeps what was there, byte for byte, and undoing can itself be undone."""
+    name = _remember(vault, "One", "v0")["memId"]
+    file = folder / "context/one.md"
+    contents = [file.read_bytes()]
+    made = []
+    for number in range(1, 4):
+        result = _done(vault.call("memory_compound", query=name, modifications=f"v{number}"))
+        made.append(result["previousRevision"])
+        contents.append(file.read_bytes())
+    assert _revisions(vault, name) == made
+    for revision, content in zip(made, contents, strict=False):
+        shown = _done(vault.call("memory_show", memId=name, revision=revision))
+        assert shown["etag"] == codec.etag(content)
+        result = _done(vault.call("memory_restore", memId=name, revision=revision))
+        assert file.read_bytes() == content
+        assert result["etag"] == codec.etag(content)
+    assert len(_revisions(vault, name)) == 6
+    newest = _revisions(vault, name)[3]
+    _done(vault.call("memory_restore", memId=name, revision=newest))
+    assert file.read_bytes() == contents[-1]
+    for wrong in ("1999", "../..", "*", "."):
+        assert _error(vault.call("memory_restore", memId=name, revision=wrong)) == "not_found"
+
+
+@pytest.mark.parametrize("text", ["# One\n\nfirst\n", "plain first\n", HEADER + "first\n"])
+def test_a_file_that_a_person_made_keeps_its_past(vault: Vault, folder: Path, text: str) -> None:
+    """A note without an id of memvault's can be rewritten and put back like any other."""
+    file = write(folder, "notes/one.md", text)
+    for mode in ("replace", "append"):
+        name = _done(vault.call("memory_show", memId="notes/one.md"))["memId"]
+        changed = _done(
+            vault.call("memory_compound", query=name, modifications="# Two\n\nnew", mode=mode)
+        )
+        assert changed["memId"] == name
+        restored = _done(
+            vault.call("memory_restore", memId=name, revision=changed["previousRevision"])
+        )
+        assert restored["memId"] == name
+        assert file.read_bytes() == text.encode()
+
+
+# BUG: revisions of one millisecond are ordered by etag, so the newest may be the one deleted
+def test_history_is_bounded(vault: Vault) -> None:
+    """A memory that changes every minute does not fill the disk, and the newest past is kept."""
+    store = vault._workspace.store
+    for number in range(55):
+        store.history.keep("an-id", f"{number}".encode())
+    kept = store.history.revisions("an-id")
+    assert len(kept) == 50
+    assert store.history.read("an-id", kept[-1]) == b"54"
+
+
+def test_forgotten_files_come_back_as_they_were(vault: Vault, folder: Path) -> None:
+    """A forgotten memory is gone from every answer and returns whole, times included."""
+    file = write(folder, "notes/deep/a.md", b"\xef\xbb\xbf---\r\nid: a-123456\r\n---\r\nx\r\n")
+    os.utime(file, (1_500_000_000, 1_500_000_000))
+    data = file.read_bytes()
+    assert _done(vault.call("memory_forget", query="a-123456", confirm=True))["files"] == [
+        "notes/deep/a.md"
+    ]
+    assert not file.exists()
+    assert _done(vault.call("memory_list"))["total"] == 0
+    assert len(_done(vault.call("memory_restore"))["trash"]) == 1
+    (folder / "notes/deep").rmdir()
+    assert _done(vault.call("memory_restore", memId="a-123456"))["filePath"] == "notes/deep/a.md"
+    assert file.read_bytes() == data
+    assert file.stat().st_mtime == 1_500_000_000
+    assert _done(vault.call("memory_restore"))["trash"] == []
+    assert _error(vault.call("memory_restore", memId="a-123456")) == "not_found"
+
+
+def test_a_restored_file_never_takes_anothers_place(vault: Vault, folder: Path) -> None:
+    """Where the old path is taken a restored memory lies beside it, the latest of several first."""
+    for text in ("first", "second"):
+        write(folder, "notes/a.md", text)
+        _done(vault.call("memory_forget", query="notes/a.md", confirm=True))
+    write(folder, "notes/a.md", "third")
+    for path, text in (("notes/a-2.md", "second"), ("notes/a-3.md", "first")):
+        assert _done(vault.call("memory_restore", memId="notes/a.md"))["filePath"] == path
+        assert (folder / path).read_text("utf-8") == text
+    assert (folder / "notes/a.md").read_text("utf-8") == "third"
+
+
+def test_another_type_is_another_folder(vault: Vault, folder: Path) -> None:
+    """A memory that changes its type moves to the type's folder, never over another one."""
+    write(folder, "issue/one.md", "taken")
+    made = _remember(vault, "One", "text", "fact")
+    moved = _done(
+        vault.call("memory_compound", query="One", modifications="more", memoryType="Issue")
+    )
+    assert moved["filePath"] == "issue/one-2.md"
+    assert moved["memId"] == made["memId"]
+    assert moved["memoryType"] == "issue"
+    assert not (folder / made["filePath"]).exists()
+    assert (folder / "issue/one.md").read_text("utf-8") == "taken"
+    back = _done(
+        vault.call("memory_restore", memId=made["memId"], revision=moved["previousRevision"])
+    )
+    assert back["filePath"] == "issue/one-2.md"
+    own = write(folder, "my notes/x.md", "# X\n\ntext\n")
+    stays = _done(vault.call("memory_compound", query="X", modifications="y", memoryType="fact"))
+    assert stays["filePath"] == "my notes/x.md", "a person's own folders are left alone"
+    assert b"text\n" in own.read_bytes()
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("arguments", "body"),
+    [
+        ({}, BODY + "\n\nnew\n\ntext\n"),
+        ({"mode": "replace"}, "\nnew\n\ntext\n"),
+        ({"section": "## PLAN", "mode": "section"}, PLANNED),
+        ({"section": "Detail"}, BODY.replace("More.\n", "new\n\ntext\n")),
+        ({"section": "End"}, BODY.replace("Last words.", "new\n\ntext\n")),
+        ({"section": "Nowhere"}, BODY + "\n\n## Nowhere\n\nnew\n\ntext\n"),
+    ],
+)
+def test_a_change_touches_what_is_named_and_nothing_else(
+    vault: Vault, folder: Path, arguments: dict[str, str], body: str, newline: str
+) -> None:
+    """Appending, replacing and replacing a section leave every other byte as it was."""
+    file = write(folder, "notes/one.md", (HEADER + BODY).replace("\n", newline))
+    text = "new\n\ntext\n\n"
+    _done(vault.call("memory_compound", query="one-abc123", modifications=text, **arguments))
+    wanted = (HEADER + body).replace("\n", newline).encode()
+    assert _undated(file.read_bytes()) == _undated(wanted)
+
+
+# BUG: edit() gives every line of the body the header's line ending, not only the new lines
+@pytest.mark.parametrize("body", ["a\r\nb\r\n", "a\nb\r\nc\n", "a\rb\n", "a\r\n\r\nb"])
+def test_mixed_line_endings_stay_as_they_are(vault: Vault, folder: Path, body: str) -> None:
+    """A file pasted together from two systems keeps each line's own ending."""
+    file = write(folder, "one.md", f"---\nid: one-abc123\n---\n{body}".encode())
+    before = file.read_bytes()
+    _done(vault.call("memory_compound", query="one.md", modifications="new"))
+    assert file.read_bytes().startswith(before)
+    assert file.read_bytes()[len(before) :].strip() == b"new"
