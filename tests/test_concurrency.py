@@ -219,7 +219,7 @@ def test_a_killed_indexer_leaves_a_right_answer(folder: Path) -> None:
         write(folder, f"n/{number}.md", f"# Note {number}\n\ncommon word{number} {filler}\n")
     chance = random.Random(4)
     command = [sys.executable, "-m", "memvault", "recall", "common"]
-    for turn in range(8):
+    for turn in range(6):
         if turn % 2 == 0:
             shutil.rmtree(folder / ".memvault", ignore_errors=True)
         write(folder, f"n/{turn}.md", f"# Turn {turn}\n\ncommon turned{turn}\n")
@@ -284,9 +284,8 @@ def _is_right(vault: Vault) -> None:
     assert len(_recall(vault, "animals", "vector")) == 3
 
 
-@pytest.mark.parametrize("open_before", [True, False], ids=["warm", "cold"])
 @pytest.mark.parametrize("name", DAMAGES)
-def test_any_file_below_memvault_may_be_damaged(folder: Path, name: str, open_before: bool) -> None:
+def test_any_file_below_memvault_may_be_damaged(folder: Path, name: str) -> None:
     """Garbage in any one file of ``.memvault`` changes no answer, now or later."""
     _write_three(folder)
     done: set[str] = set()
@@ -298,7 +297,7 @@ def test_any_file_below_memvault_may_be_damaged(folder: Path, name: str, open_be
             if not kind:
                 break
             done.add(kind)
-            if not open_before:
+            if len(done) % 2:
                 before.close()
             DAMAGES[name](files[kind])
             _is_right(before)

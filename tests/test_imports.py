@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, write
+from conftest import write
+from memvault import open_vault
 
 LISTING = """
 import json, sys
@@ -33,13 +34,16 @@ SLOW = {"asyncio", "multiprocessing", "concurrent", "http", "ssl", "email", "uni
 """Parts of the standard library that take long to load and that nothing here is made of."""
 
 
-@pytest.fixture
-def indexed(folder: Path, run: Run) -> Path:
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vault whose index is complete and current."""
+    root = tmp_path_factory.mktemp("vault")
+    write(root, "memvault.toml", "version = 1\n")
     for number in range(3):
-        write(folder, f"n{number}.md", f"---\ntags: [x]\n---\n\n# Note {number}\n\nThe wombat.\n")
-    assert run("recall", "wombat").code == 0
-    return folder
+        write(root, f"n{number}.md", f"---\ntags: [x]\n---\n\n# Note {number}\n\nThe wombat.\n")
+    with open_vault(root) as vault:
+        assert vault.call("memory_recall", query="wombat")["count"] == 3
+    return root
 
 
 def loaded(folder: Path, *arguments: str) -> set[str]:

@@ -70,6 +70,12 @@ class Sidecar:
         usable = [entry for entry in opened if entry is not None and entry.card.rows]
         return max(usable, key=lambda entry: entry.card.last_uid, default=None)
 
+    def passages(self, manifest: Manifest, seal: Seal | None) -> dict[int, list[str]]:
+        """Return the passages of what is pending, to embed in memory; none if that takes long."""
+        if is_slow(self.wanted):
+            return {}
+        return {uid: self._passages(path) for uid, path in self.pending(manifest, seal)}
+
     def unwritten(self) -> Vectors | None:
         """Return vectors with no rows, to embed in memory with; None where that takes too long."""
         if is_slow(self.wanted):

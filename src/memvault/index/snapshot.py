@@ -142,7 +142,7 @@ class Snapshot:
         if missing:
             hits.update(self._vectors.best(vector, missing))
         for uid, texts in self._overlay.passages.items():
-            if allowed is None or allowed(uid):
+            if self._is_alive(uid) and (allowed is None or allowed(uid)):
                 cosines = embedder.embed(texts) @ vector
                 place = int(cosines.argmax())
                 hits[uid] = VectorHit(uid, place, float(cosines[place]))

@@ -213,6 +213,8 @@ class Index:
             if self._manifest is not None:
                 waiting = self._waiting()
                 found = self._sidecar.best(waiting, self._manifest, self._seal)
+                if waiting and overlay.alive is not None:
+                    overlay.passages.update(self._sidecar.passages(self._manifest, self._seal))
             if found is None and overlay.passages:
                 found = self._sidecar.unwritten()
         keyword = self._keyword or KeywordIndex.empty()
