@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from table import Finished, Row, Target, cells, table
+from table import Finished, Row, Target, caveat, cells, table
 
 MEGABYTE = 1_000_000
 MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -292,7 +292,7 @@ def main() -> None:
             known = f"{vault.corpus['sentences']} sentences of prose"
             print(f"\n{size} memories of {words} words on average, from {known}\n")
             lines = [cells(row, one, own_peak, size) for row in measured_rows]
-            print(table(lines, given.markdown), flush=True)
+            print(table(lines, given.markdown), caveat(measured_rows[0]), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import NamedTuple
 
-__all__ = ["Finished", "Row", "Target", "cells", "table"]
+__all__ = ["Finished", "Row", "Target", "caveat", "cells", "table"]
 
 TARGET_SIZE = 10_000
+BUSY = 1.3
 HEADS = ["what", "median", "min", "max", "cpu", "x pass", "peak MB", "target", "verdict"]
 
 
@@ -64,6 +65,14 @@ def cells(row: Row, one: float, own_peak: float, size: int) -> list[str]:
         reached = {"s": middle, "MB": max(row.values), "x": middle / one}[unit] <= limit
         target, verdict = f"<= {limit:g} {unit}", "reached" if reached else "missed"
     return [row.what, *(*numbers, "", "")[:3], cpu, times, peak, target, verdict]
+
+
+def caveat(row: Row) -> str:
+    """Say whether the processes of a line, which only compute, had to wait for the machine."""
+    waited = row.processes and median(done.seconds / done.cpu for done in row.processes)
+    if not waited or waited < BUSY:
+        return ""
+    return f"\nThe machine was busy: {row.what} took {waited:.1f} times its CPU time. Try again."
 
 
 def table(lines: list[list[str]], markdown: bool) -> str:

@@ -59,7 +59,6 @@ def _done(ran: Ran) -> Ran:
     return ran
 
 
-# BUG: mac.md, with CR line ends, is not seen to have a header
 @pytest.mark.parametrize("name", FILES)
 def test_odd_files_are_found_by_their_text_and_never_rewritten(
     vault: Vault, folder: Path, name: str
@@ -99,7 +98,6 @@ def test_the_last_word_of_a_huge_file_is_found(run: Run, folder: Path) -> None:
     assert "periwinkle" in ran.json["memories"][0]["snippet"]
 
 
-# BUG: a snippet is looked for in the first 400 passages only
 def test_a_snippet_shows_the_word_however_far_down_it_is(vault: Vault, folder: Path) -> None:
     """The passage that fits is shown, also from the end of a long memory."""
     write(
@@ -109,7 +107,6 @@ def test_a_snippet_shows_the_word_however_far_down_it_is(vault: Vault, folder: P
     assert "periwinkle" in found[0]["snippet"]
 
 
-# BUG: "C#" loses its mark: closing marks of a heading are taken off without a space before them
 @pytest.mark.parametrize("heading", ["Notes on C#", "F# and C#", "Über # 1", "#hash", "a \\# b"])
 def test_a_heading_is_a_title_as_it_is_written(vault: Vault, folder: Path, heading: str) -> None:
     """The first heading is the title and names its section, marks of its own included."""
@@ -141,8 +138,6 @@ TITLES = {
 }
 
 
-# BUG: a title with vowel signs gets an id that is none (layout.is_mem_id); the second memory of
-# a title that is its own slug is called "null-2", because Store.add leaves out its title
 @pytest.mark.parametrize("title", TITLES)
 def test_any_title_makes_one_file_in_the_vault(vault: Vault, folder: Path, title: str) -> None:
     """A title of any characters is kept, in a plain file directly in its type's folder."""
@@ -167,7 +162,6 @@ def test_a_title_of_nothing_is_refused(vault: Vault, folder: Path, title: str) -
     assert not list(folder.rglob("*.md"))
 
 
-# BUG: control characters make an updated file look binary; half a surrogate is refused as "utf-8"
 @pytest.mark.parametrize("content", ["a\0b", "\x1b[31m", "caf\udce9", "\x07" * 99, "a\x85b"])
 def test_any_content_can_be_written_and_added(vault: Vault, folder: Path, content: str) -> None:
     """Characters that no text file should hold cost themselves and never the memory."""
@@ -240,7 +234,6 @@ def test_an_empty_query_is_a_wrong_use(run: Run, vault: Vault) -> None:
     assert vault.call("memory_recall", query="", isAll=True)["success"]
 
 
-# BUG: whole numbers past the range of floats are an OverflowError; "a integer", "a array"
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -333,7 +326,6 @@ def test_wrong_commands_fail_with_a_sentence_and_a_hint(
     _refused(run(*arguments), code)
 
 
-# BUG: _write_temporary and forgetting.token encode a path strictly; such a file cannot be changed
 def test_a_file_name_that_is_no_utf8_is_a_name(run: Run, folder: Path) -> None:
     """A file whose name is in an old encoding is listed, read, changed, forgotten and restored."""
     name = os.fsdecode(b"caf\xe9.md")

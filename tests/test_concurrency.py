@@ -82,7 +82,6 @@ def _played(folder: Path, processes: int, *arguments: str) -> list[tuple[int, st
     return ended
 
 
-# BUG: while another process embeds, the vectors' seal does not hold, and `similar` complains.
 def test_eight_processes_remember_at_once(folder: Path) -> None:
     """Eight processes that remember together lose nothing and complain of nothing."""
     ended = _played(folder, 8, "25")
@@ -97,7 +96,6 @@ def test_eight_processes_remember_at_once(folder: Path) -> None:
     assert ended == [(0, "", "")] * 8
 
 
-# BUG: a memory that another process indexes meanwhile comes twice, from the index and beside it.
 def test_processes_recall_what_they_just_remembered(folder: Path) -> None:
     """A process recalls its own new memory at once, and once, while others write and index."""
     ended = _played(folder, 6, "15", "keyword", "hybrid")
@@ -140,7 +138,6 @@ def test_a_locked_index_does_not_keep_changes_from_being_seen(
         assert "Edited" in ran.out
 
 
-# BUG: the index that others write meanwhile is read through, beside the plan made before.
 def test_a_view_shows_each_memory_once(folder: Path) -> None:
     """A memory that another process indexes while one recalls is not found twice."""
     write(folder, "old.md", "# Old\n\nwombat\n")
@@ -307,7 +304,6 @@ def test_any_file_below_memvault_may_be_damaged(folder: Path, name: str) -> None
     assert len(done) >= 9
 
 
-# BUG: when the index cannot be written, the view is made of the closed index and an old plan.
 @pytest.mark.parametrize("path", ["", "index", "index/keyword", "index/vectors"])
 def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) -> None:
     """A file in the place of one of the index's folders changes no answer."""
@@ -325,7 +321,6 @@ def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) 
             (folder / ".memvault" / path).unlink()
 
 
-# BUG: SQLite's "disk I/O error" counts as damage, so that every recall fails.
 @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])
 def test_recall_works_where_nothing_can_be_written(folder: Path, run: Run, indexed: bool) -> None:
     """On a disk that takes no more bytes, recall and list still answer from the files."""

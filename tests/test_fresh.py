@@ -60,11 +60,6 @@ def _swapped(one: Path, two: Path) -> None:
     aside.rename(two)
 
 
-def _foldered(file: Path) -> None:
-    file.unlink()
-    file.mkdir()
-
-
 def _header(line: str) -> str:
     return f"---\n{line}\n---\n\n# Header\n\nheaderword\n"
 
@@ -144,11 +139,6 @@ CASES = {
         {"j.md": "# J\n\nwalrus\n"},
         lambda root: [write(root, "j.md", f"# J\n\n{word}\n") for word in ("shrews", "genets")],
         Asked({"query": "genets"}, [], ["J"]),
-    ),
-    "a folder in a file's place": Case(
-        {"k.md": "# K\n\npangolin\n"},
-        lambda root: _foldered(root / "k.md"),
-        Asked({"query": "pangolin"}, ["K"], []),
     ),
 }
 

@@ -155,6 +155,7 @@ def test_a_comment_behind_the_key_survives(old: str, value: Any) -> None:
     assert patched.endswith("\n# next\nb: 2\n")
 
 
+# BUG: as above, and through the escapes of _quoted
 @given(headers(), NEWLINES, KEYS, VALUES, VALUES, COMMENTS)
 def test_setting_a_key_back_is_exact(
     found: list[Block], newline: str, key: str, old: Any, new: Any, comment: str
@@ -186,7 +187,7 @@ def test_a_key_added_or_removed_is_a_line_more_or_less(
     assert shorter == _text(found[:place] + found[place + 1 :], newline)
 
 
-# BUG: a header with CR line ends is not found (^ in _CLOSING matches after \n only)
+# BUG: fails through the escapes of _quoted, see test_whatever_is_written_reads_back_equal
 @given(
     headers(),
     NEWLINES,

@@ -87,7 +87,6 @@ def test_equal_titles_make_different_files(vault: Vault, folder: Path) -> None:
     assert titles(vault.call("memory_list")).count("Same title") == 2
 
 
-# BUG: Store.add leaves out the title "plain" because it is the slug, and calls the file plain-2.md
 def test_equal_titles_stay_equal(vault: Vault) -> None:
     """A title is what was given, also where its file's name got a suffix."""
     made = [_remember(vault, "plain", f"text {number}")["memId"] for number in range(3)]

@@ -21,7 +21,7 @@ def now() -> datetime:
 def iso(moment: datetime | None = None) -> str:
     """Return a moment (now, if none) as ISO 8601 in UTC with milliseconds and ``Z``."""
     utc = (moment or now()).astimezone(UTC)
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+    return utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def iso_from_ns(nanoseconds: int) -> str:

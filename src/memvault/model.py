@@ -35,7 +35,8 @@ class Memory(NamedTuple):
 
     ``metadata`` is the whole header as plain JSON values, ``body`` the text
     below it, ``etag`` a hash of the file's bytes, ``problem`` what a person
-    should know of a file that could not be read as it was meant.
+    should know of a file that could not be read as it was meant, ``newline``
+    how the file ends its lines.
     """
 
     path: str
@@ -49,6 +50,7 @@ class Memory(NamedTuple):
     body: str
     etag: str
     problem: str = ""
+    newline: str = "\n"
 
     def number(self, key: str) -> float | None:
         """Return a header's number between 0 and 1, or None where it holds none."""

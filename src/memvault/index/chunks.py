@@ -6,18 +6,17 @@ import re
 from collections.abc import Iterator
 
 from memvault.model import Passage
+from memvault.vault.markdown import headings
 
-__all__ = ["VERSION", "blocks", "headings", "passages"]
+__all__ = ["VERSION", "blocks", "passages"]
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same body gives other passages."""
 
 _LIMIT = 1_200
 _DENSE_LIMIT = 400
 _BLOCK = 6_000
-_HEADING = re.compile(r"[ ]{0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
-_FENCE = re.compile(r"[ ]{0,3}(```|~~~)")
-_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_LINES = re.compile(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
 _SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。!?；]|\n")
 _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -50,17 +49,6 @@ def blocks(found: list[Passage]) -> list[tuple[int, int]]:
         else:
             grouped.append((passage.start, passage.end))
     return grouped
-
-
-def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
-    """Yield each heading outside code as (start, end of its line, level, text)."""
-    fenced = False
-    for line in _LINES.finditer(body):
-        text = line[0].rstrip("\r\n")
-        if _FENCE.match(text):
-            fenced = not fenced
-        elif not fenced and (match := _HEADING.fullmatch(text)):
-            yield line.start(), line.end(), len(match[1]), match[2]
 
 
 def _paragraphs(body: str) -> Iterator[tuple[int, int, str]]:

@@ -11,6 +11,7 @@ from memvault.index.analysis import Analyser
 from memvault.index.keyword import KeywordDocument
 from memvault.model import Memory
 from memvault.vault.codec import printable
+from memvault.vault.markdown import headings
 
 __all__ = ["keyword_documents", "passage_texts"]
 
@@ -27,7 +28,7 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
     kind = analyser.terms(memory.memory_type)
     extra = analyser.terms("\n".join(_values(memory.metadata)))
     path = analyser.terms(printable(memory.path))
-    marks = list(chunks.headings(memory.body))
+    marks = list(headings(memory.body))
     found: list[KeywordDocument] = []
     for start, end in chunks.blocks(chunks.passages(memory.body)):
         body = analyser.terms(memory.body[start:end])

@@ -1,50 +1,55 @@
-"""New text into an old body, everything else left as it is."""
+"""New text into an old body, everything else left as it is.
+
+What is added ends its lines as the file does (``newline``); what was there
+keeps its own line ends, even mixed ones.
+"""
 
 from __future__ import annotations
 
-from memvault.index import chunks
 from memvault.vault.codec import plain_text
+from memvault.vault.markdown import headings
 
 __all__ = ["append", "replace_all", "replace_section"]
 
+_ENDS = ("\n", "\r")
 
-def append(body: str, text: str) -> str:
+
+def append(body: str, text: str, newline: str) -> str:
     """Add a text after a blank line at the end of a body."""
-    addition = _clean(text)
+    addition = _clean(text, newline)
     if not body.strip():
-        return f"{body or chr(10)}{addition}"
-    newline = "\r\n" if "\r\n" in body else "\n"
-    if body.endswith((newline * 2, "\n\n")):
-        gap = ""
-    else:
-        gap = newline if body.endswith("\n") else newline * 2
+        return f"{body or newline}{addition}"
+    ended = body.endswith(_ENDS)
+    blank = ended and (body.endswith(("\n\n", "\r\r", "\n\r\n")))
+    gap = "" if blank else newline if ended else newline * 2
     return f"{body}{gap}{addition}"
 
 
-def replace_all(body: str, text: str) -> str:
+def replace_all(body: str, text: str, newline: str) -> str:
     """Put a text in a body's place, after the blank lines that the body began with."""
-    lead = body[: len(body) - len(body.lstrip("\r\n"))].replace("\r\n", "\n").replace("\r", "\n")
-    return f"{lead}{_clean(text)}"
+    lead = body[: len(body) - len(body.lstrip("\r\n"))]
+    return f"{lead}{_clean(text, newline)}"
 
 
-def replace_section(body: str, heading: str, text: str) -> str:
+def replace_section(body: str, heading: str, text: str, newline: str) -> str:
     """Replace what stands under a heading, up to the next one of its level or above.
 
     A heading that is not there is added at the end. Headings are compared
     without case and marks; the first that fits is meant.
     """
-    wanted = heading.strip().lstrip("#").strip()
-    marks = list(chunks.headings(body))
+    wanted = heading.strip()
+    names = {wanted.casefold(), wanted.lstrip("#").strip().casefold()}
+    marks = list(headings(body))
     for place, (_, end, level, name) in enumerate(marks):
-        if name.casefold() == wanted.casefold():
+        if name.casefold() in names:
             after = (start for start, _, other, _ in marks[place + 1 :] if other <= level)
             stop = next(after, len(body))
-            line_end = "" if body[:end].endswith(("\n", "\r")) else "\n"
+            line_end = "" if body[:end].endswith(_ENDS) else newline
             rest = body[stop:]
-            content = f"\n{_clean(text)}" if text.strip() else ""
-            return f"{body[:end]}{line_end}{content}{chr(10) if rest else ''}{rest}"
-    return append(body, f"## {wanted}\n\n{text}")
+            content = f"{newline}{_clean(text, newline)}" if text.strip() else ""
+            return f"{body[:end]}{line_end}{content}{newline if rest else ''}{rest}"
+    return append(body, f"## {wanted.lstrip('#').strip()}\n\n{text}", newline)
 
 
-def _clean(text: str) -> str:
-    return plain_text(text).strip("\n") + "\n"
+def _clean(text: str, newline: str) -> str:
+    return (plain_text(text).strip("\n") + "\n").replace("\n", newline)

@@ -130,7 +130,7 @@ def _update(
         changes["title"] = title
     if kind and kind != target.memory_type:
         changes["memory_type"] = kind
-    body = compounding.replace_all(target.body, content)
+    body = compounding.replace_all(target.body, content, target.newline)
     change = workspace.store.change(target, changes, body, memory_type=kind or None)
     return {
         "filePath": change.memory.path,
@@ -297,11 +297,13 @@ def memory_compound(
     if kind and kind != target.memory_type:
         changes["memory_type"] = kind
     if mode == "append":
-        body = compounding.append(target.body, modifications)
+        body = compounding.append(target.body, modifications, target.newline)
     elif mode == "replace":
-        body = compounding.replace_all(target.body, modifications)
+        body = compounding.replace_all(target.body, modifications, target.newline)
     else:
-        body = compounding.replace_section(target.body, section or "", modifications)
+        body = compounding.replace_section(
+            target.body, section or "", modifications, target.newline
+        )
     change = workspace.store.change(target, changes, body, if_match, kind)
     return {
         "filePath": change.memory.path,

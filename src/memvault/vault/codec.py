@@ -15,6 +15,7 @@ from memvault.errors import Refused
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.vault import layout
 from memvault.vault.frontmatter import Parts, new_header, parse_header, patch_header, split
+from memvault.vault.markdown import first_heading
 
 __all__ = [
     "Text",
@@ -22,7 +23,6 @@ __all__ = [
     "edit",
     "encode_new",
     "etag",
-    "first_heading",
     "plain_text",
     "printable",
     "read_memory",
@@ -35,8 +35,6 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_H1 = re.compile(r"^[ ]{0,3}#[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*\r?$", re.MULTILINE)
-_FENCE = re.compile(r"^[ ]{0,3}(```|~~~)", re.MULTILINE)
 _BLANKS = " \t\r\n"
 
 
@@ -54,6 +52,8 @@ class Text(NamedTuple):
         Raises:
             Refused: the file's encoding cannot.
         """
+        if self.encoding.startswith("utf"):  # half a character can only be left out
+            return self.bom + text.encode(self.encoding, "replace")
         try:
             return self.bom + text.encode(self.encoding)
         except UnicodeEncodeError as error:
@@ -131,6 +131,7 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
         body=parts.body,
         etag=etag(data),
         problem=problem,
+        newline=parts.newline,
     )
 
 
@@ -146,16 +147,6 @@ def _title(metadata: Mapping[str, Any], body: str, path: PurePosixPath) -> str:
 def printable(name: str) -> str:
     """Return a file's name with the bytes that are no UTF-8 shown as question marks."""
     return name.encode("utf-8", "replace").decode()
-
-
-def first_heading(body: str) -> str:
-    """Return the first H1 outside a code fence, or an empty text."""
-    match = _H1.search(body)
-    while match is not None:
-        if len(_FENCE.findall(body, 0, match.start())) % 2 == 0:
-            return " ".join(match[1].split())
-        match = _H1.search(body, match.end())
-    return ""
 
 
 def _type(metadata: Mapping[str, Any], path: PurePosixPath, known: frozenset[str]) -> str:
@@ -202,7 +193,7 @@ def plain_text(text: str) -> str:
 
 
 def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
-    """Return a file's bytes with header keys set and, unless None, another body.
+    """Return a file's bytes with header keys set and, unless None, exactly another body.
 
     A file without a header gets one only where ``changes`` asks for keys.
 
@@ -231,6 +222,5 @@ def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
             parts.body,
         )
     if body is not None:
-        unified = body.replace("\r\n", "\n").replace("\r", "\n")
-        parts = parts._replace(body=unified.replace("\n", parts.newline))
+        parts = parts._replace(body=body)
     return text.encode("".join(parts))

@@ -22,6 +22,10 @@ __all__ = ["Parts", "new_header", "parse_header", "patch_header", "split"]
 _OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)")
 _CLOSING = re.compile(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
 _PLAIN = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
+_REPEATED = re.compile(r"(?:[-?:][ \t]+){100}")
+_BRACKETS = re.compile(r"[\[\]{}]")
+_LINE_END = re.compile(r"\r\n|\n|\r|\Z")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 _MAX_HEADER = 256 * 1024
 _MAX_VALUES = 5_000
 _MAX_DEPTH = 30
@@ -78,10 +82,13 @@ def _loader() -> Any:
     class HeaderLoader(base):  # type: ignore[misc]  # the base is chosen at run time
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own spelling
 
+        def flatten_mapping(self, node: Any) -> None:
+            """Leave merge keys alone: written into each other they multiply without end."""
+
     for tag, pattern, first in (
         ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
         ("null", r"~|null|Null|NULL|", "~nN"),
-        ("int", r"[-+]?(?:0|[1-9][0-9]{0,17})", "-+0123456789"),
+        ("int", r"[-+]?(?:0|[1-9][0-9]{0,300})", "-+0123456789"),
         ("float", r"[-+]?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][-+]?[0-9]+)?", "-+0123456789"),
     ):
         HeaderLoader.add_implicit_resolver(
@@ -101,6 +108,7 @@ def parse_header(header: str) -> dict[str, Any]:
     import yaml
     from frontmatter.default_handlers import YAMLHandler
 
+    _check_depth(header)
     try:
         value = YAMLHandler().load(header, Loader=_loader())
     except yaml.MarkedYAMLError as error:
@@ -116,6 +124,17 @@ def parse_header(header: str) -> dict[str, Any]:
     plain = _plain(value, [_MAX_VALUES], _MAX_DEPTH)
     assert isinstance(plain, dict)
     return plain
+
+
+def _check_depth(header: str) -> None:
+    """Refuse a header nested so deeply that the C parser, which recurses, would crash on it."""
+    if _REPEATED.search(header):
+        raise ValueError("the front matter is nested too deeply")
+    depth = 0
+    for match in _BRACKETS.finditer(header):
+        depth = depth + 1 if match[0] in "[{" else max(0, depth - 1)
+        if depth > _MAX_DEPTH * 4:
+            raise ValueError("the front matter is nested too deeply")
 
 
 def _plain(value: Any, budget: list[int], depth: int) -> Any:
@@ -153,12 +172,14 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
             wanted.pop(key, None)
         else:
             wanted[key] = value
-    patched = header
-    for key, value in changes.items():
-        patched = _patch(patched, key, value, newline)
+    import yaml
+
     try:
+        patched = header
+        for key, value in changes.items():
+            patched = _patch(patched, key, value, newline)
         same = parse_header(patched) == wanted
-    except ValueError:
+    except (ValueError, yaml.YAMLError):
         same = False
     if not same:
         raise Refused(
@@ -171,7 +192,7 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
 def _patch(header: str, key: str, value: Any, newline: str) -> str:
     import yaml
 
-    root = yaml.compose(header, Loader=yaml.SafeLoader)
+    root = yaml.compose(header, Loader=_loader())
     entry = None
     if isinstance(root, yaml.MappingNode):
         entry = next((pair for pair in root.value if str(pair[0].value) == key), None)
@@ -188,18 +209,21 @@ def _patch(header: str, key: str, value: Any, newline: str) -> str:
     name, node = entry
     start, end = node.start_mark.index, _end_of(node, header)
     if value is None:
-        line = header.rfind("\n", 0, name.start_mark.index) + 1
-        after = header.find("\n", end)
-        return header[:line] + (header[after + 1 :] if after >= 0 else "")
-    if isinstance(node, yaml.SequenceNode) and not node.flow_style and value:
+        begin = max(header.rfind(mark, 0, name.start_mark.index) for mark in "\r\n") + 1
+        return header[:begin] + header[_LINE_END.search(header, end).end() :]  # type: ignore[union-attr]
+    block = not isinstance(node, yaml.ScalarNode) and not node.flow_style
+    if block and isinstance(node, yaml.SequenceNode) and isinstance(value, list) and value:
         glue = newline + " " * node.start_mark.column
-        return header[:start] + glue.join(f"- {_flow(item)}" for item in value) + header[end:]
-    text = _flow(value)
-    if start == name.end_mark.index + 1 or header[start - 1] not in " \t":
-        text = f" {text}"  # the value was empty: "key:"
-    if not isinstance(node, yaml.ScalarNode) and not node.flow_style:
-        start, text = name.end_mark.index + 1, f" {_flow(value)}"
-    return header[:start] + text + header[end:]
+        return header[:start] + glue.join(f"- {_item(item)}" for item in value) + header[end:]
+    if block or start <= name.end_mark.index + 1 or not header[start:end]:
+        # The value goes behind the key; a comment that stands there stays behind it.
+        colon = header.index(":", name.end_mark.index) + 1
+        line = _LINE_END.search(header, colon)
+        assert line is not None
+        kept = header[colon : line.start()] if block else ""
+        rest = header[end:] if block else header[max(colon, end) :]
+        return f"{header[:colon]} {_flow(value)}{kept}{rest}"
+    return header[:start] + _flow(value) + header[end:]
 
 
 def _end_of(node: Any, header: str) -> int:
@@ -218,7 +242,7 @@ def _end_of(node: Any, header: str) -> int:
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z_][\w-]*", key) else _quoted(key)
+    return key if _is_plain(key) and ":" not in key and "," not in key else _quoted(key)
 
 
 def _flow(value: Any) -> str:
@@ -226,15 +250,19 @@ def _flow(value: Any) -> str:
     if isinstance(value, str):
         return value if _is_plain(value) else _quoted(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key)}: {_flow(entry)}" for key, entry in value.items()) + "}"
+        pairs = (f"{_key(str(key))}: {_item(entry)}" for key, entry in value.items())
+        return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_item(entry) for entry in value) + "]"
-    return json.dumps(value)
+        return f"[{', '.join(_item(entry) for entry in value)}]"
+    text = json.dumps(value)
+    if isinstance(value, float) and "e" in text and "." not in text:
+        return text.replace("e", ".0e")  # without a point it would be read as a text
+    return text
 
 
 def _item(value: Any) -> str:
-    text = _flow(value)
-    return _quoted(value) if isinstance(value, str) and "," in text and text == value else text
+    """Write a value inside brackets, where a comma would end it."""
+    return _quoted(value) if isinstance(value, str) and "," in value else _flow(value)
 
 
 def _is_plain(text: str) -> bool:
@@ -250,8 +278,13 @@ def _is_plain(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """Write a text in double quotes, with every character escaped that YAML does not take raw."""
-    out = json.dumps(text, ensure_ascii=False)
-    if out.isprintable() and not any("\ud800" <= char <= "\udfff" for char in out):
-        return out
-    return json.dumps(text)
+    """Write a text in double quotes, what YAML does not take raw as escapes."""
+
+    def escaped(match: re.Match[str]) -> str:
+        number = ord(match[0])
+        if 0xD800 <= number <= 0xDFFF:
+            return "\ufffd"  # half a character, which no file can hold
+        return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+    raw = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{_UNPRINTABLE.sub(escaped, raw)}"'

@@ -30,7 +30,6 @@ _WINDOWS = frozenset(
 )
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LEADING_MARKS = re.compile(r"^[^\w]+")
-_TYPE = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _MAX_SLUG_BYTES = 120
 _MAX_ID_SLUG = 40
 _MAX_ID = 120
@@ -84,8 +83,8 @@ def normal_type(name: str) -> str:
         UsageError: nothing of it can be a folder's name.
     """
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip())
-    kebab = re.sub(r"[\s_-]+", "-", spaced).strip("-").lower()
-    if not _TYPE.fullmatch(kebab) or len(kebab) > 60:
+    kebab = re.sub(r"[\s_-]+", "-", unicodedata.normalize("NFC", spaced)).strip("-").lower()
+    if slug(kebab, 200) not in (kebab, f"{kebab}-memory") or len(kebab) > 60:
         raise UsageError(
             f"{name!r} cannot be a memory type",
             "use letters, digits and hyphens, such as design-decision",

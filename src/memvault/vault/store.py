@@ -14,6 +14,7 @@ from memvault.model import FileState, Memory
 from memvault.vault import atomic, codec, layout
 from memvault.vault.history import Discarded, History
 from memvault.vault.lock import FileLock
+from memvault.vault.markdown import first_heading
 from memvault.vault.scan import state_of
 
 __all__ = ["Change", "Store", "private_folder"]
@@ -77,7 +78,7 @@ class Store:
         in the header.
         """
         stem = layout.slug(title)
-        heading = codec.first_heading(body)
+        heading = first_heading(body)
         titled = {"id": header["id"], "title": title, **header}
         private_folder(self.root)
         for number in range(1, _MAX_SUFFIX):
