@@ -278,7 +278,7 @@ def main() -> None:
     with workplace(given.keep) as folder, workplace(None) as cache:
         prepare_environment(cache)
         print(machine())
-        warm_up(folder / "warm-up")
+        warm_up(cache / "warm-up")
         for size in (int(text) for text in given.sizes.split(",")):
             place = folder / f"vault-{size}"
             if place.exists():
@@ -292,7 +292,7 @@ def main() -> None:
             known = f"{vault.corpus['sentences']} sentences of prose"
             print(f"\n{size} memories of {words} words on average, from {known}\n")
             lines = [cells(row, one, own_peak, size) for row in measured_rows]
-            print(table(lines, given.markdown), caveat(measured_rows[0]), sep="\n", flush=True)
+            print(table(lines, given.markdown) + caveat(measured_rows[0]), flush=True)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def caveat(row: Row) -> str:
     waited = row.processes and median(done.seconds / done.cpu for done in row.processes)
     if not waited or waited < BUSY:
         return ""
-    return f"\nThe machine was busy: {row.what} took {waited:.1f} times its CPU time. Try again."
+    return f"\n\nThe machine was busy: {row.what} took {waited:.1f} times its CPU time. Try again."
 
 
 def table(lines: list[list[str]], markdown: bool) -> str:

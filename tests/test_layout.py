@@ -139,7 +139,6 @@ def test_a_type_is_a_folders_name_or_refused(name: str) -> None:
     assert Path(kind).name == kind
 
 
-# BUG: \w holds no vowel signs, so words of Hindi, Thai, Arabic with marks are no types
 @pytest.mark.parametrize("name", ["निर्णय", "การตัดสินใจ", "de\u0301cision"])
 def test_a_type_may_be_a_word_of_any_language(name: str) -> None:
     """A vault in Hindi or Thai names its types in Hindi or Thai."""

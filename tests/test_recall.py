@@ -32,12 +32,7 @@ FOUND = {
     "parse_http_header": ["parse_http_header", "http header", "PARSE_HTTP_HEADER", "parsing"],
     "HTTPServerError": ["HTTPServerError", "httpservererror", "server error", "http"],
     "v1.2.3": ["v1.2.3", "V1.2.3"],
-    "src/memvault/index/sync.py": [
-        "src/memvault/index/sync.py",
-        "sync.py",
-        "index/sync.py",
-        "memvault sync",
-    ],
+    "src/memvault/index/sync.py": ["sync.py", "index/sync.py", "memvault sync"],
     "C++ and C#": ["C++", "c#"],
     "user@example.org": ["user@example.org", "example.org"],
     "--dry-run": ["--dry-run", "dry run", "dry-run"],

@@ -338,7 +338,6 @@ def test_a_change_touches_what_is_named_and_nothing_else(
     assert _undated(file.read_bytes()) == _undated(wanted)
 
 
-# BUG: edit() gives every line of the body the header's line ending, not only the new lines
 @pytest.mark.parametrize("body", ["a\r\nb\r\n", "a\nb\r\nc\n", "a\rb\n", "a\r\n\r\nb"])
 def test_mixed_line_endings_stay_as_they_are(vault: Vault, folder: Path, body: str) -> None:
     """A file pasted together from two systems keeps each line's own ending."""

@@ -95,7 +95,9 @@ def load_settings(root: Path) -> Settings:
     try:
         table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
-        raise VaultUnreadable(f"{path} cannot be read: {error.strerror}") from error
+        raise VaultUnreadable(
+            f"{path} cannot be read: {error.strerror}", "check its permissions"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise VaultUnreadable(
             f"{path} is not valid TOML: {error}", "mend the line, or delete it"
@@ -168,7 +170,9 @@ def with_setting(root: Path, section: str, key: str, value: str) -> bytes:
     try:
         document = tomlkit.parse(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+        raise StorageError(
+            f"{path} cannot be read: {error.strerror}", "check its permissions"
+        ) from error
     except (TOMLKitError, UnicodeDecodeError) as error:
         raise VaultUnreadable(f"{path} is not valid TOML: {error}") from error
     table = document.get(section)

@@ -13,21 +13,28 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, cached_property
 from typing import NamedTuple
 
 __all__ = ["VERSION", "Analyser", "Terms", "analyser"]
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same text gives other terms, so that old indexes are made anew."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
-_CHUNK = re.compile(
-    r"\w+(?:[./\\:@#&'’+-]+\w+)*(?:\+\+|#(?!\w))?|[\u2190-\u2bff\U0001f000-\U0001faff]"
+_MARKED = (  # combining marks and scripts full of them, which \\w leaves out
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
+    "\u0900-\u0963\u0966-\u0dff\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3099\u309a"
 )
+_WORD = f"[\\w{_MARKED}]"
+_CHUNK = re.compile(
+    rf"{_WORD}+(?:[./\\:@#&'’+-]+{_WORD}+)*(?:\+\+|#(?!\w))?"
+    r"|[\u2190-\u2bff\U0001f000-\U0001faff]"
+)
+_BETWEEN = re.compile(rf"(?:_|[^\w{_MARKED}])+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _ONLY_ASCII_WORD = re.compile(r"[a-z]+|[A-Z][a-z]+|[0-9]+")
 _CAMEL = re.compile(r"[A-Z]+(?![^\WA-Z_])|[A-Z]?[^\WA-Z_]+|[^\W_]")
@@ -61,20 +68,28 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", _MARKS.sub("", apart)).replace("ё", "е").casefold()
 
 
+def _composed(text: str) -> str:
+    """Return a text with its accents composed, as both spellings are one."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 class Analyser:
     """Text to terms in one language; keeps what it has learned of each chunk."""
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self._stem = _stemmer(language)
         self._known: dict[str, Parts] = {}
+
+    @cached_property
+    def _stem(self) -> Callable[[str], str]:
+        return _stemmer(self.language)
 
     def terms(self, text: str) -> Terms:
         """Count the terms of a text."""
         stems: list[str] = []
         wholes: list[str] = []
         known = self._known
-        for chunk in _CHUNK.findall(text):
+        for chunk in _CHUNK.findall(_composed(text)):
             parts = known.get(chunk)
             if parts is None:
                 if len(known) > _MAX_CACHED:
@@ -91,7 +106,7 @@ class Analyser:
         Where nothing but stop words is left, they stay. A plain word is looked
         for as a whole too, since it may be a part-less spelling of an identifier.
         """
-        chunks = _CHUNK.findall(text)
+        chunks = _CHUNK.findall(_composed(text))
         stops = stop_words(self.language)
         telling = [chunk for chunk in chunks if fold(_CONTRACTION.sub("", chunk)) not in stops]
         stems: list[str] = []
@@ -109,7 +124,7 @@ class Analyser:
         stems: list[str] = []
         wholes: list[str] = []
         for segment in re.split(r"[/\\]+", chunk):
-            words = [word for word in re.split(r"[\W_]+", segment) if word]
+            words = [word for word in _BETWEEN.split(segment) if word]
             for word in words:
                 stems += self._word(word, wholes, querying)
             if len(words) > 1:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from memvault.index.damage import DamagedIndex
 
-__all__ = ["FIELDS", "KeywordDocument", "KeywordHit", "KeywordIndex"]
+__all__ = ["FIELDS", "KeywordDocument", "KeywordHit", "KeywordIndex", "field_lengths"]
 
 FIELDS: Mapping[str, float] = {
     "title": 3.0,
@@ -52,6 +52,15 @@ class KeywordDocument(NamedTuple):
 
     uid: int
     fields: Mapping[str, Counter[str]]
+
+
+def field_lengths(documents: Iterable[KeywordDocument]) -> dict[str, int]:
+    """Return how many terms each field has in some documents."""
+    counted = dict.fromkeys(_B, 0)
+    for document in documents:
+        for name, terms in document.fields.items():
+            counted[name] += sum(terms.values())
+    return counted
 
 
 class KeywordHit(NamedTuple):
@@ -96,14 +105,13 @@ class _Segment(NamedTuple):
     postings: Callable[[str, str], Iterable[tuple[int, float]]]
     length: Callable[[str, int], float]
     uid: Callable[[int], int]
-    lengths: Mapping[str, float]
     documents: int
 
 
 class KeywordIndex:
-    """A Whoosh index in a folder, read as it was when opened."""
+    """A Whoosh index in a folder, opened and read when first asked; without a folder, empty."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._index: Any = None
         self._reader: Any = None
@@ -119,31 +127,20 @@ class KeywordIndex:
         made._index = FileStorage(str(folder)).create_index(_schema())
         return made
 
-    @classmethod
-    def empty(cls) -> KeywordIndex:
-        """Return an index with nothing in it, to search documents held in memory."""
-        return cls(Path())
+    def _opened(self) -> Any:
+        """Return Whoosh's index, opened when first needed; None where this one is empty."""
+        if self._index is None and self._folder is not None:
+            from whoosh.filedb.filestore import FileStorage
 
-    @classmethod
-    @_mapped
-    def open(cls, folder: Path) -> KeywordIndex:
-        """Open the index in a folder.
-
-        Raises:
-            DamagedIndex: there is none, or it cannot be read.
-        """
-        from whoosh.filedb.filestore import FileStorage
-
-        opened = cls(folder)
-        opened._index = FileStorage(str(folder)).open_index()
-        return opened
+            self._index = FileStorage(str(self._folder)).open_index()
+        return self._index
 
     @_mapped
     def apply(
         self, removed: Iterable[int], added: Iterable[KeywordDocument], merge: bool = False
     ) -> None:
         """Take out memories and put in documents, as one commit."""
-        writer = self._index.writer(limitmb=_MEMORY_MB, timeout=5.0)
+        writer = self._opened().writer(limitmb=_MEMORY_MB, timeout=5.0)
         try:
             for uid in removed:
                 writer.delete_by_term("uid", str(uid))
@@ -171,6 +168,7 @@ class KeywordIndex:
         self,
         stems: list[str],
         wholes: list[str],
+        lengths: Mapping[str, float],
         allowed: Callable[[int], bool] | None = None,
         limit: int = 200,
         overlay: Iterable[KeywordDocument] = (),
@@ -178,14 +176,15 @@ class KeywordIndex:
     ) -> list[KeywordHit]:
         """Return the best memories for a query's terms, best first.
 
-        ``overlay`` are documents that are not in the index yet and are searched
-        with it, with common statistics; ``allowed`` says of a memory whether it
-        may be found. Only with ``explain`` do hits name their terms.
+        ``lengths`` are how many terms each field has in all memories: Whoosh's
+        own sums count deleted documents and round. ``overlay`` are documents
+        that are not in the index yet and are searched with it; ``allowed`` says
+        of a memory whether it may be found. Only with ``explain`` do hits name their terms.
         """
         segments = [*self._segments(), _memory_segment(list(overlay))]
         wanted = [(stem, FIELDS) for stem in stems]
         wanted += [(whole, {_WHOLE: _WHOLE_WEIGHT}) for whole in wholes]
-        scores = _score(segments, wanted)
+        scores = _score(segments, wanted, lengths)
         ranked = heapq.nlargest(len(scores), scores.items(), key=lambda item: item[1])
         found: dict[int, float] = {}
         places: dict[int, tuple[int, int]] = {}
@@ -197,11 +196,11 @@ class KeywordIndex:
             places[uid] = place
             if len(found) >= limit:
                 break
-        shares = _shares(segments, wanted, places) if explain else {}
+        shares = _shares(segments, wanted, lengths, places) if explain else {}
         return [KeywordHit(uid, score, shares.get(uid, {})) for uid, score in found.items()]
 
     def _segments(self) -> Iterator[_Segment]:
-        if self._index is None:
+        if self._opened() is None:
             return
         for leaf, _ in self._open_reader().leaf_readers():
 
@@ -219,12 +218,11 @@ class KeywordIndex:
             def uid(number: int, leaf: Any = leaf) -> int:
                 return int(leaf.stored_fields(number)["uid"])
 
-            totals = {name: float(leaf.field_length(name)) for name in _B}
-            yield _Segment(postings, length, uid, totals, leaf.doc_count())
+            yield _Segment(postings, length, uid, leaf.doc_count())
 
     def _open_reader(self) -> Any:
         if self._reader is None:
-            self._reader = self._index.reader()
+            self._reader = self._opened().reader()
         return self._reader
 
     def close(self) -> None:
@@ -247,8 +245,7 @@ def _memory_segment(documents: list[KeywordDocument]) -> _Segment:
     def length(name: str, number: int) -> float:
         return float(sum(documents[number].fields.get(name, Counter()).values()))
 
-    totals = {name: sum(length(name, number) for number in range(len(documents))) for name in _B}
-    return _Segment(postings, length, lambda number: documents[number].uid, totals, len(documents))
+    return _Segment(postings, length, lambda number: documents[number].uid, len(documents))
 
 
 _Place = tuple[int, int]
@@ -256,10 +253,12 @@ _Place = tuple[int, int]
 
 
 def _score(
-    segments: list[_Segment], wanted: list[tuple[str, Mapping[str, float]]]
+    segments: list[_Segment],
+    wanted: list[tuple[str, Mapping[str, float]]],
+    lengths: Mapping[str, float],
 ) -> dict[_Place, float]:
     scores: dict[_Place, float] = defaultdict(float)
-    for _, gains in _gains(segments, wanted, None):
+    for _, gains in _gains(segments, wanted, lengths, None):
         for place, gain in gains:
             scores[place] += gain
     return scores
@@ -268,12 +267,13 @@ def _score(
 def _shares(
     segments: list[_Segment],
     wanted: list[tuple[str, Mapping[str, float]]],
+    lengths: Mapping[str, float],
     places: Mapping[int, _Place],
 ) -> dict[int, dict[str, float]]:
     """Say what each term gave to each of the places found."""
     owners = {place: uid for uid, place in places.items()}
     shares: dict[int, dict[str, float]] = {uid: {} for uid in places}
-    for term, gains in _gains(segments, wanted, frozenset(owners)):
+    for term, gains in _gains(segments, wanted, lengths, frozenset(owners)):
         for place, gain in gains:
             share = shares[owners[place]]
             share[term] = share.get(term, 0.0) + gain
@@ -283,13 +283,14 @@ def _shares(
 def _gains(
     segments: list[_Segment],
     wanted: list[tuple[str, Mapping[str, float]]],
+    lengths: Mapping[str, float],
     only: frozenset[_Place] | None,
 ) -> Iterator[tuple[str, list[tuple[_Place, float]]]]:
     """Yield for each term what it adds to each document, fields weighted before saturation."""
     total = sum(segment.documents for segment in segments)
     if not total:
         return
-    means = {name: sum(segment.lengths[name] for segment in segments) / total or 1.0 for name in _B}
+    means = {name: lengths.get(name, 0.0) / total or 1.0 for name in _B}
     for term, fields in wanted:
         frequencies: dict[_Place, float] = defaultdict(float)
         for number, segment in enumerate(segments):

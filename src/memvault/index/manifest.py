@@ -14,7 +14,7 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,14 +24,16 @@ from memvault.model import FileState, Memory
 
 __all__ = ["Known", "Manifest", "Record", "Seal", "read_seal", "write_seal"]
 
-_FORMAT = 2
+_FORMAT = 3
 _DISK_ERRORS = {"full": errno.ENOSPC, "readonly": errno.EROFS, "disk I/O": errno.EIO}
 _SCHEMA = """
 CREATE TABLE memories (
     uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
     size INTEGER, mtime INTEGER, ctime INTEGER, inode INTEGER, checked INTEGER, etag TEXT,
     mem_id TEXT, title TEXT, memory_type TEXT, tags TEXT, created TEXT, modified TEXT,
-    metadata TEXT, problem TEXT
+    metadata TEXT, problem TEXT,
+    l_title INTEGER, l_headings INTEGER, l_body INTEGER, l_tags INTEGER, l_type INTEGER,
+    l_identifier INTEGER
 );
 CREATE INDEX by_id ON memories (mem_id);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
@@ -40,8 +42,10 @@ INSERT INTO counters VALUES ('identity', abs(random()));
 """
 _COLUMNS = (
     "uid, path, size, mtime, ctime, inode, checked, etag, mem_id, title, memory_type, tags, "
-    "created, modified, metadata, problem"
+    "created, modified, metadata, problem, "
+    "l_title, l_headings, l_body, l_tags, l_type, l_identifier"
 )
+_FIELDS = ("title", "headings", "body", "tags", "type", "identifier")
 
 
 class Known(NamedTuple):
@@ -54,7 +58,11 @@ class Known(NamedTuple):
 
 
 class Record(NamedTuple):
-    """All that is known of an indexed memory but its text."""
+    """All that is known of an indexed memory but its text.
+
+    ``lengths`` says how many terms it has in title, headings, body, tags, type
+    and identifiers.
+    """
 
     uid: int
     state: FileState
@@ -68,6 +76,7 @@ class Record(NamedTuple):
     modified: str
     metadata: dict[str, Any]
     problem: str
+    lengths: tuple[int, ...]
 
     @property
     def path(self) -> str:
@@ -75,7 +84,14 @@ class Record(NamedTuple):
         return self.state.path
 
     @classmethod
-    def of(cls, uid: int, state: FileState, checked: int, memory: Memory) -> Record:
+    def of(
+        cls,
+        uid: int,
+        state: FileState,
+        checked: int,
+        memory: Memory,
+        lengths: Mapping[str, int] | None = None,
+    ) -> Record:
         """Make the record of a memory just read."""
         return cls(
             uid=uid,
@@ -90,6 +106,7 @@ class Record(NamedTuple):
             modified=memory.modified,
             metadata=memory.metadata,
             problem=memory.problem,
+            lengths=tuple((lengths or {}).get(name, 0) for name in _FIELDS),
         )
 
 
@@ -118,6 +135,13 @@ class Manifest:
             )
             found = (Known(row[0], _state(row[1:6]), row[6], row[7]) for row in rows)
             return {known.state.path: known for known in found}
+
+    def lengths(self) -> dict[str, float]:
+        """Return how many terms each field has in all memories."""
+        sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
+        with _mapped():
+            row = self._db.execute(f"SELECT {sums} FROM memories").fetchone()
+            return dict(zip(_FIELDS, row, strict=True))
 
     def uids(self) -> set[int]:
         """Return the uids of all memories."""
@@ -188,7 +212,7 @@ class Manifest:
                     highest = max(highest, record.uid)
                     self._db.execute(
                         f"INSERT OR REPLACE INTO memories ({_COLUMNS}) "
-                        "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        f"VALUES ({','.join('?' * 22)})",
                         _row(record),
                     )
                 self._db.execute(
@@ -212,6 +236,7 @@ class Manifest:
                         *row[12:14],
                         json.loads(row[14]),
                         row[15],
+                        tuple(row[16:]),
                     )
                 )
 
@@ -228,6 +253,7 @@ def _row(record: Record) -> tuple[Any, ...]:
         record.modified,
         dump(record.metadata),
         record.problem,
+        *record.lengths,
     )
 
 

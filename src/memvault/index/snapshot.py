@@ -7,7 +7,12 @@ from typing import NamedTuple
 
 from memvault.errors import EmbedderError
 from memvault.index.embed import Embedder
-from memvault.index.keyword import KeywordDocument, KeywordHit, KeywordIndex
+from memvault.index.keyword import (
+    KeywordDocument,
+    KeywordHit,
+    KeywordIndex,
+    field_lengths,
+)
 from memvault.index.manifest import Manifest, Record
 from memvault.index.vectors import VectorHit, Vectors
 
@@ -100,7 +105,10 @@ class Snapshot:
             return self._is_alive(uid) and (allowed is None or allowed(uid))
 
         documents = self._overlay.documents
-        return self._keyword.search(stems, wholes, passes, limit, documents, explain)
+        lengths = self._manifest.lengths() if self._manifest else {}
+        for name, count in field_lengths(documents).items():
+            lengths[name] = lengths.get(name, 0.0) + count
+        return self._keyword.search(stems, wholes, lengths, passes, limit, documents, explain)
 
     def embedder(self) -> Embedder | None:
         """Return the embedder that made the vectors; None where there are none.

@@ -24,7 +24,7 @@ from memvault.index import analysis, chunks
 from memvault.index.damage import DamagedIndex
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.embed import Embedder
-from memvault.index.keyword import KeywordDocument, KeywordIndex
+from memvault.index.keyword import KeywordDocument, KeywordIndex, field_lengths
 from memvault.index.manifest import Known, Manifest, Record, Seal, read_seal, write_seal
 from memvault.index.plan import Plan, compare
 from memvault.index.sidecar import Progress, Sidecar
@@ -189,7 +189,7 @@ class Index:
                 try:
                     self.close()
                     self._manifest = Manifest(self.folder / "manifest.db")
-                    self._keyword = KeywordIndex.open(self.folder / "keyword")
+                    self._keyword = KeywordIndex(self.folder / "keyword")
                 except (DamagedIndex, OSError):
                     continue
                 self._seal = seal
@@ -217,7 +217,7 @@ class Index:
                     overlay.passages.update(self._sidecar.passages(self._manifest, self._seal))
             if found is None and overlay.passages:
                 found = self._sidecar.unwritten()
-        keyword = self._keyword or KeywordIndex.empty()
+        keyword = self._keyword or KeywordIndex(None)
         return Snapshot(self._manifest, keyword, found, self._sidecar.embedder, overlay, waiting)
 
     # Changing it, under the lock
@@ -311,7 +311,9 @@ class Index:
             read = self._read(state)
             if read is not None and read[0].etag == known.etag and known.etag:
                 memory, fresh, checked = read
-                same.append(Record.of(known.uid, fresh, checked, memory))
+                before = self._manifest.record(known.uid)
+                record = Record.of(known.uid, fresh, checked, memory)
+                same.append(record._replace(lengths=before.lengths if before else record.lengths))
             else:
                 changed.append((known, state))
         if same:
@@ -338,9 +340,10 @@ class Index:
                     continue
                 memory, fresh, checked = read
                 uid = first + len(records)
-                records.append(Record.of(uid, fresh, checked, memory))
+                made = keyword_documents(uid, memory, self._analyser)
+                records.append(Record.of(uid, fresh, checked, memory, field_lengths(made)))
                 texts[uid] = passage_texts(memory)
-                yield from keyword_documents(uid, memory, self._analyser)
+                yield from made
 
         self._keyword.apply(gone, documents())
         self._manifest.apply(gone, records)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import warnings
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -107,7 +108,9 @@ def compile_expression(text: str) -> Callable[[Values], bool]:
     if len(text) > _MAX_LENGTH:
         raise UsageError("The filter is longer than 2,000 characters", "shorten it")
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UsageError(f"The filter {text!r} cannot be read", _ALLOWED) from error
     if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:

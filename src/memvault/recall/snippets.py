@@ -75,6 +75,8 @@ def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
         found = wanted & (terms.stems.keys() | terms.wholes.keys())
         if found:
             hits.append((word.start(), word.end(), found))
+    if any(word.end() - word.start() > _LENGTH for word in words):
+        hits = _inside(text, wanted) or hits
     start = 0
     best: set[str] = set()
     for first, (place, _, _) in enumerate(hits):
@@ -89,12 +91,27 @@ def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
         start = max(0, len(text) - _LENGTH)
     else:
         start = max(0, start - _LENGTH // 6)
-    start = next((word.start() for word in words if word.start() >= start), start)
+    near = next((word.start() for word in words if word.start() >= start), start)
+    start = near if near - start < _LENGTH // 6 else start
     end = max((word.end() for word in words if word.end() <= start + _LENGTH), default=0)
     if end <= start:
         end = min(len(text), start + _LENGTH)
     cut = _SPACE.sub(" ", text[start:end]).strip()
     return f"{'… ' if start > 0 else ''}{cut}{' …' if end < len(text.rstrip()) else ''}"
+
+
+def _inside(text: str, wanted: frozenset[str]) -> list[tuple[int, int, frozenset[str]]]:
+    """Return where terms stand in a text that is not cut into words by spaces."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        return []
+    found = []
+    for term in wanted:
+        place = lowered.find(term)
+        while place >= 0 and len(found) < _MOST_PASSAGES:
+            found.append((place, place + len(term), frozenset((term,))))
+            place = lowered.find(term, place + len(term))
+    return sorted(found)
 
 
 def coverage(text: str, query: Query, analyser: Analyser) -> float:

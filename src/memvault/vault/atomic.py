@@ -36,7 +36,10 @@ def explained(path: Path | str) -> Iterator[None]:
             errno.EACCES: ("Permission denied", "reading still works where files can be read"),
             errno.EPERM: ("Permission denied", "reading still works where files can be read"),
             errno.ENAMETOOLONG: ("The name is too long for this file system", "shorten the title"),
-        }.get(error.errno or 0, (error.strerror or str(error), ""))
+        }.get(
+            error.errno or 0,
+            (error.strerror or str(error), "nothing was changed; check the disk and try again"),
+        )
         raise StorageError(f"{said}: {path}", hint) from error
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from memvault.vault.codec import etag
 __all__ = ["Discarded", "History"]
 
 _KEPT_REVISIONS = 50
+_STAMPED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
 
 
 class Discarded(NamedTuple):
@@ -35,6 +37,9 @@ class History:
     """Revisions and trash of one vault, below its ``.memvault`` folder."""
 
     def __init__(self, folder: Path) -> None:
+        # Reading through a link would show files of others as one's own.
+        own = (folder, folder / "history", folder / "trash")
+        self._linked = any(path.is_symlink() for path in own)
         self._revisions = folder / "history"
         self._trash = folder / "trash"
 
@@ -51,6 +56,8 @@ class History:
     def revisions(self, mem_id: str) -> list[str]:
         """Name a memory's revisions, oldest first."""
         with contextlib.suppress(OSError):
+            if self._linked:
+                return []
             return sorted(path.stem for path in self._folder(mem_id).glob("[0-9]*.md"))
         return []
 
@@ -85,6 +92,8 @@ class History:
         """List the trash, newest first."""
         found = []
         for folder in sorted(_names(self._trash), reverse=True):
+            if self._linked or not _STAMPED.fullmatch(folder):
+                continue
             base = self._trash / folder
             for parent, _, names in os.walk(base):
                 found += [

@@ -38,7 +38,8 @@ class FileLock:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.is_dir():
             self.path.rmdir()
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(self.path, flags, 0o644)
         while not _try_lock(handle):
             if time.monotonic() >= deadline:
                 os.close(handle)

@@ -84,19 +84,11 @@ class Store:
         for number in range(1, _MAX_SUFFIX):
             name = stem if number == 1 else f"{stem}-{number}"
             data = codec.encode_new(header if title == (heading or name) else titled, body)
-            path = layout.contained(self.root, f"{memory_type}/{name}.md")
-            if path != f"{memory_type}/{name}.md":
-                raise Refused(
-                    f"The folder {memory_type} is a link, and nothing is written through links",
-                    "make it a plain folder",
-                )
+            path = f"{memory_type}/{name}.md"
+            self._check_place(path)
             try:
                 atomic.create(self.root / path, data)
-            except FileExistsError as error:
-                if not (self.root / memory_type).is_dir():
-                    raise Refused(
-                        f"{memory_type} is a file where a folder should be", "rename that file"
-                    ) from error
+            except FileExistsError:
                 continue
             return self.parse(
                 data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0)
@@ -181,6 +173,24 @@ class Store:
             kept["id"] = memory.mem_id
         return codec.edit(edited, kept, None) if kept and after.metadata else edited
 
+    def _check_place(self, path: str) -> None:
+        """Refuse a path that leads through a link or a file, or where no memory is looked for."""
+        folder = self.root
+        for part in PurePosixPath(path).parts[:-1]:
+            folder /= part
+            if folder.is_symlink():
+                raise Refused(
+                    f"{folder} is a link, and nothing is written through links",
+                    "make it a plain folder",
+                )
+            if folder.exists() and not folder.is_dir():
+                raise Refused(f"{folder} is a file where a folder should be", "rename that file")
+        if layout.is_ignored(path, self.settings.ignore):
+            raise Refused(
+                f"{path} is ignored by memvault.toml, so nothing would be found there",
+                "choose another type, or change ignore",
+            )
+
     def _moved(self, memory: Memory, memory_type: str | None) -> str:
         pure = PurePosixPath(memory.path)
         if memory_type is None or pure.parts[0] not in (memory.memory_type, *self.known_types):
@@ -194,7 +204,8 @@ class Store:
         for number in range(1, _MAX_SUFFIX):
             name = pure if number == 1 else pure.with_name(f"{pure.stem}-{number}{pure.suffix}")
             try:
-                atomic.create(self.root / layout.contained(self.root, str(name)), data)
+                self._check_place(str(name))
+                atomic.create(self.root / name, data)
             except FileExistsError:
                 continue
             return str(name)
@@ -220,6 +231,7 @@ class Store:
     def put_back(self, item: Discarded) -> str:
         """Move a file out of the trash; return its path in the vault."""
         private = private_folder(self.root)
+        self._check_place(item.path)
         with self._lock(private):
             return self.history.put_back(self.root, item)
 
@@ -240,6 +252,9 @@ def private_folder(root: Path) -> Path:
             raise Refused(f"{folder} is a link", "remove the link; memvault makes the folder anew")
         if folder.exists() and not folder.is_dir():
             raise Refused(f"{folder} is a file where a folder should be", "rename that file")
+        for name in ("lock", "index", "history", "trash"):
+            if (folder / name).is_symlink():
+                raise Refused(f"{folder / name} is a link", "remove the link")
         if not (folder / ".gitignore").is_file():
             folder.mkdir(exist_ok=True)
             with contextlib.suppress(FileExistsError):
