@@ -104,7 +104,7 @@ def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 def measure(judged: JudgedSet, search: Mapping[str, Search]) -> Score:
     """Run every query with its group's search and average."""
-    totals = Counter[str]()
+    totals: dict[str, float] = defaultdict(float)
     started = time.perf_counter()
     answers = [(query["_id"], search[group_of(query)](query["text"])) for query in judged.queries]
     seconds = time.perf_counter() - started
@@ -117,7 +117,8 @@ def measure(judged: JudgedSet, search: Mapping[str, Search]) -> Score:
         totals["ndcg"] += _discounted(gains) / _discounted(ideal)
         totals["mrr"] += next((1 / place for place, gain in enumerate(gains, 1) if gain > 0), 0.0)
     count = len(answers)
-    return Score(*(totals[key] / count for key in ("r5", "r10", "ndcg", "mrr")), seconds)
+    means = [totals[key] / count for key in ("r5", "r10", "ndcg", "mrr")]
+    return Score(means[0], means[1], means[2], means[3], seconds)
 
 
 def _discounted(gains: Iterable[float]) -> float:
@@ -153,14 +154,17 @@ def bm25(documents: Sequence[Mapping[str, Any]], k1: float = 1.5, b: float = 0.7
     found_in = Counter(term for bag in bags for term in bag)
 
     def search(query: str) -> list[str]:
-        scores = Counter[int]()
+        scores: dict[int, float] = defaultdict(float)
         for term in set(terms(query)):
             rarity = math.log(1 + (len(bags) - found_in[term] + 0.5) / (found_in[term] + 0.5))
             for number, bag in enumerate(bags):
                 if count := bag[term]:
                     norm = k1 * (1 - b + b * lengths[number] / mean)
                     scores[number] += rarity * count * (k1 + 1) / (count + norm)
-        return [documents[number]["_id"] for number, _ in scores.most_common(DEPTH)]
+        return [
+            documents[number]["_id"]
+            for number in sorted(scores, key=lambda number: -scores[number])[:DEPTH]
+        ]
 
     return search
 

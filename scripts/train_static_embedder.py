@@ -28,8 +28,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from build_static_embedder import OUTPUT, calibrate, quantise, rarity, teacher_vectors
 from tokenizers import Tokenizer
+
+from build_static_embedder import OUTPUT, calibrate, quantise, rarity, teacher_vectors
 
 BATCH = 512
 HELD_OUT = 4_000
@@ -108,7 +109,7 @@ class Fit:
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1.0 - step / steps)
         print(f"before: {self.report(held)}", flush=True)
         for epoch in range(epochs):
-            order, total = np.random.permutation(train), 0.0  # noqa: NPY002  # seeded in main
+            order, total = np.random.permutation(train), 0.0  # seeded in main
             for start in range(0, len(order) - BATCH + 1, BATCH):
                 loss = self.loss(order[start : start + BATCH])
                 optimiser.zero_grad()
@@ -124,7 +125,8 @@ def first_rows(teacher: Path, tokenizer: Tokenizer, axes: Matrix) -> Matrix:
     """Return each token's own teacher vector in the axes, weighted by rarity."""
     weights = rarity(tokenizer)
     rows = teacher_vectors(teacher, tokenizer)
-    return (unit(rows - rows.mean(axis=0)) @ axes.T * weights / weights.max()).astype(np.float32)
+    found: Matrix = unit(rows - rows.mean(axis=0)) @ axes.T * weights / weights.max()
+    return found.astype(np.float32)
 
 
 def write(folder: Path, rows: Matrix, tokenizer: Path, pairs: Path | None, teacher: str) -> None:
@@ -166,7 +168,7 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=256)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    np.random.seed(options.seed)  # noqa: NPY002  # one seed for the whole run
+    np.random.seed(options.seed)  # one seed for the whole run
     torch.manual_seed(options.seed)
     rows = np.load(options.vectors, mmap_mode="r")
     texts = [json.loads(line) for line in options.texts.read_text("utf-8").splitlines()]
@@ -176,7 +178,8 @@ def main() -> None:
     teacher = np.zeros((len(texts), rows.shape[1]), dtype=np.float32)
     teacher[ready] = rows[ready]
     axes = principal_axes(teacher[ready], options.dimension)
-    print(f"{len(ready):,} texts; the axes keep {np.linalg.norm(teacher[ready] @ axes.T, axis=1).mean():.4f}")
+    kept = float(np.linalg.norm(teacher[ready] @ axes.T, axis=1).mean())
+    print(f"{len(ready):,} texts; the axes keep {kept:.4f} of their length")
     start = first_rows(options.teacher, tokenizer, axes)
     fit = Fit(start, ids, unit(teacher @ axes.T))
     fit.run(ready[HELD_OUT:], ready[:HELD_OUT], options.epochs)

@@ -72,7 +72,7 @@ def vault(folder: Path) -> Iterator[Vault]:
 
 @pytest.fixture
 def run(folder: Path) -> Run:
-    """Run ``memvault`` with arguments as a process in the vault; ``stdin`` and ``cwd`` may be given."""
+    """Run ``memvault`` as a process in the vault; ``stdin`` and ``cwd`` may be given."""
 
     def runner(*arguments: str, stdin: str | bytes = b"", cwd: Path | None = None) -> Ran:
         done = subprocess.run(

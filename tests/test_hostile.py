@@ -69,7 +69,6 @@ def _tree(root: Path) -> dict[str, bytes | str]:
     return found
 
 
-# BUG: History.put_back follows a link that has taken the old folder's place, out of the vault
 def test_links_are_neither_read_nor_written_through(vault: Vault, folder: Path) -> None:
     """Links to files and folders outside, in circles or to nothing change nothing out there."""
     outside = folder.parent / "outside"
@@ -104,7 +103,6 @@ def test_links_are_neither_read_nor_written_through(vault: Vault, folder: Path) 
     assert (folder / "moved/kept.md").read_text("utf-8") == "# Kept\n\ntext\n"
 
 
-# BUG: a link is said to lie outside the vault or its folder to be a link; the name is just taken
 @pytest.mark.parametrize("target", ["/etc/passwd", "nowhere.md", "taken.md", "a.md"])
 def test_a_link_with_a_new_memorys_name_is_a_name_taken(
     vault: Vault, folder: Path, target: str
@@ -117,8 +115,6 @@ def test_a_link_with_a_new_memorys_name_is_a_name_taken(
     assert made["filePath"] == "context/taken-2.md"
 
 
-# BUG: a link from .memvault/index leads _reset() out of the vault, where it deletes everything;
-# links from history, trash and lock are read and written through
 @pytest.mark.parametrize("name", ["index", "history", "trash", "lock"])
 def test_links_in_the_private_folder_lead_nowhere(vault: Vault, folder: Path, name: str) -> None:
     """A vault from anyone cannot make memvault delete, write or read files outside it."""
@@ -151,7 +147,6 @@ def test_links_in_the_private_folder_lead_nowhere(vault: Vault, folder: Path, na
             assert result["error"]["hint"]
 
 
-# BUG: where the old folder is a file now, ten thousand names are tried and the answer is wrong
 def test_a_file_in_the_folders_place_is_named(vault: Vault, folder: Path) -> None:
     """A memory that cannot go to its folder stays where it is, and the error says why."""
     write(folder, "notes/a.md", "a")
@@ -244,7 +239,6 @@ def test_what_may_not_be_read_is_named_and_costs_nothing_else(folder: Path) -> N
     assert _done(_child(folder, *recall)).out.count("periwinkle") == 3
 
 
-# BUG: "memvault.toml cannot be read" says nothing of what to do
 @pytest.mark.parametrize("name", ["memvault.toml", "."])
 def test_a_vault_that_may_not_be_read_is_said_to_be_so(folder: Path, name: str) -> None:
     """Without permission to read the vault or its settings the exit code is 3."""
@@ -286,7 +280,6 @@ def test_a_read_only_vault_can_be_read(folder: Path) -> None:
     assert _tree(folder) == before
 
 
-# BUG: EFBIG has no hint in atomic.explained, nor has any error that it does not name
 @pytest.mark.parametrize("limit", [0, 8192])
 def test_a_file_that_cannot_grow_is_left_as_it_was(folder: Path, limit: int) -> None:
     """When a write is cut off, the memory, the list of memories and the folder are as before."""

@@ -242,7 +242,6 @@ def test_ignore_patterns(folder: Path, path: str, patterns: list[str], ignored: 
     assert ("other.md" in found) is not layout.is_ignored("other.md", tuple(patterns))
 
 
-# BUG: remember and compound --type write into an ignored folder, and the memory is never seen again
 @pytest.mark.parametrize("kind", ["drafts", "agents", "templates", "tools", "spaces"])
 def test_no_memory_is_written_where_none_is_looked_for(folder: Path, kind: str) -> None:
     """A memory is never put into a folder that recall does not look into."""

@@ -9,7 +9,13 @@ __all__ = ["main"]
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    from memvault.cli.streams import guarded
+
     given = sys.argv[1:] if arguments is None else arguments
+    return guarded(lambda: _run(given))
+
+
+def _run(given: list[str]) -> int:
     if given in (["--version"], ["-V"]):
         from memvault import __version__
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import sys
 from typing import Any
 
 import typer
@@ -23,23 +23,20 @@ _INTERRUPTED = 130
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit code; every error ends here."""
-    output.prepare()
+    """Run one command line and return its exit code; every error but the output's ends here."""
     options = Options.from_environment()
     try:
-        _application(options)(args=arguments, prog_name="memvault", standalone_mode=False)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever reads the output has seen enough; Python must not flush into the pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (typer.Exit, SystemExit) as stop:
-        code = getattr(stop, "exit_code", getattr(stop, "code", 0))
-        return int(code or 0)
+        _application(options)(
+            args=options.hide_texts(arguments), prog_name="memvault", standalone_mode=False
+        )
+    except typer.Exit as stop:
+        return stop.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _INTERRUPTED
     except MemvaultError as error:
         return _failed(error, arguments, options)
+    except OSError:
+        raise
     except Exception as error:
         return _failed(_translated(error), arguments, options)
     return 0
@@ -48,7 +45,8 @@ def run(arguments: list[str]) -> int:
 def _failed(error: MemvaultError, arguments: list[str], options: Options) -> int:
     # A wrong option may have kept --json from being read.
     as_json = options.json or "--json" in arguments
-    output.failure(error, as_json)
+    with contextlib.suppress(BrokenPipeError):
+        output.failure(error, as_json)
     return error.exit_code
 
 

@@ -30,7 +30,7 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
         _take_shared(options, given)
         arguments = {}
         for parameter in parameters:
-            value = _argument(parameter, given[parameter.name])
+            value = _argument(parameter, given[parameter.name], options)
             if value is not None:
                 arguments[parameter.key] = value
         run_tool(tool, arguments, options)
@@ -59,7 +59,11 @@ def extra_command(name: str, options: Options) -> Any:
 
     def callback(**given: Any) -> None:
         _take_shared(options, given)
-        function(options, **{key: given[key] for key in declared})
+        shown = {key: given[key] for key in declared}
+        shown.update(
+            {key: options.shown(text) for key, text in shown.items() if isinstance(text, str)}
+        )
+        function(options, **shown)
 
     return _built(callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[name], declared)
 
@@ -158,11 +162,14 @@ def _kebab_upper(key: str) -> str:
     return schema.kebab(key).upper()
 
 
-def _argument(parameter: Parameter, value: Any) -> Any:
+def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
     """Return what a flag's value means, or None where it was not given."""
     if value is None or value == []:
         return "" if parameter.arg.cli_optional and parameter.required else None
+    if isinstance(value, str):
+        value = options.shown(value)
     if isinstance(value, list | tuple):
+        value = [options.shown(entry) for entry in value]
         return [part.strip() for entry in value for part in entry.split(",") if part.strip()]
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)

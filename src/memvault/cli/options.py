@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ SHARED = (
 """Name, flag, what it takes, and help of the options that go with every command."""
 
 
+_SPACED = re.compile(r"(?!--[\w-]+=)\S*\s")
+
+
 class Options:
     """Which vault, for whom, and how to answer."""
 
@@ -28,6 +32,7 @@ class Options:
         self.agent: str | None = None
         self.json = False
         self.quiet = False
+        self._texts: dict[str, str] = {}
 
     @classmethod
     def from_environment(cls) -> Options:
@@ -43,6 +48,25 @@ class Options:
         self.agent = agent if agent is not None else self.agent
         self.json = self.json or json
         self.quiet = self.quiet or quiet
+
+    def hide_texts(self, arguments: list[str]) -> list[str]:
+        """Put placeholders for texts that begin with a dash and would be taken for options.
+
+        No option holds white space, except behind its ``=``.
+        """
+        hidden = []
+        for argument in arguments:
+            if argument.startswith("-") and _SPACED.match(argument):
+                placeholder = f"\ufdd0{len(self._texts)}"
+                self._texts[placeholder] = argument
+                hidden.append(placeholder)
+            else:
+                hidden.append(argument)
+        return hidden
+
+    def shown(self, value: str) -> str:
+        """Return the text that a placeholder stands for, or the value itself."""
+        return self._texts.get(value, value)
 
     def workspace(self) -> Workspace:
         """Open the vault.

@@ -11,18 +11,11 @@ from typing import Any, TextIO
 
 from memvault.errors import MemvaultError
 
-__all__ = ["Progress", "failure", "prepare", "result"]
+__all__ = ["Progress", "failure", "result"]
 
 _PATIENCE = 1.0
-
-
-def prepare() -> None:
-    """Have both streams take any text: UTF-8, and what it cannot spell escaped."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            encoding = "utf-8" if os.name == "nt" and not stream.isatty() else None
-            reconfigure(encoding=encoding, errors="backslashreplace")
+_SIGNS = {code: 0x2400 + code for code in range(32) if code not in (9, 10)}
+_SIGNS.update(dict.fromkeys((127, *range(128, 160)), 65533))
 
 
 def result(name: str, found: Mapping[str, Any], as_json: bool, quiet: bool) -> None:
@@ -51,18 +44,27 @@ def failure(error: MemvaultError, as_json: bool) -> None:
     _write(render.details(error.details), sys.stderr)
 
 
-def _write(lines: list[Any], stream: TextIO) -> None:
-    """Write styled lines: with colour on a terminal, the same text without it elsewhere."""
-    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        for line in lines:
-            print("".join(text for text, _ in line), file=stream)
-        return
-    from rich.console import Console
-    from rich.text import Text
+def _write(lines: list[Any], stream: TextIO | None) -> None:
+    """Write styled lines: with colour on a terminal, the same text without it elsewhere.
 
-    console = Console(file=stream, soft_wrap=True, highlight=False)
+    Control characters of a memory's text are shown as signs, so that no text
+    can steer a terminal.
+    """
+    if stream is None:
+        return
+    coloured = (
+        stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
     for line in lines:
-        console.print(Text.assemble(*line))
+        pieces = [(text.translate(_SIGNS), style) for text, style in line]
+        print("".join(_styled(*piece) if coloured else piece[0] for piece in pieces), file=stream)
+
+
+def _styled(text: str, style: str) -> str:
+    from rich.color import ColorSystem
+    from rich.style import Style
+
+    return Style.parse(style).render(text, color_system=ColorSystem.STANDARD) if style else text
 
 
 class Progress:

@@ -105,7 +105,7 @@ def _inside(text: str, wanted: frozenset[str]) -> list[tuple[int, int, frozenset
     lowered = text.lower()
     if len(lowered) != len(text):
         return []
-    found = []
+    found: list[tuple[int, int, frozenset[str]]] = []
     for term in wanted:
         place = lowered.find(term)
         while place >= 0 and len(found) < _MOST_PASSAGES:

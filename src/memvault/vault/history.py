@@ -11,11 +11,12 @@ import contextlib
 import hashlib
 import os
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.errors import NotFound
+from memvault.errors import NotFound, Refused
 from memvault.vault import atomic
 from memvault.vault.codec import etag
 
@@ -46,9 +47,8 @@ class History:
     def keep(self, mem_id: str, data: bytes) -> str:
         """Keep a file's bytes from before a change; return the revision's name."""
         folder = self._folder(mem_id)
-        revision = f"{_stamp()}-{etag(data)}"
-        with contextlib.suppress(FileExistsError):  # the same bytes in the same millisecond
-            atomic.create(folder / f"{revision}.md", data)
+        revision = f"{_stamp(self.revisions(mem_id))}-{etag(data)}"
+        atomic.create(folder / f"{revision}.md", data)
         for old in self.revisions(mem_id)[:-_KEPT_REVISIONS]:
             (folder / f"{old}.md").unlink(missing_ok=True)
         return revision
@@ -83,7 +83,7 @@ class History:
         Raises:
             FileNotFoundError: it is gone already.
         """
-        when = _stamp()
+        when = _stamp(sorted(_names(self._trash)))
         target = self._trash / f"{when}-{clock.nonce()}" / path
         atomic.move_new(root / path, target)
         return Discarded(target, path, when)
@@ -129,11 +129,20 @@ class History:
             folder = folder.parent
 
     def _folder(self, mem_id: str) -> Path:
-        return self._revisions / hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
+        name = hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
+        folder = self._revisions / name
+        if folder.is_symlink():
+            raise Refused(f"{folder} is a link", "remove the link")
+        return folder
 
 
-def _stamp() -> str:
-    return clock.iso().replace("-", "").replace(":", "")
+def _stamp(earlier: list[str]) -> str:
+    """Return the present moment as a name that sorts behind all earlier ones."""
+    moment = clock.now()
+    last = clock.parse(earlier[-1].split("-")[0]) if earlier else None
+    if last is not None and last >= moment.replace(microsecond=moment.microsecond // 1000 * 1000):
+        moment = last + timedelta(milliseconds=1)
+    return clock.iso(moment).replace("-", "").replace(":", "")
 
 
 def _names(folder: Path) -> list[str]:

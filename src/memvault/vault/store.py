@@ -144,6 +144,7 @@ class Store:
                         f"memvault show {memory.mem_id} shows it as it is now",
                     )
             after = edited(data, state)
+            self._check_place(self._moved(memory, memory_type))
             revision = self.history.keep(memory.mem_id, data)
             path = self._moved(memory, memory_type)
             if path == memory.path:
