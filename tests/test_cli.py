@@ -144,7 +144,6 @@ def test_global_options_and_variables_mean_the_same(
     assert run("list", cwd=tmp_path).out != expected
 
 
-# BUG: a text that begins like a list item, a rule or a header is taken for an option.
 @pytest.mark.parametrize("text", ["- a list\n- of two\n", "---\n\nruled\n", "-1 degree\n"])
 def test_a_text_may_begin_with_a_dash(notes: Path, run: Run, text: str) -> None:
     """Markdown that begins with a dash and has a space in it is a text, not an option."""
@@ -234,7 +233,6 @@ def test_an_unknown_setting_is_mentioned_and_nothing_more(folder: Path, run: Run
     assert "future" in ran.json["warnings"][0]
 
 
-# BUG: outside of a command nothing catches the broken pipe; inside, Typer makes it exit 1.
 @pytest.mark.parametrize("command", ["list", "list --json", "list --help", "--help", "call x {}"])
 def test_a_reader_that_has_seen_enough_is_no_error(notes: Path, command: str) -> None:
     """A closed pipe, as after ``| head -1``, ends the command quietly."""
@@ -248,7 +246,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(notes: Path, command: str) ->
     assert done.returncode == (2 if command.startswith("call") else 0)
 
 
-# BUG: what standard output says is not expected: a bug is reported, or a traceback shown.
 @pytest.mark.parametrize("command", ["list", "list --json", "--help", "call x {}"])
 @pytest.mark.parametrize("target", ["/dev/full", "closed"])
 def test_an_output_that_takes_nothing_is_no_bug(notes: Path, command: str, target: str) -> None:
@@ -283,7 +280,6 @@ def _on_terminal(folder: Path, *arguments: str, **environment: str) -> str:
     return seen.decode().replace("\r\n", "\n")
 
 
-# BUG: on a coloured terminal rich turns tabs into spaces and drops control characters.
 @pytest.mark.parametrize("arguments", ["list", "show Odd", "recall wombats", "types"])
 def test_a_terminal_and_a_pipe_see_the_same_text(notes: Path, run: Run, arguments: str) -> None:
     """A terminal gets the text a pipe gets: plain with NO_COLOR, else with colour and no more."""

@@ -315,7 +315,6 @@ def test_a_grown_index_finds_what_a_rebuilt_one_finds(taken: list[Step]) -> None
     assert _without_scores(grown) == _without_scores(rebuilt)
 
 
-# BUG: documents marked deleted still count in the mean field lengths of BM25.
 @settings(max_examples=20, phases=[Phase.explicit, Phase.generate])
 @example(
     [
@@ -333,7 +332,6 @@ def test_a_grown_index_scores_as_a_rebuilt_one_scores(taken: list[Step]) -> None
     assert grown == rebuilt
 
 
-# BUG: merging segments counts the rounded lengths of documents, indexing the exact ones.
 def test_scores_do_not_depend_on_how_many_calls_indexed_the_files(
     folder: Path, vault: Vault
 ) -> None:

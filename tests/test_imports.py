@@ -99,7 +99,6 @@ def test_looking_at_memories_needs_no_vectors(indexed: Path, arguments: list[str
     assert among(loaded(indexed, *arguments), NEVER, PERSON, VECTORS, SLOW) == []
 
 
-# BUG: looking at the manifest alone opens the keyword index and makes a stemmer (40 ms a call).
 @pytest.mark.parametrize("arguments", [["types"], ["list"], ["show", "Note 1"]], ids=" ".join)
 def test_looking_at_memories_needs_no_keyword_index(indexed: Path, arguments: list[str]) -> None:
     """On a current index, types, list and show are answered from the manifest and the files."""

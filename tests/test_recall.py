@@ -75,7 +75,6 @@ def test_what_is_not_there_is_not_found(folder: Path, vault: Vault, query: str) 
     assert result["message"]
 
 
-# BUG: text in decomposed form (macOS file names, pasted text) is cut at its combining marks.
 @pytest.mark.parametrize("word", ["Résumé", "데이터베이스", "élève", "が行", "naïveté"])
 @pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD"), ("NFD", "NFD")])
 def test_composed_and_decomposed_spellings_are_one(
@@ -157,7 +156,6 @@ def test_a_snippet_shows_the_words_that_were_asked_for(folder: Path, vault: Vaul
     assert "harbour pilot" in memories(vault, "pilot in the harbour")[0]["snippet"]
 
 
-# BUG: the window is moved by words between spaces, so that it stays at an unspaced text's start.
 @pytest.mark.parametrize("filler", ["今天天气很好。", "天気がいいので、", "a/b-c.", "ไปเที่ยวสวน"])
 def test_a_snippet_is_cut_out_of_unspaced_text_too(folder: Path, vault: Vault, filler: str) -> None:
     """In a long line without spaces the snippet shows what was asked for."""
@@ -236,7 +234,6 @@ def test_a_filter_that_makes_no_sense_is_refused(library: Vault, chosen: dict[st
         assert error["hint"]
 
 
-# BUG: Python's own warnings about the expression's text reach standard error.
 @pytest.mark.parametrize("text", [r"title == '\d'", "0in tags", "'a' == title or 1or 2"])
 def test_a_filter_makes_no_noise(run: Run, text: str) -> None:
     """An odd expression gives a result or an error, and no warning of Python's."""

@@ -277,7 +277,6 @@ def test_a_tool_refuses_what_its_schema_does_not_say(tool: Tool, data: st.DataOb
             schema.bind(tool, arguments)
 
 
-# BUG: a number too large for a float, or for its own digits, raises OverflowError or ValueError.
 @pytest.mark.parametrize("digits", [400, 5_000])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_an_absurd_number_is_a_usage_error(digits: int, sign: int) -> None:

@@ -43,11 +43,20 @@ class Workspace:
         self.notes: list[str] = []
         self.lock = threading.RLock()
         self._progress = progress
+        self._settings_state: tuple[int, ...] = ()
 
     @cached_property
     def settings(self) -> config.Settings:
-        """The vault's settings."""
+        """The vault's settings, as they were when last looked at."""
+        self._settings_state = _state(self.root / config.SETTINGS_FILE)
         return config.load_settings(self.root)
+
+    def look(self) -> None:
+        """Begin anew where ``memvault.toml`` was changed since the settings were read."""
+        if "settings" in self.__dict__:
+            state = _state(self.root / config.SETTINGS_FILE)
+            if state != self._settings_state:
+                self.reload()
 
     @cached_property
     def store(self) -> Store:
@@ -89,6 +98,14 @@ class Workspace:
         """Let go of whatever is open."""
         if "index" in self.__dict__:
             self.index.close()
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _elsewhere(root: Path) -> Path:

@@ -121,7 +121,6 @@ def _group(options: Options, prefix: str, name: str | None) -> Any:
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 __all__ = ["VERSION", "Analyser", "Terms", "analyser"]
 
-VERSION = 2
+VERSION = 3
 """Raised whenever the same text gives other terms, so that old indexes are made anew."""
 
 _UNSPACED = (

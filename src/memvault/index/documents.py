@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any
 
 from memvault.index import chunks
@@ -28,13 +29,14 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
     kind = analyser.terms(memory.memory_type)
     extra = analyser.terms("\n".join(_values(memory.metadata)))
     path = analyser.terms(printable(memory.path))
+    name = analyser.terms(printable(PurePosixPath(memory.path).stem))
     marks = list(headings(memory.body))
     found: list[KeywordDocument] = []
     for start, end in chunks.blocks(chunks.passages(memory.body)):
         body = analyser.terms(memory.body[start:end])
         above = " \n".join(text for place, _, _, text in marks if start <= place < end)
         wholes = title.wholes + tags.wholes + path.wholes + body.wholes + extra.wholes
-        stems = body.stems if found else body.stems + extra.stems
+        stems = body.stems if found else body.stems + extra.stems + name.stems
         found.append(
             KeywordDocument(
                 uid,

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.index.manifest import Record
+from memvault.vault.layout import normal_type
 
 __all__ = ["Filters", "compile_expression"]
 
@@ -67,18 +68,26 @@ class Filters(NamedTuple):
             return None
         since = clock.iso(self.since) if self.since else ""
         until = clock.iso(self.until) if self.until else "9999"
+        kind = _kebab(self.memory_type) if self.memory_type else ""
         tags = {tag.casefold().lstrip("#") for tag in self.tags}
         matches = compile_expression(self.expression) if self.expression.strip() else None
 
         def passes(record: Record) -> bool:
             return (
-                (not self.memory_type or record.memory_type == self.memory_type)
+                (not kind or kind == _kebab(record.memory_type))
                 and tags <= {tag.casefold() for tag in record.tags}
                 and since <= record.modified <= until
                 and (matches is None or matches(values_of(record)))
             )
 
         return passes
+
+
+def _kebab(name: str) -> str:
+    try:
+        return normal_type(name)
+    except UsageError:
+        return name
 
 
 def values_of(record: Record) -> dict[str, Any]:

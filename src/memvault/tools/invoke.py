@@ -23,6 +23,7 @@ def call(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[
     tool = registry.find(name)
     bound = schema.bind(tool, arguments)
     with workspace.lock:
+        workspace.look()
         workspace.notes.clear()
         found = tool.function(workspace, **bound)
         notes = [*workspace.settings.warnings, *workspace.notes]

@@ -36,8 +36,8 @@ class FileLock:
         """
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.is_dir():
-            self.path.rmdir()
+        if self.path.is_dir():  # nothing of ours; the lock must be a file
+            self.path.rename(self.path.with_name(f"lock-{time.time_ns()}.old"))
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(self.path, flags, 0o644)
         while not _try_lock(handle):
