@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main"]
@@ -11,6 +12,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     from memvault.cli.streams import guarded
 
+    if arguments is None and sys.getfilesystemencoding() == "ascii":
+        # A locale without UTF-8 cannot spell most file names; Python's own mode can.
+        command = [sys.executable, "-X", "utf8", "-m", "memvault", *sys.argv[1:]]
+        os.execv(sys.executable, command)  # noqa: S606  # the same program again
     given = sys.argv[1:] if arguments is None else arguments
     return guarded(lambda: _run(given))
 

@@ -17,6 +17,7 @@ __all__ = [
     "Settings",
     "cache_folder",
     "find_vault",
+    "home_expanded",
     "load_settings",
     "models_folder",
     "with_setting",
@@ -62,7 +63,7 @@ def find_vault(given: str | None, environ: Mapping[str, str] = os.environ) -> Pa
     """
     named = given or environ.get("MEMVAULT_VAULT")
     if named:
-        root = Path(named).expanduser()
+        root = home_expanded(named)
         if not root.is_dir():
             raise VaultNotFound(
                 f"There is no folder {named}", f"memvault init {named} makes a vault there"
@@ -83,6 +84,14 @@ def find_vault(given: str | None, environ: Mapping[str, str] = os.environ) -> Pa
     )
 
 
+def home_expanded(text: str) -> Path:
+    """Return a path with ``~`` as the home folder; where there is none it stays as it is."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
 def load_settings(root: Path) -> Settings:
     """Read ``memvault.toml``.
 
@@ -98,7 +107,7 @@ def load_settings(root: Path) -> Settings:
         raise VaultUnreadable(
             f"{path} cannot be read: {error.strerror}", "check its permissions"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise VaultUnreadable(
             f"{path} is not valid TOML: {error}", "mend the line, or delete it"
         ) from error
@@ -109,7 +118,8 @@ def load_settings(root: Path) -> Settings:
         language=_choice(table.pop("language", "english"), LANGUAGES, "language", path),
         embedder=_embedder(table.pop("embedder", {}), path, warnings),
     )
-    table.pop("version", None)
+    if table.pop("version", 1) != 1:
+        warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
     warnings += [f"{SETTINGS_FILE}: unknown setting {key!r} is ignored" for key in table]
     named = {key: SETTINGS_FILE if value else "default" for key, value in _set(settings).items()}
     return settings._replace(sources=named, warnings=tuple(warnings))
@@ -186,14 +196,14 @@ def with_setting(root: Path, section: str, key: str, value: str) -> bytes:
 def models_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return where downloaded models are kept: ``MEMVAULT_MODELS`` or the user's cache."""
     if environ.get("MEMVAULT_MODELS"):
-        return Path(environ["MEMVAULT_MODELS"]).expanduser()
+        return home_expanded(environ["MEMVAULT_MODELS"])
     return cache_folder(environ) / "models"
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the user's cache folder for memvault."""
     base = environ.get("XDG_CACHE_HOME") or environ.get("LOCALAPPDATA")
-    return Path(base or Path.home() / ".cache") / "memvault"
+    return Path(base or home_expanded("~/.cache")) / "memvault"
 
 
 def _working_folder() -> Path:

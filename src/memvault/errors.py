@@ -76,6 +76,11 @@ class Ambiguous(NotFound):
 
     code = "ambiguous"
 
+    def candidates(self) -> list[dict[str, str]]:
+        """Return the memories that the name fits: memId, title and path of each."""
+        found = self.details.get("candidates")
+        return list(found) if isinstance(found, list) else []
+
 
 class Conflict(MemvaultError):
     """The file is not what the caller last saw."""

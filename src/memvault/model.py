@@ -52,13 +52,6 @@ class Memory(NamedTuple):
     problem: str = ""
     newline: str = "\n"
 
-    def number(self, key: str) -> float | None:
-        """Return a header's number between 0 and 1, or None where it holds none."""
-        value = self.metadata.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        return float(value) if 0 <= value <= 1 else None
-
 
 class Passage(NamedTuple):
     """A stretch of a memory's body, ``body[start:end]``, and the headings above it."""

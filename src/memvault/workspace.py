@@ -55,6 +55,8 @@ class Workspace:
         """Begin anew where ``memvault.toml`` was changed since the settings were read."""
         if "settings" in self.__dict__:
             state = _state(self.root / config.SETTINGS_FILE)
+            if not state:
+                config.find_vault(str(self.root))  # says that it is none any more
             if state != self._settings_state:
                 self.reload()
 

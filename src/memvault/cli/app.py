@@ -14,7 +14,8 @@ from memvault import __version__
 from memvault.cli import commands, output
 from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS, overview
-from memvault.errors import Bug, MemvaultError, UsageError
+from memvault.cli.streams import OutputError
+from memvault.errors import Bug, MemvaultError, StorageError, UsageError
 from memvault.tools import registry
 
 __all__ = ["run"]
@@ -35,8 +36,11 @@ def run(arguments: list[str]) -> int:
         return _INTERRUPTED
     except MemvaultError as error:
         return _failed(error, arguments, options)
-    except OSError:
+    except OutputError:
         raise
+    except OSError as error:
+        said = f"{error.strerror or error}: {error.filename or 'the vault'}"
+        return _failed(StorageError(said, "look at the file and try again"), arguments, options)
     except Exception as error:
         return _failed(_translated(error), arguments, options)
     return 0
@@ -45,7 +49,7 @@ def run(arguments: list[str]) -> int:
 def _failed(error: MemvaultError, arguments: list[str], options: Options) -> int:
     # A wrong option may have kept --json from being read.
     as_json = options.json or "--json" in arguments
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OutputError):
         output.failure(error, as_json)
     return error.exit_code
 

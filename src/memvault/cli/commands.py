@@ -74,13 +74,15 @@ def long_text(value: str) -> str:
     Raises:
         UsageError: the file cannot be read.
     """
+    from memvault.vault import codec
+
     if value == "-":
-        return sys.stdin.buffer.read().decode("utf-8", "replace")
+        return codec.decode(sys.stdin.buffer.read()).text
     if value.startswith("@@"):
         return value[1:]
     if value.startswith("@") and len(value) > 1:
         try:
-            return Path(value[1:]).read_bytes().decode("utf-8-sig", "replace")
+            return codec.decode(Path(value[1:]).read_bytes()).text
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or str(error)
             raise UsageError(

@@ -21,6 +21,14 @@ SHARED = (
 """Name, flag, what it takes, and help of the options that go with every command."""
 
 
+def _decoded(argument: str) -> str:
+    """Return an argument as UTF-8 where a poor locale kept Python from reading it so."""
+    try:
+        return argument if argument.isascii() else os.fsencode(argument).decode()
+    except UnicodeError:
+        return argument
+
+
 _SPACED = re.compile(r"(?!--[\w-]+=)\S*\s")
 
 
@@ -55,7 +63,7 @@ class Options:
         No option holds white space, except behind its ``=``.
         """
         hidden = []
-        for argument in arguments:
+        for argument in map(_decoded, arguments):
             if argument.startswith("-") and _SPACED.match(argument):
                 placeholder = f"\ufdd0{len(self._texts)}"
                 self._texts[placeholder] = argument

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from memvault.cli.streams import writing
 from memvault.errors import MemvaultError
 
 __all__ = ["Progress", "failure", "result"]
@@ -21,27 +22,31 @@ _SIGNS.update(dict.fromkeys((127, *range(128, 160)), 65533))
 def result(name: str, found: Mapping[str, Any], as_json: bool, quiet: bool) -> None:
     """Write a tool's result, and its warnings."""
     if as_json:
-        print(json.dumps(found, ensure_ascii=False, indent=2))
+        _print_json(found)
         return
     from memvault.cli import render
 
     _write(render.lines(name, found), sys.stdout)
     if not quiet:
         for warning in found.get("warnings", ()):
-            print(f"note: {warning}", file=sys.stderr)
+            _write([[(f"note: {warning}", "")]], sys.stderr)
 
 
 def failure(error: MemvaultError, as_json: bool) -> None:
     """Write a failed result: JSON to standard output, else a sentence to standard error."""
     if as_json:
-        print(json.dumps(error.result(), ensure_ascii=False, indent=2))
+        _print_json(error.result())
         return
-    print(f"error: {error.message}", file=sys.stderr)
-    if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
     from memvault.cli import render
 
+    said = [f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else [])]
+    _write([[(text.replace("\n", " "), "")] for text in said], sys.stderr)
     _write(render.details(error.details), sys.stderr)
+
+
+def _print_json(found: Mapping[str, Any]) -> None:
+    with writing():
+        print(json.dumps(found, ensure_ascii=False, indent=2))
 
 
 def _write(lines: list[Any], stream: TextIO | None) -> None:
@@ -55,9 +60,11 @@ def _write(lines: list[Any], stream: TextIO | None) -> None:
     coloured = (
         stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     )
-    for line in lines:
-        pieces = [(text.translate(_SIGNS), style) for text, style in line]
-        print("".join(_styled(*piece) if coloured else piece[0] for piece in pieces), file=stream)
+    with writing():
+        for line in lines:
+            pieces = [(text.translate(_SIGNS), style) for text, style in line]
+            shown = (_styled(*piece) if coloured else piece[0] for piece in pieces)
+            print("".join(shown), file=stream)
 
 
 def _styled(text: str, style: str) -> str:

@@ -18,7 +18,8 @@ def lines(name: str, found: Result) -> list[Line]:
 
 def details(found: Result) -> list[Line]:
     """Return the lines for what a failure says besides its message."""
-    return [_mention(entry) for entry in found.get("candidates", ())]
+    gone: list[Line] = [[(f"   gone already: {path}", "")] for path in found.get("files", ())]
+    return [*gone, *(_mention(entry) for entry in found.get("candidates", ()))]
 
 
 def _plain(found: Result) -> list[Line]:

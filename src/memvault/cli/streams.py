@@ -6,9 +6,22 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-__all__ = ["guarded"]
+__all__ = ["OutputError", "guarded", "writing"]
+
+
+class OutputError(Exception):
+    """Standard output or error cannot be written; the cause is the ``OSError``."""
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """Tell trouble with the output from trouble with the vault."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError from error
 
 
 def guarded(run: Callable[[], int]) -> int:
@@ -30,14 +43,16 @@ def guarded(run: Callable[[], int]) -> int:
     except SystemExit as stop:  # Typer ends so when its own help cannot be written
         cause = stop.__context__
         return _ended(cause, code) if isinstance(cause, OSError) else int(stop.code or 0)
+    except OutputError as error:
+        return _ended(error.__cause__, code)
     except OSError as error:
         return _ended(error, code)
     return code
 
 
-def _ended(error: OSError, code: int) -> int:
+def _ended(error: BaseException | None, code: int) -> int:
     _silence()
-    if error.errno in (errno.EPIPE, errno.ESHUTDOWN):
+    if not isinstance(error, OSError) or error.errno in (errno.EPIPE, errno.ESHUTDOWN):
         return code
     with contextlib.suppress(OSError, ValueError):
         print(f"error: The output cannot be written: {error.strerror}", file=sys.stderr)

@@ -50,6 +50,16 @@ _QUESTION_WORDS = frozenset(
     "them their be been being am as if so about into than then too very just also any some".split()
 )
 
+_CODES = {
+    "german": "de",
+    "spanish": "es",
+    "swedish": "sv",
+    "dutch": "nl",
+    "portuguese": "pt",
+    "turkish": "tr",
+}
+"""Whoosh's codes of languages whose names begin otherwise."""
+
 Parts = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -195,6 +205,5 @@ def stop_words(language: str) -> frozenset[str]:
     from whoosh.lang.stopwords import stoplists
 
     code = next((code for code in languages if code == language[:2]), "")
-    aliases = {"german": "de", "spanish": "es", "swedish": "sv", "dutch": "nl", "portuguese": "pt"}
-    words: Iterable[str] = stoplists.get(aliases.get(language, code), ())
+    words: Iterable[str] = stoplists.get(_CODES.get(language, code), ())
     return frozenset(fold(word) for word in words)

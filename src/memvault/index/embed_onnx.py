@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memvault.config import models_folder
+from memvault.config import home_expanded, models_folder
 from memvault.errors import EmbedderError
 from memvault.index.embed import Calibration
 
@@ -35,7 +36,7 @@ class OnnxEmbedder:
 
     def __init__(self, name: str, root: Path, download: bool = False) -> None:
         self.name = name
-        folder = Path(name).expanduser()
+        folder = home_expanded(name)
         local = root / folder
         with _explained(name):
             if local.is_dir() or folder.is_absolute() or name.startswith("."):
@@ -155,9 +156,11 @@ def _fingerprint(folder: Path) -> str:
 def _quietly(name: str, **options: Any) -> Any:
     """Load a model without fastembed's log lines; its errors say the same."""
     from fastembed import TextEmbedding
-    from loguru import logger
 
-    logger.disable("fastembed")
+    with contextlib.suppress(ImportError):  # fastembed's own way of logging, today
+        from loguru import logger
+
+        logger.disable("fastembed")
     return TextEmbedding(
         name, cuda=False, enable_cpu_mem_arena=False, threads=os.cpu_count() or 1, **options
     )

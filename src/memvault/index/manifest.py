@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from memvault.index.damage import DamagedIndex
 from memvault.model import FileState, Memory
+from memvault.vault import atomic
 
 __all__ = ["Known", "Manifest", "Record", "Seal", "read_seal", "write_seal"]
 
@@ -262,7 +263,10 @@ def _encoded(path: str) -> str | bytes:
     try:
         path.encode()
     except UnicodeEncodeError:
-        return os.fsencode(path)
+        try:
+            return os.fsencode(path)
+        except UnicodeEncodeError:  # half a character: no file has such a name
+            return path.encode("utf-8", "replace").decode()
     return path
 
 
@@ -309,7 +313,7 @@ class Seal(NamedTuple):
 def read_seal(folder: Path) -> Seal | None:
     """Return the seal of an index, or None where it has none that can be read."""
     try:
-        entries = json.loads((folder / "seal.json").read_text("utf-8"))
+        entries = json.loads(atomic.read(folder / "seal.json"))
         if entries["format"] != _FORMAT:
             return None
         files = {str(name): list(value) for name, value in entries["files"].items()}

@@ -77,17 +77,18 @@ class Snapshot:
 
     def find(self, name: str) -> list[Record]:
         """Return the memories that a path, a memId or its beginning, or an exact title names."""
-        own = list(self._overlay.records.values())
-        indexed = self._manifest.find(name) if self._manifest is not None else []
-        found = [record for record in indexed if self._is_alive(record.uid)]
-        for fits in (
-            [record for record in own if name in (record.path, record.mem_id, record.title)],
-            found,
-            [record for record in own if record.mem_id.startswith(name)],
-        ):
-            if fits:
-                return fits
-        return []
+        if self._overlay.alive is None:
+            return self._manifest.find(name) if self._manifest is not None else []
+        everything = list(self.records())
+        kinds: tuple[Callable[[Record], bool], ...] = (
+            lambda record: record.path == name,
+            lambda record: record.mem_id == name,
+            lambda record: record.title == name,
+            lambda record: record.mem_id.startswith(name),
+            lambda record: record.title.casefold() == name.casefold(),
+        )
+        found = ([record for record in everything if fits(record)] for fits in kinds)
+        return next((fitting for fitting in found if fitting), [])
 
     def keyword(
         self,

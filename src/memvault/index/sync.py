@@ -137,10 +137,14 @@ class Index:
 
     def state(self) -> str:
         """Say how the index is before anything is done: current, behind, or missing."""
-        if not self._open() or self._manifest is None:
-            return "missing"
         found = scan(self._store.root, self._store.settings.ignore)
-        return "behind" if compare(self._manifest.known(), found).size else "current"
+        try:
+            known = self._known()
+        except DamagedIndex:
+            return "missing"
+        if self._manifest is None:
+            return "missing"
+        return "behind" if compare(known, found).size else "current"
 
     def waiting(self) -> int:
         """Say how many memories wait to be embedded."""
@@ -158,10 +162,23 @@ class Index:
         return self._sidecar.embedder(name)
 
     def discard(self) -> None:
-        """Have the index made anew at the next refresh, because reading it failed."""
+        """Have the index made anew at the next refresh, because reading it failed.
+
+        Not so where it was only another process that changed it meanwhile: then
+        the seal is no longer the one it was opened with.
+        """
+        opened = self._seal
         self.close()
         with contextlib.suppress(OSError):
-            (self.folder / "seal.json").unlink(missing_ok=True)
+            if opened is not None and self._lock.acquire(1.0):
+                try:
+                    if read_seal(self.folder) == opened:
+                        self._unseal()
+                finally:
+                    self._lock.release()
+
+    def _unseal(self) -> None:
+        (self.folder / "seal.json").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let go of open files."""
@@ -262,7 +279,8 @@ class Index:
             except DamagedIndex:
                 if attempt == 2:
                     raise
-                self.discard()
+                self.close()
+                self._unseal()
             else:
                 return
 
@@ -345,7 +363,8 @@ class Index:
                 texts[uid] = passage_texts(memory)
                 yield from made
 
-        self._keyword.apply(gone, documents())
+        # All documents first: an error of ours must not pass for a damaged index.
+        self._keyword.apply(gone, list(documents()))
         self._manifest.apply(gone, records)
         return texts
 

@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memvault.vault import layout
+from memvault.index.damage import DamagedIndex
+from memvault.vault import atomic, layout
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +74,7 @@ class Vectors:
         Unless ``trusted``, all bytes are read and held against their checksums.
         """
         try:
-            entries: dict[str, Any] = json.loads((folder / "card.json").read_text("utf-8"))
+            entries: dict[str, Any] = json.loads(atomic.read(folder / "card.json"))
             card = VectorCard(**entries)._replace(checksums=tuple(entries["checksums"]))
             if card.manifest != manifest:
                 return None
@@ -225,10 +226,13 @@ class Vectors:
             count, width = self.card.rows, self.card.dimension
             if not count:
                 return np.zeros((0, width), np.float32), np.zeros(0, np.int64)
-            self._rows = np.memmap(
-                self.folder / "rows.f32", np.float32, mode="r", shape=(count, width)
-            )
-            self._uids = np.fromfile(self.folder / "uids.i64", np.int64, count)
+            try:
+                self._rows = np.memmap(
+                    self.folder / "rows.f32", np.float32, mode="r", shape=(count, width)
+                )
+                self._uids = np.fromfile(self.folder / "uids.i64", np.int64, count)
+            except (ValueError, FileNotFoundError) as error:  # compacted by another process
+                raise DamagedIndex(str(error)) from error
         return self._rows, self._uids
 
     def _write_card(self) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from memvault import clock
 from memvault.errors import Ambiguous, NotFound
 from memvault.model import FileState, Memory
+from memvault.vault import atomic
 from memvault.vault.history import Discarded
 from memvault.vault.store import Store
 
@@ -31,7 +32,7 @@ def trash(store: Store) -> list[Trashed]:
     found = []
     for item in store.history.discarded():
         try:
-            data = item.file.read_bytes()
+            data = atomic.read(item.file)
         except OSError:
             continue
         found.append(Trashed(item, store.parse(data, FileState(item.path, len(data), 0, 0, 0))))

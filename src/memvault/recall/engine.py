@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from memvault.errors import Ambiguous, EmbedderError, MemvaultError, NotFound
 from memvault.index import analysis, chunks
@@ -19,6 +20,8 @@ from memvault.recall import fuse, snippets
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query, parse
 from memvault.vault.store import Store
+
+Result = TypeVar("Result")
 
 __all__ = ["Answer", "Engine", "Found", "Request"]
 
@@ -52,9 +55,15 @@ class Found(NamedTuple):
     score: float
     similarity: float
     coverage: float
+    title_coverage: float
     snippet: str
     heading: str
     why: dict[str, object]
+
+    @property
+    def in_title(self) -> bool:
+        """Say whether a word of the query stands in the title."""
+        return self.title_coverage > 0
 
     @property
     def strength(self) -> float:
@@ -96,24 +105,33 @@ class Engine:
         Raises:
             EmbedderError: vectors alone were asked for, and there are none to ask.
         """
-        damage: DamagedIndex | None = None
         for attempt in range(_RETRIES):
+            search = partial(self._search, request, attempt < _RETRIES - 1)
             try:
-                return self._search(request, strict=attempt < _RETRIES - 1)
+                return self._undamaged(search)
             except _Stale:
                 continue
-            except DamagedIndex as error:
+        raise AssertionError("the last attempt is not strict")
+
+    def _undamaged(self, action: Callable[[], Result]) -> Result:
+        """Do something with the index; where that fails, have it made anew and try again."""
+        for _ in range(_RETRIES - 1):
+            try:
+                return action()
+            except DamagedIndex:
                 self._index.discard()
-                damage = error
-        raise MemvaultError(
-            f"The index was damaged again while it was being read: {damage}",
-            "memvault reindex makes it anew",
-        ) from damage
+        try:
+            return action()
+        except DamagedIndex as error:
+            raise MemvaultError(
+                f"The index was damaged again while it was being read: {error}",
+                "memvault reindex makes it anew",
+            ) from error
 
     def listed(self, filters: Filters) -> list[Record]:
         """Return the records of all memories that pass, newest change first."""
         test = filters.test()
-        records = self._refreshed(embed=False).records()
+        records = self._undamaged(lambda: list(self._index.refresh(embed=False).records()))
         chosen = [record for record in records if test is None or test(record)]
         return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
 
@@ -133,17 +151,27 @@ class Engine:
         raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
 
     def try_resolve(self, name: str) -> Memory | None:
-        """Return the memory that a name names exactly, or None where none does."""
+        """Return the memory that a name names, or None where it is rather words to look for.
+
+        The beginning of a memId counts only where it holds the whole slug, so
+        that a short word does not pass for a name.
+        """
+        wanted = name.strip().removeprefix("./")
         try:
-            return self.resolve(name)
-        except Ambiguous:
-            raise
+            memory = self.resolve(name)
+        except Ambiguous as error:
+            if any(_is_named(wanted, *entry.values()) for entry in error.candidates()):
+                raise
+            return None
         except NotFound:
             return None
+        return memory if _is_named(wanted, memory.mem_id, memory.title, memory.path) else None
 
     def _named(self, name: str) -> Record:
         wanted = name.strip().removeprefix("./")
-        found = self._refreshed(embed=False).find(wanted) if wanted else []
+        found = []
+        if wanted:
+            found = self._undamaged(lambda: self._index.refresh(embed=False).find(wanted))
         if not found:
             raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
         if len(found) > 1:
@@ -154,17 +182,9 @@ class Engine:
             )
         return found[0]
 
-    def _refreshed(self, embed: bool) -> Snapshot:
-        for _ in range(_RETRIES):
-            try:
-                return self._index.refresh(embed)
-            except DamagedIndex:
-                self._index.discard()
-        return self._index.refresh(embed)
-
     def _search(self, request: Request, strict: bool) -> Answer:
         query = parse(request.query, self._analyser)
-        snapshot = self._refreshed(embed=request.mode in ("hybrid", "vector"))
+        snapshot = self._index.refresh(embed=request.mode in ("hybrid", "vector"))
         allowed = _allowed(snapshot, request.filters)
         words: dict[int, KeywordHit] = {}
         near = _Near({})
@@ -227,6 +247,7 @@ class Engine:
             entry.score,
             similarity,
             covered,
+            snippets.coverage(memory.title, query, self._analyser),
             shown.text,
             shown.heading,
             _why(entry, word, vector, similarity, covered),
@@ -331,6 +352,13 @@ def _why(
         why["passage"] = vector.passage
     why["coverage"] = round(held, 4)
     return why
+
+
+def _is_named(wanted: str, mem_id: str, title: str, path: str) -> bool:
+    """Say whether a text is meant as a memory's name: whole, or the memId's whole slug."""
+    slug = mem_id.rpartition("-")[0]
+    whole = wanted in (mem_id, path) or wanted.casefold() == title.casefold()
+    return whole or bool(slug and mem_id.startswith(wanted) and wanted.startswith(slug))
 
 
 def _candidate(record: Record) -> dict[str, str]:

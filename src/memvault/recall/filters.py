@@ -180,9 +180,14 @@ def _comparison(first: ast.expr, operators: list[ast.cmpop], others: list[ast.ex
             raise UsageError("The filter may not hold 'is'; write ==", _ALLOWED)
     sides = [_compile(side) for side in (first, *others)]
     compare = [_COMPARISONS[type(kind)] for kind in operators]
+    asks_for_none = any(
+        isinstance(side, ast.Constant) and side.value is None for side in (first, *others)
+    )
 
     def compared(values: Values) -> bool:
         found = [side(values) for side in sides]
+        if None in found and not asks_for_none:
+            return False
         return all(
             test(left, right) for test, left, right in zip(compare, found, found[1:], strict=False)
         )

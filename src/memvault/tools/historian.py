@@ -78,8 +78,10 @@ def memory_remember(
     from memvault import clock
     from memvault.model import FALLBACK_TYPE
     from memvault.vault import layout
+    from memvault.vault.codec import plain_text
 
-    name = " ".join("".join(char for char in title if char.isprintable() or char.isspace()).split())
+    told = plain_text(title)
+    name = " ".join("".join(char for char in told if char.isprintable() or char.isspace()).split())
     if not name:
         raise UsageError("The title is empty", "say in a few words what the memory is about")
     kind = layout.normal_type(memory_type) if memory_type.strip() else ""
@@ -266,13 +268,16 @@ def memory_compound(
     query: Annotated[str, Arg("The memory: memId, path, title, or words", positional=True)],
     modifications: Annotated[str, Arg("Markdown text to put in", positional=True, text=True)],
     memory_type: Annotated[
-        str | None, Arg("Change the type to this one; the file moves", flag="--type")
+        str | None,
+        Arg("Change the type; a file in a type's folder moves to the other's", flag="--type"),
     ] = None,
     mode: Annotated[
         Literal["append", "replace", "section"],
         Arg("Add to the end, replace the content, or replace one section"),
     ] = "append",
-    section: Annotated[str | None, Arg("Heading of the section that is replaced")] = None,
+    section: Annotated[
+        str | None, Arg("Heading whose text is replaced; added at the end where it is missing")
+    ] = None,
     if_match: Annotated[
         str | None, Arg("Only if the memory still has this etag, as memvault show gives it")
     ] = None,
@@ -329,7 +334,8 @@ def _target(workspace: Workspace, query: str) -> Any:
         raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
     best = found[0]
     lead = best.score - (found[1].score if len(found) > 1 else 0.0)
-    if best.strength >= _CLEAR_STRENGTH and lead >= _CLEAR_LEAD:
+    telling = best.strength >= _CLEAR_STRENGTH and (len(query.split()) > 1 or best.in_title)
+    if telling and lead >= _CLEAR_LEAD:
         return best.memory
     raise Ambiguous(
         f"No memory is clearly meant by {query!r}",

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from memvault.config import SETTINGS_FILE, load_settings
+from memvault.config import SETTINGS_FILE, home_expanded, load_settings
 from memvault.errors import Conflict, UsageError
 from memvault.vault import atomic
 from memvault.vault.scan import scan
@@ -29,7 +29,7 @@ def begin(folder: str, bare: bool) -> dict[str, Any]:
         Conflict: it is a vault already.
         UsageError: the name is not a folder's.
     """
-    root = Path(folder).expanduser()
+    root = home_expanded(folder)
     if "\0" in folder or (root.exists() and not root.is_dir()):
         raise UsageError(f"{folder!r} is not a folder", "name a folder, new or existing")
     if (root / SETTINGS_FILE).exists():

@@ -70,5 +70,5 @@ def _portable(root: Path, name: str) -> str:
         raise UsageError("The model's name is empty", "memvault model list names those there are")
     if text == BUILTIN or (root / text).is_dir():
         return text
-    folder = Path(text).expanduser()
+    folder = config.home_expanded(text)
     return str(folder.resolve()) if folder.is_dir() else text

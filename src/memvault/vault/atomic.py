@@ -13,7 +13,7 @@ from pathlib import Path
 from memvault import clock
 from memvault.errors import StorageError
 
-__all__ = ["create", "explained", "move_new", "replace"]
+__all__ = ["create", "explained", "move_new", "read", "replace"]
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
@@ -41,6 +41,23 @@ def explained(path: Path | str) -> Iterator[None]:
             (error.strerror or str(error), "nothing was changed; check the disk and try again"),
         )
         raise StorageError(f"{said}: {path}", hint) from error
+
+
+def read(path: Path) -> bytes:
+    """Return a plain file's bytes; a link, a pipe or a device is never opened for reading.
+
+    Raises:
+        FileNotFoundError: there is no plain file of that name.
+        OSError: it cannot be read.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    flags |= getattr(os, "O_BINARY", 0)
+    if path.is_symlink():
+        raise FileNotFoundError(errno.ENOENT, "Not a plain file", str(path))
+    with open(os.open(path, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise FileNotFoundError(errno.ENOENT, "Not a plain file", str(path))
+        return file.read()
 
 
 def create(path: Path, data: bytes) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import hashlib
+import os
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -182,9 +184,21 @@ def encode_new(header: Mapping[str, Any], body: str) -> bytes:
     return f"---\n{new_header(header)}---\n\n{plain_text(body).strip(chr(10))}\n".encode()
 
 
+def _whole(text: str) -> str:
+    """Return a text with bytes that were no UTF-8 on the command line read as Windows-1252."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        with contextlib.suppress(UnicodeError):
+            return os.fsencode(text).decode("cp1252", "replace")
+    return text
+
+
 def plain_text(text: str) -> str:
     """Return a text with line feeds for line ends and without what no text file should hold."""
-    unified = text.replace("\r\n", "\n").replace("\r", "\n")
+    unified = _whole(text).replace("\r\n", "\n").replace("\r", "\n")
     if unified.isascii() and unified.isprintable():
         return unified
     return "".join(

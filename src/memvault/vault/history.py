@@ -11,13 +11,13 @@ import contextlib
 import hashlib
 import os
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.errors import NotFound, Refused
-from memvault.vault import atomic
+from memvault.errors import Ambiguous, NotFound, Refused
+from memvault.vault import atomic, layout
 from memvault.vault.codec import etag
 
 __all__ = ["Discarded", "History"]
@@ -68,9 +68,15 @@ class History:
             NotFound: there is no such revision.
         """
         fitting = [name for name in self.revisions(mem_id) if name.startswith(revision)]
+        if len(fitting) > 1 and revision not in fitting:
+            raise Ambiguous(
+                f"{revision!r} names {len(fitting)} revisions",
+                "use more of a revision's name",
+                {"revisions": fitting},
+            )
         if revision and fitting:
             with contextlib.suppress(OSError), atomic.explained(self._folder(mem_id)):
-                return (self._folder(mem_id) / f"{fitting[-1]}.md").read_bytes()
+                return atomic.read(self._folder(mem_id) / f"{fitting[-1]}.md")
         known = ", ".join(self.revisions(mem_id)[-3:])
         raise NotFound(
             f"There is no revision {revision!r} of {mem_id}",
@@ -92,17 +98,15 @@ class History:
         """List the trash, newest first."""
         found = []
         for folder in sorted(_names(self._trash), reverse=True):
-            if self._linked or not _STAMPED.fullmatch(folder):
-                continue
             base = self._trash / folder
+            if self._linked or base.is_symlink() or not _STAMPED.fullmatch(folder):
+                continue
             for parent, _, names in os.walk(base):
+                paths = [Path(parent, name) for name in sorted(names)]
                 found += [
-                    Discarded(
-                        Path(parent, name),
-                        Path(parent, name).relative_to(base).as_posix(),
-                        folder.rsplit("-", 1)[0],
-                    )
-                    for name in sorted(names)
+                    Discarded(path, path.relative_to(base).as_posix(), folder.rsplit("-", 1)[0])
+                    for path in paths
+                    if layout.is_memory_path(path.relative_to(base).as_posix())
                 ]
         return found
 
@@ -139,10 +143,17 @@ class History:
 def _stamp(earlier: list[str]) -> str:
     """Return the present moment as a name that sorts behind all earlier ones."""
     moment = clock.now()
-    last = clock.parse(earlier[-1].split("-")[0]) if earlier else None
+    last = max((_moment(name) for name in earlier), default=None)
     if last is not None and last >= moment.replace(microsecond=moment.microsecond // 1000 * 1000):
         moment = last + timedelta(milliseconds=1)
     return clock.iso(moment).replace("-", "").replace(":", "")
+
+
+def _moment(name: str) -> datetime:
+    """Return when a stamped name was made; one that lies ahead counts as long ago."""
+    moment = clock.parse(name.split("-", maxsplit=1)[0])
+    ahead = clock.now() + timedelta(days=1)
+    return moment if moment is not None and moment < ahead else datetime.min.replace(tzinfo=UTC)
 
 
 def _names(folder: Path) -> list[str]:

@@ -19,6 +19,7 @@ __all__ = [
     "derived_id",
     "is_ignored",
     "is_mem_id",
+    "is_memory_path",
     "new_id",
     "normal_type",
     "slug",
@@ -108,6 +109,14 @@ def is_ignored(path: str, patterns: tuple[str, ...]) -> bool:
     """Say whether a path relative to the vault matches one of the ``ignore`` patterns."""
     compiled = _ignore_pattern(patterns)
     return compiled is not None and compiled.match(path) is not None
+
+
+def is_memory_path(path: str) -> bool:
+    """Say whether a file of this name can be a memory, whatever ``ignore`` says."""
+    parts = PurePosixPath(path).parts
+    hidden = any(part.startswith(".") for part in parts)
+    reserved = len(parts) > 1 and parts[0] in RESERVED
+    return path.lower().endswith(".md") and not hidden and not reserved
 
 
 def contained(root: Path, given: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,9 @@ from memvault.model import FileState
 from memvault.vault import layout
 
 __all__ = ["Scan", "scan", "state_of"]
+
+
+_LARGEST = (1 << 63) - 1
 
 
 class Scan(NamedTuple):
@@ -76,4 +80,9 @@ def state_of(root: Path, path: str) -> FileState | None:
 
 
 def _state(path: str, status: os.stat_result) -> FileState:
-    return FileState(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    # SQLite's integers have 64 bits with a sign; on Windows a listing has no inodes.
+    inode = 0 if sys.platform == "win32" else status.st_ino & _LARGEST
+    mtime, ctime = (
+        max(-_LARGEST, min(time, _LARGEST)) for time in (status.st_mtime_ns, status.st_ctime_ns)
+    )
+    return FileState(path, status.st_size, mtime, ctime, inode)

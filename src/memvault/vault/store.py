@@ -58,7 +58,7 @@ class Store:
             raise NotFound(f"There is no file {path} in the vault")
         with atomic.explained(path):
             try:
-                return (self.root / path).read_bytes(), state
+                return atomic.read(self.root / path), state
             except FileNotFoundError as error:
                 raise NotFound(f"There is no file {path} in the vault") from error
 
@@ -194,10 +194,12 @@ class Store:
 
     def _moved(self, memory: Memory, memory_type: str | None) -> str:
         pure = PurePosixPath(memory.path)
-        if memory_type is None or pure.parts[0] not in (memory.memory_type, *self.known_types):
+        if memory_type is None or pure.parts[0] == memory_type:
             return memory.path
-        if len(pure.parts) < 2 or pure.parts[0] == memory_type:
-            return memory.path
+        if len(pure.parts) == 1:
+            return f"{memory_type}/{memory.path}"
+        if pure.parts[0] not in (memory.memory_type, *self.known_types):
+            return memory.path  # a folder of the person's own
         return str(PurePosixPath(memory_type, *pure.parts[1:]))
 
     def _create_beside(self, path: str, data: bytes) -> str:
