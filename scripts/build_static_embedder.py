@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make the built-in embedder's table out of a sentence-embedding model.
+"""Make a table for the built-in embedder in its simplest form, without training text.
 
 Each token of the teacher's vocabulary is passed through the teacher on its
 own; the mean-pooled outputs are centred, projected by PCA to 256 dimensions,
@@ -9,6 +9,7 @@ per row. A text's embedding is then the normalised sum of its tokens' rows
 
     python scripts/build_static_embedder.py TEACHER_FOLDER [--pairs PAIRS_FOLDER]
 
+The shipped table begins so and is then fitted by ``train_static_embedder.py``.
 TEACHER_FOLDER holds ``model.onnx`` and ``tokenizer.json`` (for the shipped
 table: sentence-transformers/all-MiniLM-L6-v2, Apache-2.0). PAIRS_FOLDER, where
 given, holds ``*.jsonl`` files of ``{"a", "b", "label"}``; they set the two

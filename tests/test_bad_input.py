@@ -134,7 +134,7 @@ TITLES = {
     "हिन्दी में": "हिन्दी में",
     "CON": "CON",
     "x.md": "x.md",
-    "caf\udce9": "caf",
+    "caf\udce9": "café",
 }
 
 

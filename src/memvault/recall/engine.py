@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 __all__ = ["Answer", "Engine", "Found", "Request"]
 
 _CANDIDATES = 200
-_LEAST_SIMILARITY = 0.05
+_LEAST_SIMILARITY = 0.1
 _RETRIES = 3
 _WEIGHTS = {"keyword": 1.0, "vector": 0.0}
 

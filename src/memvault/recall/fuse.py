@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 __all__ = ["KEYWORD_WEIGHT", "Fused", "fuse"]
 
-KEYWORD_WEIGHT = 0.7
+KEYWORD_WEIGHT = 0.6
 
 
 class Fused(NamedTuple):

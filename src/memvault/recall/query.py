@@ -1,7 +1,8 @@
 """A question's text to what the indexes are asked: terms, phrases, and nothing else.
 
 There is no query syntax to get wrong: quotes around words ask for that phrase,
-everything else is words.
+everything else is words. A long question that only quotes something in passing
+asks for its words.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ __all__ = ["Query", "parse"]
 _PHRASE = re.compile(r'"([^"]+)"|“([^”]+)”')
 _SPACE = re.compile(r"\s+")
 _LONGEST = 4_000
+_PASSING = 3
+"""How many times as many words as its phrases a query must have for them to be only words."""
 
 
 class Query(NamedTuple):
@@ -45,6 +48,8 @@ def parse(text: str, analyser: Analyser) -> Query:
     stems, wholes = analyser.query(shown)
     quoted = [match[1] or match[2] for match in _PHRASE.finditer(shown)]
     phrases = tuple(phrase for phrase in (normal(entry) for entry in quoted) if phrase)
+    if len(shown.split()) > _PASSING * sum(len(phrase.split()) for phrase in phrases):
+        phrases = ()
     return Query(shown, stems, wholes, phrases)
 
 
