@@ -15,22 +15,23 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from memvault.errors import MemvaultError, NotFound, StorageError, TimedOut
+from memvault.errors import StorageError, TimedOut
 from memvault.index import analysis, chunks
 from memvault.index.damage import DamagedIndex
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.embed import Embedder
 from memvault.index.keyword import KeywordDocument, KeywordIndex, field_lengths
 from memvault.index.manifest import Known, Manifest, Record, Seal, read_seal, write_seal
+from memvault.index.overlay import overlay_of, read_file
 from memvault.index.plan import Plan, compare
 from memvault.index.sidecar import Progress, Sidecar
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.vectors import VectorCard
-from memvault.model import FileState, Memory
+from memvault.model import FileState
 from memvault.vault.lock import FileLock
 from memvault.vault.scan import scan
 from memvault.vault.store import Store
@@ -45,9 +46,6 @@ _SLOW_BUDGET = 5.0
 _SETTLE = 0.02
 _WASTE = 0.5
 _CORE = ("manifest.db", "keyword/")
-
-Read = tuple[Memory, FileState, int]
-"""A memory, its file's state, and when that was looked at, in nanoseconds."""
 
 
 class Index:
@@ -99,7 +97,7 @@ class Index:
                 known = self._known()  # the failed attempt may have broken the seal
                 plan, small = compare(known, found), True
             if small:
-                return self._view(self._overlay(known, plan), embed)
+                return self._view(overlay_of(self._store, self._analyser, known, plan), embed)
             if time.monotonic() > deadline:
                 raise TimedOut(
                     f"Another process has been indexing this vault for {_WAIT_FOR_BUILDER:.0f} s",
@@ -326,7 +324,7 @@ class Index:
         assert self._manifest is not None
         changed, same = [], []
         for known, state in (*plan.changed, *plan.doubtful):
-            read = self._read(state)
+            read = read_file(self._store, state)
             if read is not None and read[0].etag == known.etag and known.etag:
                 memory, fresh, checked = read
                 before = self._manifest.record(known.uid)
@@ -353,7 +351,7 @@ class Index:
             for number, state in enumerate(batch):
                 if number % 50 == 0:
                     self._progress("indexing", done + number, total)
-                read = self._read(state)
+                read = read_file(self._store, state)
                 if read is None:
                     continue
                 memory, fresh, checked = read
@@ -375,41 +373,3 @@ class Index:
     def _commit(self) -> Seal:
         self._seal = write_seal(self.folder, self.fingerprint)
         return self._seal
-
-    def _read(self, state: FileState) -> Read | None:
-        """Read a file; one that cannot be read is known by its name, one that is gone is None."""
-        checked = time.time_ns()
-        try:
-            data, fresh = self._store.read_bytes(state.path)
-        except NotFound:
-            return None
-        except MemvaultError as error:
-            memory = self._store.parse(b"", state)._replace(etag="", problem=error.message)
-            return memory, state, checked
-        return self._store.parse(data, fresh), fresh, checked
-
-    # Beside it, when it cannot be written
-
-    def _overlay(self, known_files: Mapping[str, Known], plan: Plan) -> Overlay:
-        """Read the files that differ from the index directly."""
-        alive = {known.uid for known in known_files.values()} - set(plan.removed)
-        records: dict[int, Record] = {}
-        documents: list[KeywordDocument] = []
-        passages: dict[int, list[str]] = {}
-        todo = [*((None, state) for state in plan.added), *plan.changed, *plan.doubtful]
-        for number, (known, state) in enumerate(todo, start=1):
-            read = self._read(state)
-            if known is not None:
-                if _unchanged(known, read):
-                    continue
-                alive.discard(known.uid)
-            if read is not None:
-                memory, fresh, checked = read
-                records[-number] = Record.of(-number, fresh, checked, memory)
-                documents += keyword_documents(-number, memory, self._analyser)
-                passages[-number] = passage_texts(memory)
-        return Overlay(records, documents, passages, frozenset(alive))
-
-
-def _unchanged(known: Known, read: Read | None) -> bool:
-    return read is not None and read[0].etag == known.etag and read[1] == known.state

@@ -1,4 +1,4 @@
-"""The historian's five tools: types, remember, recall, compound, forget."""
+"""The historian's tools that look and add: types, remember, recall."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from typing import Annotated, Any, Literal
 
 from memvault.errors import UsageError
 from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import filters, item
+from memvault.tools.shapes import filters, item, stamped
 from memvault.workspace import Workspace
 
 __all__ = [
-    "memory_compound",
-    "memory_forget",
     "memory_list_types",
     "memory_recall",
     "memory_remember",
@@ -26,9 +24,6 @@ FILTER_HELP = (
 _DEFAULT_LIMIT = 10
 _SIMILAR = 3
 _SIMILAR_TEXT = 2_000
-_CLEAR_STRENGTH = 0.6
-_CLEAR_LEAD = 0.15
-_MOST_FORGOTTEN = 1_000
 
 
 @tool("memory_list_types", "types", "historian", read_only=True)
@@ -127,7 +122,7 @@ def _update(
     from memvault.memories import compounding
 
     target = workspace.engine.resolve(named)
-    changes = {**header, **_stamped(target.metadata)}
+    changes = {**header, **stamped(target.metadata)}
     if title != target.title:
         changes["title"] = title
     if kind and kind != target.memory_type:
@@ -147,13 +142,6 @@ def _update(
 def _clean_tags(tags: list[str]) -> list[str]:
     cleaned = ("-".join(tag.strip().lstrip("#").split()) for tag in tags)
     return list(dict.fromkeys(tag for tag in cleaned if tag))
-
-
-def _stamped(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the new time of change for a header that keeps one."""
-    from memvault import clock
-
-    return {"modified": clock.iso()} if "modified" in metadata else {}
 
 
 def _similar(workspace: Workspace, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
@@ -260,145 +248,3 @@ def _everything(
     if not memories:
         result["message"] = "There are no memories that pass the filters"
     return result
-
-
-@tool("memory_compound", "compound", "historian")
-def memory_compound(
-    workspace: Workspace,
-    query: Annotated[str, Arg("The memory: memId, path, title, or words", positional=True)],
-    modifications: Annotated[str, Arg("Markdown text to put in", positional=True, text=True)],
-    memory_type: Annotated[
-        str | None,
-        Arg("Change the type; a file in a type's folder moves to the other's", flag="--type"),
-    ] = None,
-    mode: Annotated[
-        Literal["append", "replace", "section"],
-        Arg("Add to the end, replace the content, or replace one section"),
-    ] = "append",
-    section: Annotated[
-        str | None, Arg("Heading whose text is replaced; added at the end where it is missing")
-    ] = None,
-    if_match: Annotated[
-        str | None, Arg("Only if the memory still has this etag, as memvault show gives it")
-    ] = None,
-) -> dict[str, Any]:
-    """Compound a memory: add to what is known instead of writing it twice.
-
-    Front matter, comments and whatever is not named stay byte for byte. Without
-    a clear target nothing is written and the candidates are named.
-    """
-    from memvault.memories import compounding
-    from memvault.vault import layout
-
-    if section and mode == "append":
-        mode = "section"
-    if mode == "section" and not (section or "").strip():
-        raise UsageError("A section's heading is needed", "--section HEADING")
-    if not modifications.strip() and mode != "section":
-        raise UsageError("There is nothing to put in", "give the text, - for standard input")
-    target = _target(workspace, query)
-    changes = _stamped(target.metadata)
-    kind = layout.normal_type(memory_type) if memory_type else None
-    if kind and kind != target.memory_type:
-        changes["memory_type"] = kind
-    if mode == "append":
-        body = compounding.append(target.body, modifications, target.newline)
-    elif mode == "replace":
-        body = compounding.replace_all(target.body, modifications, target.newline)
-    else:
-        body = compounding.replace_section(
-            target.body, section or "", modifications, target.newline
-        )
-    change = workspace.store.change(target, changes, body, if_match, kind)
-    return {
-        "filePath": change.memory.path,
-        "memId": change.memory.mem_id,
-        "memoryType": change.memory.memory_type,
-        "etag": change.memory.etag,
-        "previousRevision": change.previous_revision,
-    }
-
-
-def _target(workspace: Workspace, query: str) -> Any:
-    """Return the one memory that a name or a search clearly means."""
-    from memvault.errors import Ambiguous, NotFound
-    from memvault.recall.engine import Request
-
-    exact = workspace.engine.try_resolve(query)
-    if exact is not None:
-        return exact
-    if not query.strip():
-        raise UsageError("The query is empty", "name a memory by memId, path, title or words")
-    found = workspace.engine.search(Request(query, limit=5)).found
-    if not found:
-        raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
-    best = found[0]
-    lead = best.score - (found[1].score if len(found) > 1 else 0.0)
-    telling = best.strength >= _CLEAR_STRENGTH and (len(query.split()) > 1 or best.in_title)
-    if telling and lead >= _CLEAR_LEAD:
-        return best.memory
-    raise Ambiguous(
-        f"No memory is clearly meant by {query!r}",
-        "name one of the candidates by its memId",
-        {"candidates": [_candidate(entry.memory, entry.score) for entry in found]},
-    )
-
-
-def _candidate(memory: Any, score: float) -> dict[str, Any]:
-    return {
-        "memId": memory.mem_id,
-        "title": memory.title,
-        "filePath": memory.path,
-        "score": round(score, 4),
-    }
-
-
-@tool("memory_forget", "forget", "historian", destructive=True)
-def memory_forget(
-    workspace: Workspace,
-    query: Annotated[
-        str, Arg("What to forget: words, or memIds separated by commas", positional=True)
-    ],
-    memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
-    threshold: Annotated[
-        float, Arg("How well a memory must fit the query", least=0, most=1)
-    ] = 0.75,
-    expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
-    confirm: Annotated[
-        bool | str | None, Arg("true, or the token that the preview returned")
-    ] = None,
-) -> dict[str, Any]:
-    """Forget memories: show what would go, and move it to the trash once confirmed.
-
-    A token is good for exactly the files shown, with the contents they had.
-    Forgotten files come back with memvault restore. An empty query with a
-    filter means all that pass it.
-    """
-    from memvault.memories import forgetting
-
-    chosen = filters(memory_type, None, None, None, expression)
-    if not query.strip() and not (expression or "").strip():
-        raise UsageError("The query is empty", "say what to forget, or give a filter")
-    candidates = forgetting.candidates(
-        workspace.engine, workspace.store, query, chosen, threshold, _MOST_FORGOTTEN
-    )
-    token = forgetting.token(candidates)
-    if confirm is None or confirm is False or confirm == "":
-        result: dict[str, Any] = {
-            "confirmRequired": True,
-            "candidates": [_candidate(entry.memory, entry.score) for entry in candidates],
-            "confirmToken": token,
-        }
-        if not candidates:
-            result["message"] = f"No memory fits with at least {threshold:g}; nothing to forget"
-        return result
-    given = str(confirm).strip().lower()
-    if given not in ("true", "yes", token):
-        from memvault.errors import Conflict
-
-        raise Conflict(
-            "The confirmation is for other files or other contents than those found now",
-            "look at the preview again and confirm with its token",
-        )
-    files = forgetting.forget(workspace.store, candidates)
-    return {"deletedFiles": len(files), "files": files}

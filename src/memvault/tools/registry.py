@@ -15,7 +15,7 @@ from memvault.errors import UsageError
 
 __all__ = ["Arg", "Tool", "all_tools", "find", "tool"]
 
-_MODULES = ("historian", "vault")
+_MODULES = ("historian", "changes", "vault")
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 

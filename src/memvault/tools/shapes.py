@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from memvault.model import Memory
     from memvault.recall.filters import Filters
 
-__all__ = ["filters", "item"]
+__all__ = ["candidate", "filters", "item", "stamped"]
 
 
 def item(memory: Memory | Record) -> dict[str, Any]:
@@ -26,6 +26,23 @@ def item(memory: Memory | Record) -> dict[str, Any]:
         "created": memory.created,
         "modified": memory.modified,
     }
+
+
+def candidate(memory: Memory, score: float) -> dict[str, Any]:
+    """Return what is said of a memory that may be meant."""
+    return {
+        "memId": memory.mem_id,
+        "title": memory.title,
+        "filePath": memory.path,
+        "score": round(score, 4),
+    }
+
+
+def stamped(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the new time of change for a header that keeps one."""
+    from memvault import clock
+
+    return {"modified": clock.iso()} if "modified" in metadata else {}
 
 
 def filters(

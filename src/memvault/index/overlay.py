@@ -1,0 +1,57 @@
+"""Changed files read directly, to be searched beside an index that cannot be written now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from memvault.errors import MemvaultError, NotFound
+from memvault.index.analysis import Analyser
+from memvault.index.documents import keyword_documents, passage_texts
+from memvault.index.keyword import KeywordDocument
+from memvault.index.manifest import Known, Record
+from memvault.index.plan import Plan
+from memvault.index.snapshot import Overlay
+from memvault.model import FileState, Memory
+from memvault.vault.store import Store
+
+__all__ = ["Read", "overlay_of", "read_file"]
+
+Read = tuple[Memory, FileState, int]
+"""A memory, its file's state, and when that was looked at, in nanoseconds."""
+
+
+def read_file(store: Store, state: FileState) -> Read | None:
+    """Read a file; one that cannot be read is known by its name, one that is gone is None."""
+    checked = time.time_ns()
+    try:
+        data, fresh = store.read_bytes(state.path)
+    except NotFound:
+        return None
+    except MemvaultError as error:
+        memory = store.parse(b"", state)._replace(etag="", problem=error.message)
+        return memory, state, checked
+    return store.parse(data, fresh), fresh, checked
+
+
+def overlay_of(
+    store: Store, analyser: Analyser, known_files: Mapping[str, Known], plan: Plan
+) -> Overlay:
+    """Read the files that differ from the index."""
+    alive = {known.uid for known in known_files.values()} - set(plan.removed)
+    records: dict[int, Record] = {}
+    documents: list[KeywordDocument] = []
+    passages: dict[int, list[str]] = {}
+    todo = [*((None, state) for state in plan.added), *plan.changed, *plan.doubtful]
+    for number, (known, state) in enumerate(todo, start=1):
+        read = read_file(store, state)
+        if known is not None:
+            if read is not None and read[0].etag == known.etag and read[1] == known.state:
+                continue
+            alive.discard(known.uid)
+        if read is not None:
+            memory, fresh, checked = read
+            records[-number] = Record.of(-number, fresh, checked, memory)
+            documents += keyword_documents(-number, memory, analyser)
+            passages[-number] = passage_texts(memory)
+    return Overlay(records, documents, passages, frozenset(alive))
