@@ -96,6 +96,20 @@ def write(root: Path, path: str, text: str | bytes) -> Path:
     return file
 
 
+def refused(ran: Ran, code: int) -> str:
+    """Check that a command failed with one sentence and a hint; return the sentence."""
+    assert ran.code == code, ran
+    assert "Traceback" not in ran.err
+    assert "met a bug" not in ran.err
+    assert ran.out == ""
+    first, *rest = ran.err.splitlines()
+    assert first.startswith("error: ")
+    assert rest
+    assert rest[0].startswith("hint: ")
+    assert not first.endswith(".")
+    return first
+
+
 def titles(result: dict[str, Any]) -> list[str]:
     """The titles that a recall or list returned, in order."""
     assert result["success"], result

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Ran, Run, titles, write
+from conftest import Ran, Run, refused, titles, write
 from memvault import Vault
 
 FILES: dict[str, tuple[bytes, str, str]] = {
@@ -37,20 +37,6 @@ FILES: dict[str, tuple[bytes, str, str]] = {
         "many",
     ),
 }
-
-
-def _refused(ran: Ran, code: int) -> str:
-    """Check that a command failed with one sentence and a hint; return the sentence."""
-    assert ran.code == code, ran
-    assert "Traceback" not in ran.err
-    assert "met a bug" not in ran.err
-    assert ran.out == ""
-    first, *rest = ran.err.splitlines()
-    assert first.startswith("error: ")
-    assert rest
-    assert rest[0].startswith("hint: ")
-    assert not first.endswith(".")
-    return first
 
 
 def _done(ran: Ran) -> Ran:
@@ -155,7 +141,7 @@ def test_any_title_makes_one_file_in_the_vault(vault: Vault, folder: Path, title
 
 
 @pytest.mark.parametrize("title", ["", "   ", "\n\t", "\0", "\x07\u200b"])
-def test_a_title_of_nothing_is_refused(vault: Vault, folder: Path, title: str) -> None:
+def test_a_title_of_nothing_isrefused(vault: Vault, folder: Path, title: str) -> None:
     """A title with nothing to see in it is asked for again, and nothing is written."""
     result = vault.call("memory_remember", title=title, content="x", memoryType="")
     assert result["error"]["code"] == "usage"
@@ -230,7 +216,7 @@ def test_an_empty_query_is_a_wrong_use(run: Run, vault: Vault) -> None:
     """An empty query is asked for again; it never means everything."""
     for arguments in (["recall", " "], ["compound", "", "x"], ["forget", ""], ["show", ""]):
         code = 1 if arguments[0] == "show" else 2
-        _refused(run(*arguments), code)
+        refused(run(*arguments), code)
     assert vault.call("memory_recall", query="", isAll=True)["success"]
 
 
@@ -323,7 +309,7 @@ def test_wrong_commands_fail_with_a_sentence_and_a_hint(
     run: Run, arguments: list[str], code: int
 ) -> None:
     """A wrong command line says what is wrong in one sentence, and what to type instead."""
-    _refused(run(*arguments), code)
+    refused(run(*arguments), code)
 
 
 def test_a_file_name_that_is_no_utf8_is_a_name(run: Run, folder: Path) -> None:

@@ -154,6 +154,19 @@ def test_a_changed_model_is_noticed(vault: Vault, folder: Path, model: Path) -> 
         assert titles(fresh.call("memory_recall", query="postgres", type="vector")) == ["A"]
 
 
+def test_vectors_of_an_older_table_are_made_anew(run: Run, folder: Path) -> None:
+    """After an upgrade with another built-in table, the next recall embeds by it, unasked."""
+    write(folder, "a.md", "# A\n\npostgres storage\n")
+    assert run("recall", "postgres").code == 0
+    card = next((folder / ".memvault" / "index" / "vectors").rglob("card.json"))
+    entries = json.loads(card.read_text("utf-8"))
+    card.write_text(json.dumps({**entries, "version": "older"}), "utf-8")
+    ran = run("recall", "database", "--mode", "vector", "--json")
+    assert titles(ran.json) == ["A"]
+    assert "warnings" not in ran.json
+    assert json.loads(card.read_text("utf-8"))["version"] == entries["version"]
+
+
 @pytest.mark.parametrize("name", ["no/such-model", "/no/such/folder", "./nowhere"])
 def test_a_model_that_is_not_there_changes_nothing(run: Run, folder: Path, name: str) -> None:
     """A failed model use is one sentence, and the vault goes on as it was."""

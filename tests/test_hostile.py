@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Ran, write
+from conftest import Ran, refused, write
 from memvault import Vault
 
 WEAK = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
@@ -38,19 +38,6 @@ def _child(
         preexec_fn=before,
     )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def _refused(ran: Ran, code: int) -> str:
-    """Check that a command failed with one sentence and a hint; return the sentence."""
-    assert ran.code == code, ran
-    assert "Traceback" not in ran.err
-    assert "met a bug" not in ran.err
-    assert ran.out == ""
-    first, *rest = ran.err.splitlines()
-    assert first.startswith("error: ")
-    assert rest
-    assert rest[0].startswith("hint: ")
-    return first
 
 
 def _done(ran: Ran) -> Ran:
@@ -225,9 +212,9 @@ def test_what_may_not_be_read_is_named_and_costs_nothing_else(folder: Path) -> N
     try:
         found = _done(_child(folder, *recall, "--json", prefix=weak)).json["memories"]
         listed = _done(_child(folder, "list", "--json", prefix=weak)).json["memories"]
-        said = _refused(_child(folder, "show", "locked.md", prefix=weak), 1)
-        _refused(_child(folder, "compound", "locked.md", "x", prefix=weak), 1)
-        _refused(_child(folder, "forget", "locked.md", "--confirm", "true", prefix=weak), 1)
+        said = refused(_child(folder, "show", "locked.md", prefix=weak), 1)
+        refused(_child(folder, "compound", "locked.md", "x", prefix=weak), 1)
+        refused(_child(folder, "forget", "locked.md", "--confirm", "true", prefix=weak), 1)
     finally:
         locked.chmod(0o644)
         (folder / "shut").chmod(0o755)
@@ -249,7 +236,7 @@ def test_a_vault_that_may_not_be_read_is_said_to_be_so(folder: Path, name: str) 
         ran = _child(folder, "list", prefix=weak)
     finally:
         (folder / name).chmod(mode)
-    assert "Permission denied" in _refused(ran, 3)
+    assert "Permission denied" in refused(ran, 3)
 
 
 def test_a_read_only_vault_can_be_read(folder: Path) -> None:
@@ -268,11 +255,11 @@ def test_a_read_only_vault_can_be_read(folder: Path) -> None:
             ["forget", "A", "--confirm", "true"],
             ["compound", "A", "x", "--type", "fact"],
         ):
-            assert "Permission denied" in _refused(_child(folder, *line, prefix=weak), 1)
+            assert "Permission denied" in refused(_child(folder, *line, prefix=weak), 1)
         (folder / "notes/a.md").chmod(0o444)
         folder.chmod(0o755)
-        _refused(_child(folder, "compound", "A", "x", prefix=weak), 1)
-        _refused(_child(folder, "forget", "A", "--confirm", "true", prefix=weak), 1)
+        refused(_child(folder, "compound", "A", "x", prefix=weak), 1)
+        refused(_child(folder, "forget", "A", "--confirm", "true", prefix=weak), 1)
     finally:
         for path in (folder, folder / "notes"):
             path.chmod(0o755)
@@ -291,7 +278,7 @@ def test_a_file_that_cannot_grow_is_left_as_it_was(folder: Path, limit: int) -> 
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     for line in (["remember", "B", "-"], ["compound", "A", "-"]):
-        _refused(_child(folder, *line, before=cut_off, stdin=big), 1)
+        refused(_child(folder, *line, before=cut_off, stdin=big), 1)
         assert before.items() == {item for item in _tree(folder).items() if ".mem" not in item[0]}
     for line in (["list"], ["recall", "periwinkle"], ["show", "A"]):
         assert "A" in _done(_child(folder, *line, before=cut_off)).out

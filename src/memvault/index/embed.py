@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
-__all__ = ["BUILTIN", "Calibration", "Embedder", "is_slow", "open_embedder"]
+__all__ = ["BUILTIN", "Calibration", "Embedder", "is_slow", "known_version", "open_embedder"]
 
 BUILTIN = "builtin"
 
@@ -60,6 +60,15 @@ class Embedder(Protocol):
 def is_slow(name: str) -> bool:
     """Say whether embedding with this embedder takes so long that a recall must not wait for it."""
     return name != BUILTIN
+
+
+def known_version(name: str) -> str | None:
+    """Return an embedder's version where that can be told without loading it, else None."""
+    if name != BUILTIN:
+        return None
+    from memvault.index.embed_static import read_card
+
+    return str(read_card()["version"])
 
 
 def open_embedder(name: str, root: Path, download: bool = False) -> Embedder:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memvault.errors import EmbedderError
 from memvault.index.embed import BUILTIN, Calibration
@@ -20,10 +20,20 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
-__all__ = ["DATA", "StaticEmbedder"]
+__all__ = ["DATA", "StaticEmbedder", "read_card"]
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "embedder"
 _BATCH = 64
+
+
+def read_card(folder: Path = DATA) -> dict[str, Any]:
+    """Return what is known of the table without loading it: name, version, dimension, constants.
+
+    Raises:
+        OSError, ValueError: it cannot be read.
+    """
+    card: dict[str, Any] = json.loads((folder / "card.json").read_text("utf-8"))
+    return card
 
 
 class StaticEmbedder:
@@ -36,7 +46,7 @@ class StaticEmbedder:
         from tokenizers import Tokenizer
 
         try:
-            card = json.loads((folder / "card.json").read_text("utf-8"))
+            card = read_card(folder)
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
             mapped = np.load(folder / "table.npy", mmap_mode="r")
             self._table: npt.NDArray[np.int8] = np.asarray(mapped)

@@ -12,7 +12,7 @@ from pathlib import Path
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.index import vectors
 from memvault.index.documents import passage_texts
-from memvault.index.embed import BUILTIN, Embedder, is_slow, open_embedder
+from memvault.index.embed import BUILTIN, Embedder, is_slow, known_version, open_embedder
 from memvault.index.manifest import Manifest, Seal
 from memvault.index.vectors import VectorCard, Vectors
 from memvault.vault.store import Store
@@ -53,10 +53,18 @@ class Sidecar:
         return self._embedders[name]
 
     def opened(self, name: str, manifest: Manifest, seal: Seal | None) -> Vectors | None:
-        """Open an embedder's vectors if their seal or their checksums hold."""
+        """Open an embedder's vectors if their seal or their checksums hold.
+
+        Vectors of another version than the embedder's, as far as that is known
+        here, are none: what made them is not what would be asked.
+        """
         part = f"vectors/{vectors.folder_name(name)}/"
         trusted = seal is not None and seal.covers(part) and seal.holds(self._folder, part)
-        return Vectors.open(self._folder / part, manifest.identity(), trusted)
+        found = Vectors.open(self._folder / part, manifest.identity(), trusted)
+        loaded = self._embedders.get(name)
+        version = loaded.version if loaded is not None else known_version(name)
+        stale = found is not None and version is not None and found.card.version != version
+        return None if stale else found
 
     def pending(self, manifest: Manifest, seal: Seal | None) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories that the wanted embedder has not seen, rising."""
@@ -98,8 +106,7 @@ class Sidecar:
         machine is no error here: searching goes on without it.
         """
         slow = is_slow(self.wanted)
-        pending = self.pending(manifest, seal)
-        if not pending or (slow and budget == 0.0):
+        if (slow and budget == 0.0) or not self.pending(manifest, seal):
             return
         try:
             embedder = self.embedder(self.wanted)
@@ -108,9 +115,10 @@ class Sidecar:
                 raise
             return
         found = self.opened(self.wanted, manifest, seal)
-        if found is None or found.card.version != embedder.version:
+        if found is None:
             found = self._begin(embedder, manifest)
-            pending = self.pending(manifest, commit())
+            seal = commit()
+        pending = self.pending(manifest, seal)
         deadline = time.monotonic() + budget if slow and budget is not None else None
         size = _SLOW_BATCH if slow else _BATCH
         for start in range(0, len(pending), size):

@@ -42,7 +42,7 @@ class Snapshot:
     def __init__(
         self,
         manifest: Manifest | None,
-        keyword: KeywordIndex | None,
+        keyword: KeywordIndex,
         vectors: Vectors | None,
         open_embedder: Callable[[str], Embedder],
         overlay: Overlay = EMPTY,
@@ -99,8 +99,6 @@ class Snapshot:
         explain: bool = False,
     ) -> list[KeywordHit]:
         """Return the best memories for terms, best first."""
-        if self._keyword is None:
-            return []
 
         def passes(uid: int) -> bool:
             return self._is_alive(uid) and (allowed is None or allowed(uid))

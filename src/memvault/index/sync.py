@@ -5,8 +5,9 @@ index's lock. Where another process holds the lock, or nothing can be written,
 the changed files are read directly and searched beside the last good index. An
 index whose seal does not hold is thrown away and made anew.
 
-Order of a commit: keyword index, manifest, vectors, seal. Whatever is cut off
-in between leaves a seal that does not hold.
+Order of a commit: keyword index, manifest, seal; then vectors, and the seal
+again. What is cut off before the first seal leaves one that does not hold; cut
+off vectors are held against their checksums.
 """
 
 from __future__ import annotations

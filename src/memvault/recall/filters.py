@@ -13,6 +13,7 @@ import operator
 import warnings
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 
 from memvault import clock
@@ -83,6 +84,7 @@ class Filters(NamedTuple):
         return passes
 
 
+@cache
 def _kebab(name: str) -> str:
     try:
         return normal_type(name)
