@@ -262,7 +262,7 @@ def test_scores_fall_and_their_parts_add_up(texts: Vault, mode: str) -> None:
         for entry in found:
             why = entry["why"]
             assert 0 <= entry["score"] <= 1
-            assert entry["score"] == pytest.approx(why["keyword"] + why["vector"], abs=2e-4)
+            assert entry["score"] == pytest.approx(sum(why["parts"].values()), abs=1e-3)
             assert why.get("bm25", 0.0) == pytest.approx(
                 sum(why.get("terms", {}).values()), abs=1e-3
             )

@@ -14,6 +14,7 @@ __all__ = [
     "BUILTIN_TYPES",
     "LANGUAGES",
     "SETTINGS_FILE",
+    "Ranking",
     "Settings",
     "cache_folder",
     "find_vault",
@@ -44,6 +45,19 @@ LANGUAGES = (
 ).split()
 
 
+class Ranking(NamedTuple):
+    """What counts in a recall beside words and meaning: weights, 0 switches one off.
+
+    ``date`` counts only where a query speaks of days; ``diversity`` puts what
+    repeats a better answer further down.
+    """
+
+    recency: float = 0.02
+    importance: float = 0.05
+    date: float = 0.15
+    diversity: bool = True
+
+
 class Settings(NamedTuple):
     """The settings in force; ``sources`` names the file or variable each one came from."""
 
@@ -51,6 +65,7 @@ class Settings(NamedTuple):
     ignore: tuple[str, ...] = ()
     language: str = "english"
     embedder: str = "builtin"
+    ranking: Ranking = Ranking()
     sources: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
 
@@ -117,6 +132,7 @@ def load_settings(root: Path) -> Settings:
         ignore=tuple(_strings(table.pop("ignore", []), "ignore", path)),
         language=_choice(table.pop("language", "english"), LANGUAGES, "language", path),
         embedder=_embedder(table.pop("embedder", {}), path, warnings),
+        ranking=_ranking(table.pop("ranking", {}), path, warnings),
     )
     if table.pop("version", 1) != 1:
         warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
@@ -129,7 +145,7 @@ def _set(settings: Settings) -> dict[str, bool]:
     plain = Settings()
     return {
         key: getattr(settings, key) != getattr(plain, key)
-        for key in ("types", "ignore", "language", "embedder")
+        for key in ("types", "ignore", "language", "embedder", "ranking")
     }
 
 
@@ -169,6 +185,26 @@ def _embedder(value: Any, path: Path, warnings: list[str]) -> str:
         if key != "model"
     ]
     return value.get("model") or "builtin"
+
+
+def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:
+    if not isinstance(value, dict):
+        raise VaultUnreadable(f"{path}: ranking must be written as a [ranking] table")
+    ranking = Ranking()
+    for key, weight in value.items():
+        if key not in Ranking._fields:
+            warnings.append(f"{SETTINGS_FILE}: unknown setting 'ranking.{key}' is ignored")
+        elif key == "diversity":
+            if not isinstance(weight, bool):
+                raise VaultUnreadable(f"{path}: ranking.diversity must be true or false")
+            ranking = ranking._replace(diversity=weight)
+        elif isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise VaultUnreadable(f"{path}: ranking.{key} must be a number from 0 to 1")
+        elif not 0 <= weight <= 1:
+            raise VaultUnreadable(f"{path}: ranking.{key} must be from 0 to 1, not {weight}")
+        else:
+            ranking = Ranking(**{**ranking._asdict(), key: float(weight)})
+    return ranking
 
 
 def with_setting(root: Path, section: str, key: str, value: str) -> bytes:

@@ -98,17 +98,28 @@ class Analyser:
         """Count the terms of a text."""
         stems: list[str] = []
         wholes: list[str] = []
-        known = self._known
         for chunk in _CHUNK.findall(_composed(text)):
-            parts = known.get(chunk)
-            if parts is None:
-                if len(known) > _MAX_CACHED:
-                    known.clear()
-                parts = known[chunk] = self._analyse(chunk)
+            parts = self._parts(chunk)
             stems += parts[0]
             if parts[1]:
                 wholes += parts[1]
         return Terms(Counter(stems), Counter(wholes))
+
+    def sequence(self, text: str) -> list[str]:
+        """Return a text's stems in their order, stop words and repeats among them."""
+        stems: list[str] = []
+        for chunk in _CHUNK.findall(_composed(text)):
+            stems += self._parts(chunk)[0]
+        return stems
+
+    def _parts(self, chunk: str) -> Parts:
+        """Analyse a chunk of a text, or remember what came of it."""
+        parts = self._known.get(chunk)
+        if parts is None:
+            if len(self._known) > _MAX_CACHED:
+                self._known.clear()
+            parts = self._known[chunk] = self._analyse(chunk)
+        return parts
 
     def query(self, text: str) -> tuple[list[str], list[str]]:
         """Return a query's distinct stems and wholes, in order, without stop words.

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
-__all__ = ["BUILTIN", "Calibration", "Embedder", "is_slow", "known_version", "open_embedder"]
+__all__ = [
+    "BUILTIN",
+    "Calibration",
+    "Embedder",
+    "is_slow",
+    "known_version",
+    "open_embedder",
+]
 
 BUILTIN = "builtin"
 
@@ -55,6 +62,13 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector; shape (dimension,), float32."""
+
+    def match(self, query: str, texts: Sequence[str]) -> list[float] | None:
+        """Hold some hundred short texts against a query word by word.
+
+        Returns for each text, in 0..1, the mean over the query's tokens of the
+        cosine to the nearest token of the text; None where that takes too long.
+        """
 
 
 def is_slow(name: str) -> bool:

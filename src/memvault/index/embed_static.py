@@ -58,6 +58,8 @@ class StaticEmbedder:
             ) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        unknown = self._tokenizer.token_to_id("[UNK]")
+        self._unknown = -1 if unknown is None else int(unknown)
         self.version = str(card["version"])
         self.dimension = int(card["dimension"])
         self.calibration = Calibration(float(card["slope"]), float(card["midpoint"]))
@@ -69,17 +71,62 @@ class StaticEmbedder:
         sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = list(texts[start : start + _BATCH])
-            for place, encoding in enumerate(
-                self._tokenizer.encode_batch_fast(batch, add_special_tokens=False), start
-            ):
-                ids = np.asarray(encoding.ids, dtype=np.int64)
+            for place, ids in enumerate(self._ids(batch), start):
                 # One product a text: np.add.reduceat over a whole batch took eight times as long.
                 sums[place] = self._scales[ids] @ self._table[ids].astype(np.float32)
-        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-        vectors: Matrix = (sums / np.maximum(lengths, 1e-12)).astype(np.float32)
-        return vectors
+        return _unit(sums)
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector; shape (dimension,)."""
         vector: Matrix = self.embed([text])[0]
         return vector
+
+    def match(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Hold texts against a query, token by token.
+
+        Late interaction (Khattab and Zaharia 2020) with static tokens, each token
+        of the query weighted by the length of its row: what it adds to the
+        query's vector.
+        """
+        import numpy as np
+
+        wanted, *held = self._ids([query, *texts])
+        wanted = wanted[wanted != self._unknown]
+        if not len(wanted) or not texts:
+            return [0.0] * len(texts)
+        lengths = np.array([len(ids) for ids in held], dtype=np.int64)
+        # A text without a token would take its neighbour's: each begins with one that fits nothing.
+        tokens, places = np.unique(
+            np.concatenate([part for ids in held for part in ([-1], ids)]), return_inverse=True
+        )
+        rows, own = self._rows(tokens), self._rows(wanted)
+        nearness = np.maximum(_unit(own) @ _unit(rows).T, 0.0)
+        nearness[:, (tokens == -1) | (tokens == self._unknown)] = 0.0
+        starts = np.concatenate([[0], np.cumsum(lengths + 1)[:-1]])
+        best = np.maximum.reduceat(nearness[:, places], starts, axis=1)
+        sizes = np.linalg.norm(own, axis=1)
+        found: list[float] = (sizes / max(float(sizes.sum()), 1e-12) @ best).tolist()
+        return found
+
+    def _ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
+        """Return each text's token ids."""
+        import numpy as np
+
+        encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.asarray(entry.ids, dtype=np.int64) for entry in encoded]
+
+    def _rows(self, ids: npt.NDArray[np.int64]) -> Matrix:
+        """Return tokens' rows; shape (len(ids), dimension)."""
+        import numpy as np
+
+        rows: Matrix = self._table[ids].astype(np.float32) * self._scales[ids][:, None]
+        return rows
+
+
+def _unit(rows: Matrix) -> Matrix:
+    """Scale vectors to length 1 along the last axis; zeros stay."""
+    import numpy as np
+
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    unit: Matrix = (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return unit

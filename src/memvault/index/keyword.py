@@ -26,7 +26,14 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from memvault.index.damage import DamagedIndex
 
-__all__ = ["FIELDS", "KeywordDocument", "KeywordHit", "KeywordIndex", "field_lengths"]
+__all__ = [
+    "FIELDS",
+    "KeywordAnswer",
+    "KeywordDocument",
+    "KeywordHit",
+    "KeywordIndex",
+    "field_lengths",
+]
 
 FIELDS: Mapping[str, float] = {
     "title": 3.0,
@@ -69,6 +76,13 @@ class KeywordHit(NamedTuple):
     uid: int
     score: float
     terms: dict[str, float]
+
+
+class KeywordAnswer(NamedTuple):
+    """The hits, best first, and how rare each term is among all memories (its idf)."""
+
+    hits: list[KeywordHit]
+    rarity: dict[str, float]
 
 
 def _mapped(function: Callable[P, R]) -> Callable[P, R]:
@@ -173,7 +187,7 @@ class KeywordIndex:
         limit: int = 200,
         overlay: Iterable[KeywordDocument] = (),
         explain: bool = False,
-    ) -> list[KeywordHit]:
+    ) -> KeywordAnswer:
         """Return the best memories for a query's terms, best first.
 
         ``lengths`` are how many terms each field has in all memories: Whoosh's
@@ -184,7 +198,7 @@ class KeywordIndex:
         segments = [*self._segments(), _memory_segment(list(overlay))]
         wanted = [(stem, FIELDS) for stem in stems]
         wanted += [(whole, {_WHOLE: _WHOLE_WEIGHT}) for whole in wholes]
-        scores = _score(segments, wanted, lengths)
+        scores, rarity = _score(segments, wanted, lengths)
         ranked = heapq.nlargest(len(scores), scores.items(), key=lambda item: item[1])
         found: dict[int, float] = {}
         places: dict[int, tuple[int, int]] = {}
@@ -197,7 +211,8 @@ class KeywordIndex:
             if len(found) >= limit:
                 break
         shares = _shares(segments, wanted, lengths, places) if explain else {}
-        return [KeywordHit(uid, score, shares.get(uid, {})) for uid, score in found.items()]
+        hits = [KeywordHit(uid, score, shares.get(uid, {})) for uid, score in found.items()]
+        return KeywordAnswer(hits, rarity)
 
     def _segments(self) -> Iterator[_Segment]:
         if self._opened() is None:
@@ -256,12 +271,14 @@ def _score(
     segments: list[_Segment],
     wanted: list[tuple[str, Mapping[str, float]]],
     lengths: Mapping[str, float],
-) -> dict[_Place, float]:
+) -> tuple[dict[_Place, float], dict[str, float]]:
     scores: dict[_Place, float] = defaultdict(float)
-    for _, gains in _gains(segments, wanted, lengths, None):
+    rarities: dict[str, float] = {}
+    for term, rarity, gains in _gains(segments, wanted, lengths, None):
+        rarities.setdefault(term, rarity)  # as a word, where it is looked for as a whole too
         for place, gain in gains:
             scores[place] += gain
-    return scores
+    return scores, rarities
 
 
 def _shares(
@@ -273,7 +290,7 @@ def _shares(
     """Say what each term gave to each of the places found."""
     owners = {place: uid for uid, place in places.items()}
     shares: dict[int, dict[str, float]] = {uid: {} for uid in places}
-    for term, gains in _gains(segments, wanted, lengths, frozenset(owners)):
+    for term, _, gains in _gains(segments, wanted, lengths, frozenset(owners)):
         for place, gain in gains:
             share = shares[owners[place]]
             share[term] = share.get(term, 0.0) + gain
@@ -285,8 +302,11 @@ def _gains(
     wanted: list[tuple[str, Mapping[str, float]]],
     lengths: Mapping[str, float],
     only: frozenset[_Place] | None,
-) -> Iterator[tuple[str, list[tuple[_Place, float]]]]:
-    """Yield for each term what it adds to each document, fields weighted before saturation."""
+) -> Iterator[tuple[str, float, list[tuple[_Place, float]]]]:
+    """Yield for each term its rarity and what it adds to each document.
+
+    Fields are weighted before saturation.
+    """
     total = sum(segment.documents for segment in segments)
     if not total:
         return
@@ -302,6 +322,7 @@ def _gains(
         rarity = math.log(1.0 + (total - len(frequencies) + 0.5) / (len(frequencies) + 0.5))
         yield (
             term,
+            rarity,
             [
                 (place, rarity * value * (_K1 + 1.0) / (value + _K1))
                 for place, value in frequencies.items()

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from memvault.errors import EmbedderError
 from memvault.index.embed import Embedder
 from memvault.index.keyword import (
+    KeywordAnswer,
     KeywordDocument,
-    KeywordHit,
     KeywordIndex,
     field_lengths,
 )
@@ -97,8 +97,8 @@ class Snapshot:
         allowed: Callable[[int], bool] | None,
         limit: int,
         explain: bool = False,
-    ) -> list[KeywordHit]:
-        """Return the best memories for terms, best first."""
+    ) -> KeywordAnswer:
+        """Return the best memories for terms, best first, and how rare each term is."""
 
         def passes(uid: int) -> bool:
             return self._is_alive(uid) and (allowed is None or allowed(uid))

@@ -1,13 +1,13 @@
-"""Searching: refresh, ask both sides, fuse, read the few files that are shown."""
+"""Searching: refresh, ask both sides, fuse, read the best files and rank them."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from memvault.errors import Ambiguous, EmbedderError, MemvaultError, NotFound
+from memvault import clock
+from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.index import analysis, chunks
 from memvault.index.damage import DamagedIndex
 from memvault.index.keyword import KeywordHit
@@ -16,7 +16,7 @@ from memvault.index.snapshot import Snapshot
 from memvault.index.sync import Index
 from memvault.index.vectors import VectorHit
 from memvault.model import Memory
-from memvault.recall import fuse, snippets
+from memvault.recall import closer, dates, fuse, rank, sides, snippets
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query, parse
 from memvault.vault.store import Store
@@ -26,9 +26,9 @@ Result = TypeVar("Result")
 __all__ = ["Answer", "Engine", "Found", "Request"]
 
 _CANDIDATES = 200
-_LEAST_SIMILARITY = 0.1
+_LOOKED_AT = 30
+"""Memories that are read before they are ranked; 50 or 100 gave no better order."""
 _RETRIES = 3
-_WEIGHTS = {"keyword": 1.0, "vector": 0.0}
 
 
 class Request(NamedTuple):
@@ -47,8 +47,8 @@ class Found(NamedTuple):
 
     ``score`` ranks within one answer. ``similarity`` (calibrated) and
     ``coverage`` (the share of the query's words that the memory holds) mean the
-    same in every answer. ``why`` holds the weighted parts that add up to
-    ``score``.
+    same in every answer. ``why`` holds the weighted ``parts`` that add up to
+    ``score``, and what they were made of.
     """
 
     memory: Memory
@@ -78,13 +78,12 @@ class Answer(NamedTuple):
     notes: list[str]
 
 
-class _Near(NamedTuple):
-    """The vector side: hits, what their cosines mean, what to tell, whether it was there to ask."""
+class _Scored(NamedTuple):
+    """A hit before its file is read, where nothing has to be read to score it."""
 
-    hits: dict[int, VectorHit]
-    similarity: Callable[[float], float] = abs
-    notes: tuple[str, ...] = ()
-    asked: bool = False
+    uid: int
+    score: float
+    parts: dict[str, float]
 
 
 class _Stale(Exception):
@@ -185,30 +184,75 @@ class Engine:
     def _search(self, request: Request, strict: bool) -> Answer:
         query = parse(request.query, self._analyser)
         snapshot = self._index.refresh(embed=request.mode in ("hybrid", "vector"))
-        allowed = _allowed(snapshot, request.filters)
-        words: dict[int, KeywordHit] = {}
-        near = _Near({})
-        if request.mode == "tag":
-            ranked = _by_tag(snapshot, request.query, allowed)
+        passes = sides.allowed(snapshot, request.filters)
+        limit = max(_CANDIDATES, request.limit)
+        words, near = sides.Words(), sides.Near()
+        if request.mode in ("hybrid", "keyword"):
+            words = sides.by_words(snapshot, query, passes, limit, request.explain)
+        if request.mode in ("hybrid", "vector"):
+            beside = words if request.mode == "hybrid" else None
+            near = sides.by_vector(snapshot, query, passes, limit, beside)
+        read = partial(self._fitting, snapshot, query, strict)
+        if request.mode == "hybrid":
+            ranked = self._weighed(request, query, words, near, read)
         else:
-            words = _keyword_side(snapshot, query, request, allowed)
-            near = _vector_side(snapshot, query, request, allowed, frozenset(words))
-            ranked = fuse.fuse(
-                {uid: hit.score for uid, hit in words.items()},
-                {uid: hit.cosine for uid, hit in near.hits.items()},
-                _WEIGHTS.get(request.mode, fuse.KEYWORD_WEIGHT if near.asked else 1.0),
-            )
+            tagged = sides.by_tag(snapshot, request.query, passes) if request.mode == "tag" else []
+            ranked = _plain(read, words, near, tagged)
         found: list[Found] = []
-        if request.mode == "vector":  # nothing to fuse: the calibrated similarity says more
-            ranked = [_by_similarity(entry, near) for entry in ranked]
-        for entry in ranked:
+        for memory, entry in ranked:
             if len(found) >= request.limit or entry.score < request.threshold:
                 break
-            memory = self._read(snapshot, entry.uid, strict)
-            if memory is not None and query.has_phrases(f"{memory.title}\n{memory.body}"):
-                word, vector = words.get(entry.uid), near.hits.get(entry.uid)
-                found.append(self._found(memory, entry, query, word, vector, near.similarity))
+            word, vector = words.hits.get(entry.uid), near.hits.get(entry.uid)
+            found.append(self._found(memory, entry, query, word, vector, near.similarity))
         return Answer(found, list(near.notes))
+
+    def _weighed(
+        self,
+        request: Request,
+        query: Query,
+        words: sides.Words,
+        near: sides.Near,
+        read: Callable[[int], Memory | None],
+    ) -> Iterator[tuple[Memory, _Scored]]:
+        """Fuse the sides, look closer at the best and rank them; the others follow as fused."""
+        shares = words.shares()
+        cosines = {uid: hit.cosine for uid, hit in near.hits.items()}
+        weight = fuse.KEYWORD_WEIGHT if near.embedder else 1.0
+        fused = iter(fuse.fuse(shares, cosines, weight))
+        wanted = min(max(_LOOKED_AT, request.limit), _CANDIDATES)
+        memories: dict[int, Memory] = {}
+        for uid, _ in fused:
+            memory = read(uid)
+            if memory is not None:
+                memories[uid] = memory
+            if len(memories) >= wanted:
+                break
+        looks = closer.look(
+            query, list(memories.values()), words.rarity, self._analyser, near.embedder
+        )
+        candidates = [
+            rank.Candidate(uid, memory, shares.get(uid, 0.0), cosines.get(uid), look)
+            for (uid, memory), look in zip(memories.items(), looks, strict=True)
+        ]
+        now = clock.now()
+        days = dates.span(query.text, now.date())
+        last = 1.0
+        for entry in rank.rank(candidates, self._store.settings.ranking, now, days):
+            last = entry.score
+            uid = entry.candidate.uid
+            yield entry.candidate.memory, _Scored(uid, entry.score, entry.parts)
+        for uid, score in fused:
+            memory = read(uid)
+            if memory is not None:
+                score = min(score, last)
+                yield memory, _Scored(uid, score, {"fused": score})
+
+    def _fitting(self, snapshot: Snapshot, query: Query, strict: bool, uid: int) -> Memory | None:
+        """Read a hit's file; None where it does not hold the query's phrases."""
+        memory = self._read(snapshot, uid, strict)
+        if memory is None or not query.has_phrases(f"{memory.title}\n{memory.body}"):
+            return None
+        return memory
 
     def _read(self, snapshot: Snapshot, uid: int, strict: bool) -> Memory | None:
         """Read a hit's file; None where it is no longer what was indexed."""
@@ -230,7 +274,7 @@ class Engine:
     def _found(
         self,
         memory: Memory,
-        entry: fuse.Fused,
+        entry: _Scored,
         query: Query,
         word: KeywordHit | None,
         vector: VectorHit | None,
@@ -250,108 +294,48 @@ class Engine:
             snippets.coverage(memory.title, query, self._analyser),
             shown.text,
             shown.heading,
-            _why(entry, word, vector, similarity, covered),
+            {
+                "parts": {name: round(part, 4) for name, part in entry.parts.items()},
+                **_raw(word, vector, similarity),
+                "coverage": round(covered, 4),
+            },
         )
 
 
-def _keyword_side(
-    snapshot: Snapshot, query: Query, request: Request, allowed: Callable[[int], bool] | None
-) -> dict[int, KeywordHit]:
-    if request.mode == "vector" or query.is_empty:
-        return {}
-    limit = max(_CANDIDATES, request.limit)
-    if query.phrases:  # any of the hits may be the one that holds the phrase
-        limit = sys.maxsize
-    hits = snapshot.keyword(query.stems, query.wholes, allowed, limit, request.explain)
-    return {hit.uid: hit for hit in hits}
-
-
-def _vector_side(
-    snapshot: Snapshot,
-    query: Query,
-    request: Request,
-    allowed: Callable[[int], bool] | None,
-    words: frozenset[int],
-) -> _Near:
-    """Ask the vectors; in hybrid mode a missing model costs a note, not the answer."""
-    if request.mode == "keyword" or not query.text:
-        return _Near({})
-    try:
-        embedder = snapshot.embedder()
-        if embedder is None and request.mode == "vector" and snapshot.unembedded:
-            raise EmbedderError(
-                f"None of {snapshot.unembedded} memories has a vector yet",
-                "memvault reindex embeds them; --mode keyword works without",
-            )
-    except EmbedderError as error:
-        if request.mode == "vector":
-            raise
-        note = f"{error.message}: answered from keywords alone; {error.hint}"
-        return _Near({}, notes=(note,))
-    notes: tuple[str, ...] = ()
-    if snapshot.unembedded:
-        notes = (
-            f"{snapshot.unembedded} memories wait for their vectors; memvault reindex makes them",
-        )
-    if embedder is None:
-        return _Near({}, notes=notes)
-    limit = max(_CANDIDATES, request.limit)
-    near = snapshot.nearest(embedder, query.text, allowed, limit, words)
-    similarity = embedder.calibration.similarity
-    least = _LEAST_SIMILARITY if request.mode == "hybrid" else 0.0
-    kept = {
-        uid: hit for uid, hit in near.items() if uid in words or similarity(hit.cosine) >= least
+def _plain(
+    read: Callable[[int], Memory | None],
+    words: sides.Words,
+    near: sides.Near,
+    tagged: list[tuple[int, float]],
+) -> Iterator[tuple[Memory, _Scored]]:
+    """Rank by one measure alone, which is the score; a cosine counts calibrated."""
+    by_name = {
+        "keyword": sorted(words.shares().items(), key=lambda item: (-item[1], item[0])),
+        "vector": [
+            (uid, near.similarity(hit.cosine))
+            for uid, hit in sorted(near.hits.items(), key=lambda item: (-item[1].cosine, item[0]))
+        ],
+        "tag": tagged,
     }
-    return _Near(kept, similarity, notes, asked=True)
+    for name, scores in by_name.items():
+        for uid, score in scores:
+            memory = read(uid)
+            if memory is not None:
+                yield memory, _Scored(uid, score, {name: score})
 
 
-def _allowed(snapshot: Snapshot, filters: Filters) -> Callable[[int], bool] | None:
-    test = filters.test()
-    if test is None:
-        return None
-    uids = {record.uid for record in snapshot.records() if test(record)}
-    return uids.__contains__
-
-
-def _by_similarity(entry: fuse.Fused, near: _Near) -> fuse.Fused:
-    similarity = near.similarity(near.hits[entry.uid].cosine)
-    return entry._replace(score=similarity, vector=similarity)
-
-
-def _by_tag(
-    snapshot: Snapshot, query: str, allowed: Callable[[int], bool] | None
-) -> list[fuse.Fused]:
-    """Rank memories by how many of the tags asked for they carry, newest first."""
-    wanted = {tag.strip().lstrip("#").casefold() for tag in query.replace(",", " ").split()}
-    wanted.discard("")
-    scored = []
-    for record in snapshot.records():
-        shared = wanted & {tag.casefold() for tag in record.tags}
-        if shared and (allowed is None or allowed(record.uid)):
-            scored.append((len(shared) / len(wanted), record.modified, record.uid))
-    scored.sort(reverse=True)
-    return [fuse.Fused(uid, share, share, 0.0) for share, _, uid in scored]
-
-
-def _why(
-    entry: fuse.Fused,
-    word: KeywordHit | None,
-    vector: VectorHit | None,
-    similarity: float,
-    held: float,
-) -> dict[str, object]:
-    """Explain a score: ``keyword`` and ``vector`` add up to it."""
-    why: dict[str, object] = {"keyword": round(entry.keyword, 4), "vector": round(entry.vector, 4)}
+def _raw(word: KeywordHit | None, vector: VectorHit | None, similarity: float) -> dict[str, object]:
+    """Return what the two sides said of a memory before it was weighed."""
+    raw: dict[str, object] = {}
     if word is not None:
-        why["bm25"] = round(word.score, 4)
+        raw["bm25"] = round(word.score, 4)
         ranked = sorted(word.terms.items(), key=lambda item: -item[1])
-        why["terms"] = {term: round(gain, 4) for term, gain in ranked}
+        raw["terms"] = {term: round(gain, 4) for term, gain in ranked}
     if vector is not None:
-        why["cosine"] = round(vector.cosine, 4)
-        why["similarity"] = round(similarity, 4)
-        why["passage"] = vector.passage
-    why["coverage"] = round(held, 4)
-    return why
+        raw["cosine"] = round(vector.cosine, 4)
+        raw["similarity"] = round(similarity, 4)
+        raw["passage"] = vector.passage
+    return raw
 
 
 def _is_named(wanted: str, mem_id: str, title: str, path: str) -> bool:

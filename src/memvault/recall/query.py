@@ -34,6 +34,11 @@ class Query(NamedTuple):
         """Say whether there is nothing in it to look for."""
         return not self.stems and not self.wholes
 
+    def hint(self) -> re.Pattern[str]:
+        """Return a pattern that finds beginnings of the query's words, and some that are not."""
+        stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in (*self.stems, *self.wholes))
+        return re.compile("|".join(dict.fromkeys(stems)) or r"(?!)", re.IGNORECASE)
+
     def has_phrases(self, text: str) -> bool:
         """Say whether a text holds every phrase, spelling and spaces folded."""
         if not self.phrases:

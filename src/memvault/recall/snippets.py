@@ -49,8 +49,7 @@ def _likely(body: str, passages: list[Passage], query: Query) -> list[Passage]:
     """Return the passages worth a closer look: of very many, those with a word's beginning."""
     if len(passages) <= _MOST_PASSAGES:
         return passages
-    stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in (*query.stems, *query.wholes))
-    hint = re.compile("|".join(stems) or r"(?!)", re.IGNORECASE)
+    hint = query.hint()
     found = [entry for entry in passages if hint.search(body, entry.start, entry.end)]
     return (found or passages)[:_MOST_PASSAGES]
 

@@ -13,7 +13,7 @@ from memvault.workspace import Workspace
 __all__ = ["memory_compound", "memory_forget"]
 
 _CLEAR_STRENGTH = 0.6
-_CLEAR_LEAD = 0.15
+_CLEAR_LEAD = 0.12
 _MOST_FORGOTTEN = 1_000
 
 

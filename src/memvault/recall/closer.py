@@ -1,0 +1,119 @@
+"""A closer look at the best candidates: what a sentence or two of a memory say of the query.
+
+The indexes score whole memories and passages of 200 words, in which a question's
+words may stand far apart. Here the text is read again in short stretches, and
+the best of them speak for the memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from memvault.index.analysis import Analyser
+from memvault.index.embed import Embedder
+from memvault.model import Memory
+from memvault.recall.query import Query
+
+__all__ = ["Close", "look", "stretches"]
+
+_LENGTH = 150
+_LONGEST = 400
+_MOST = 40
+"""Of a long memory, how many stretches are looked at: those with most of the query's words."""
+_END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。!?；])")
+
+
+class Close(NamedTuple):
+    """What a memory's best stretches hold of a query, in 0..1.
+
+    ``coverage`` is the share of the query's terms, weighted by their rarity, in
+    one stretch; ``order`` the share of the query's neighbouring terms that are
+    neighbours somewhere; ``words`` how near one stretch's words are to the
+    query's, None where the embedder does not look this close. ``stems`` are the
+    terms of all stretches.
+    """
+
+    coverage: float
+    order: float
+    words: float | None
+    stems: frozenset[str]
+
+
+def look(
+    query: Query,
+    memories: Sequence[Memory],
+    rarity: Mapping[str, float],
+    analyser: Analyser,
+    embedder: Embedder | None,
+) -> list[Close]:
+    """Look at memories, one answer each; ``rarity`` is each term's idf."""
+    texts = [_likely(stretches(memory), query) for memory in memories]
+    nearness = None
+    if embedder is not None:
+        nearness = embedder.match(query.text, [text for part in texts for text in part])
+    terms = {stem: rarity.get(stem, 1.0) for stem in query.stems}
+    found = []
+    start = 0
+    for part in texts:
+        end = start + len(part)
+        words = max(nearness[start:end]) if nearness is not None else None
+        found.append(_compare(part, terms, analyser, words))
+        start = end
+    return found
+
+
+def _compare(
+    texts: Sequence[str], terms: Mapping[str, float], analyser: Analyser, words: float | None
+) -> Close:
+    wanted = set(pairwise(terms))
+    pairs: set[tuple[str, str]] = set()
+    stems: set[str] = set()
+    held = 0.0
+    for text in texts:
+        sequence = analyser.sequence(text)
+        stems.update(sequence)
+        inside = terms.keys() & sequence
+        held = max(held, sum(terms[stem] for stem in inside))
+        if len(inside) > 1:
+            pairs |= wanted.intersection(pairwise(sequence))
+    ordered = sum(terms[first] + terms[second] for first, second in pairs)
+    most = sum(terms[first] + terms[second] for first, second in wanted)
+    total = sum(terms.values())
+    return Close(
+        held / total if total else 0.0, ordered / most if most else 0.0, words, frozenset(stems)
+    )
+
+
+def stretches(memory: Memory) -> list[str]:
+    """Cut a memory into stretches of about 150 characters, whole sentences, each with its title."""
+    head = f"{memory.title[:_LENGTH]}\n"
+    found: list[str] = []
+    last = ""
+    for sentence in _sentences(memory.body):
+        if last and len(last) + len(sentence) > _LENGTH:
+            found.append(head + last)
+            last = sentence
+        else:
+            last = f"{last} {sentence}" if last else sentence
+    return [*found, head + last]
+
+
+def _likely(texts: list[str], query: Query) -> list[str]:
+    """Leave out what a quick look at the beginnings of words finds least in."""
+    if len(texts) <= _MOST:
+        return texts
+    hint = query.hint()
+    ranked = sorted(texts, key=lambda text: -len({word.lower() for word in hint.findall(text)}))
+    return ranked[:_MOST]
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for end in (*(match.end() for match in _END.finditer(text)), len(text)):
+        sentence = text[start:end].strip()
+        for place in range(0, len(sentence), _LONGEST):
+            yield sentence[place : place + _LONGEST]
+        start = end

@@ -1,0 +1,145 @@
+"""Date words in a question: "last week", "in May 2023", "on 7 July 2023" as a span of days.
+
+English words and ISO dates; days are UTC, as memories' dates are. A library
+such as dateparser reads more and costs a third of a second to import, which
+each recall would pay.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from typing import NamedTuple
+
+__all__ = ["Span", "nearness", "span"]
+
+_MONTHS = (
+    "january february march april may june july august september october november december".split()
+)
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_COUNTS = {
+    word: number
+    for number, word in enumerate(
+        "one two three four five six seven eight nine ten eleven twelve".split(), 1
+    )
+} | {"a": 1, "an": 1, "couple": 2, "few": 3}
+_MONTH = "(?P<month>" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS) + r")\.?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_COUNT = r"(?P<count>\d{1,4}|" + "|".join(_COUNTS) + ")"
+_UNIT = "(?P<unit>day|week|month|year)s?"
+_ABSOLUTE = [
+    re.compile(rf"\b{pattern}\b", re.IGNORECASE)
+    for pattern in (
+        rf"{_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d))?",
+        rf"{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}",
+        rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}",
+        rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}",
+        rf"{_DAY}\s+(?:of\s+)?{_MONTH}",
+        rf"{_MONTH}\s+{_DAY}",
+        rf"(?:in|during|since|early|late|last|this)\s+{_MONTH}",
+        rf"(?:in|during|of|year)\s+{_YEAR}",
+    )
+]
+_RELATIVE = re.compile(
+    r"\b(?:(?P<named>today|yesterday)"
+    rf"|(?P<which>this|last|past|previous)\s+(?:{_COUNT}\s+)?{_UNIT}"
+    rf"|{_COUNT.replace('count', 'ago')}\s+(?:of\s+)?{_UNIT.replace('unit', 'ages')}\s+ago"
+    rf"|(?:last|on|this)\s+(?P<weekday>{'|'.join(_DAYS)}))\b",
+    re.IGNORECASE,
+)
+_LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+
+class Span(NamedTuple):
+    """The days from ``first`` to ``last``, both included."""
+
+    first: date
+    last: date
+
+
+def span(text: str, today: date) -> Span | None:
+    """Return the days that a text speaks of; None where it names none."""
+    for pattern in _ABSOLUTE:
+        for match in pattern.finditer(text):
+            found = _absolute(match.groupdict(), today)
+            if found:
+                return found
+    relative = _RELATIVE.search(text)
+    if relative is None:
+        return None
+    try:
+        return _relative(relative.groupdict(), today)
+    except OverflowError:
+        return None
+
+
+def nearness(found: Span, day: date) -> float:
+    """Say how near a day is to a span: 1 inside, half at one more length (at least 3 days) away."""
+    gap = max((found.first - day).days, (day - found.last).days, 0)
+    length = max(3, (found.last - found.first).days + 1)
+    return float(0.5 ** (gap / length))
+
+
+def _absolute(parts: dict[str, str | None], today: date) -> Span | None:
+    month = _MONTHS.index(_full(parts["month"])) + 1 if parts.get("month") else None
+    month = int(parts["number"] or 0) if parts.get("number") else month
+    day = int(parts["day"] or 0) if parts.get("day") else None
+    try:
+        if parts.get("year"):
+            year = int(parts["year"] or 0)
+        else:  # the last time there was such a day
+            year = today.year - (date(today.year, month or 1, day or 1) > today)
+        if month is None:
+            return Span(date(year, 1, 1), date(year, 12, 31))
+        if day is None:
+            return Span(date(year, month, 1), _month_end(year, month))
+        return Span(date(year, month, day), date(year, month, day))
+    except ValueError:  # the 31st of June
+        return None
+
+
+def _full(short: str | None) -> str:
+    return next(name for name in _MONTHS if name.startswith((short or "").lower()[:3]))
+
+
+def _month_end(year: int, month: int) -> date:
+    return date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)
+
+
+def _relative(parts: dict[str, str | None], today: date) -> Span:
+    if parts["named"]:
+        day = today - timedelta(days=parts["named"].lower() == "yesterday")
+        return Span(day, day)
+    if parts["weekday"]:
+        back = (today.weekday() - _DAYS.index(parts["weekday"].lower())) % 7 or 7
+        return Span(today - timedelta(days=back), today - timedelta(days=back))
+    if parts["ages"]:
+        days = _number(parts["ago"]) * _LENGTHS[parts["ages"].lower()]
+        slack = timedelta(days=_LENGTHS[parts["ages"].lower()] // 2)
+        middle = today - timedelta(days=days)
+        return Span(middle - slack, middle + slack)
+    unit, which = str(parts["unit"]).lower(), str(parts["which"]).lower()
+    if parts["count"] or which == "past":
+        return Span(today - timedelta(days=_number(parts["count"]) * _LENGTHS[unit]), today)
+    return _calendar(unit, which == "this", today)
+
+
+def _calendar(unit: str, this: bool, today: date) -> Span:
+    """Return this or the last calendar week, month or year."""
+    if unit == "day":
+        return Span(today - timedelta(days=not this), today)
+    if unit == "week":
+        first = today - timedelta(days=today.weekday() + (0 if this else 7))
+        return Span(first, first + timedelta(days=6))
+    if unit == "year":
+        year = today.year - (not this)
+        return Span(date(year, 1, 1), date(year, 12, 31))
+    end = _month_end(today.year, today.month) if this else today.replace(day=1) - timedelta(days=1)
+    return Span(end.replace(day=1), end)
+
+
+def _number(text: str | None) -> int:
+    if not text:
+        return 1
+    return _COUNTS.get(text.lower()) or int(text)
