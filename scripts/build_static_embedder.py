@@ -22,12 +22,13 @@ import argparse
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
+
+from calibrate import fit_pairs
 
 OUTPUT = Path(__file__).resolve().parents[1] / "src/memvault/data/embedder"
 DIMENSION = 256
@@ -98,29 +99,6 @@ def quantise(table: Matrix) -> tuple[npt.NDArray[np.int8], Matrix]:
     return np.rint(table / safe[:, None]).astype(np.int8), scales.astype(np.float32)
 
 
-def fit_logistic(cosines: Matrix, labels: Matrix) -> tuple[float, float]:
-    """Fit slope and midpoint of ``1 / (1 + exp(-slope * (cosine - midpoint)))`` by Newton steps."""
-    design = np.stack([cosines, np.ones_like(cosines)], axis=1).astype(np.float64)
-    beta = np.zeros(2)
-    for _ in range(50):
-        chance = 1.0 / (1.0 + np.exp(-design @ beta))
-        slope = (design * (chance * (1 - chance))[:, None]).T @ design + 1e-6 * np.eye(2)
-        beta += np.linalg.solve(slope, design.T @ (labels - chance))
-    return float(beta[0]), float(-beta[1] / beta[0])
-
-
-def calibrate(folder: Path, embed: Any) -> tuple[float, float]:
-    """Fit the map from cosine to the chance that two texts are about the same thing."""
-    cosines, labels = [], []
-    for path in sorted(folder.glob("*.jsonl")):
-        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
-        left = embed([row["a"] for row in rows])
-        right = embed([row["b"] for row in rows])
-        cosines.append((left * right).sum(axis=1))
-        labels.append(np.array([row["label"] for row in rows], dtype=np.float32))
-    return fit_logistic(np.concatenate(cosines), np.concatenate(labels))
-
-
 def main() -> None:
     """Build the table, write it into the package, and say what was written."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -147,9 +125,8 @@ def main() -> None:
     if options.pairs:
         from memvault.index.embed_static import StaticEmbedder
 
-        card["slope"], card["midpoint"] = (
-            round(value, 4) for value in calibrate(options.pairs, StaticEmbedder(OUTPUT).embed)
-        )
+        found = fit_pairs(options.pairs, StaticEmbedder(OUTPUT))
+        card["slope"], card["midpoint"] = (round(value, 4) for value in found)
         (OUTPUT / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
     print(f"{integers.shape[0]:,} tokens x {integers.shape[1]} in {OUTPUT}: {card}")
 

@@ -30,7 +30,8 @@ import numpy.typing as npt
 import torch
 from tokenizers import Tokenizer
 
-from build_static_embedder import OUTPUT, calibrate, quantise, rarity, teacher_vectors
+from build_static_embedder import OUTPUT, quantise, rarity, teacher_vectors
+from calibrate import fit_pairs
 
 BATCH = 512
 HELD_OUT = 4_000
@@ -150,7 +151,7 @@ def write(folder: Path, rows: Matrix, tokenizer: Path, pairs: Path | None, teach
     if pairs:
         from memvault.index.embed_static import StaticEmbedder
 
-        found = calibrate(pairs, StaticEmbedder(folder).embed)
+        found = fit_pairs(pairs, StaticEmbedder(folder))
         card["slope"], card["midpoint"] = (round(value, 4) for value in found)
         (folder / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
     print(f"wrote {folder}: {card}")

@@ -35,7 +35,8 @@ class Calibration(NamedTuple):
 
     def similarity(self, cosine: float) -> float:
         """Return a similarity in 0..1 that means the same for every embedder."""
-        return 1.0 / (1.0 + math.exp(-self.slope * (cosine - self.midpoint)))
+        # Not 1 / (1 + exp(-x)), which overflows.
+        return 0.5 + 0.5 * math.tanh(self.slope * (cosine - self.midpoint) / 2)
 
 
 class Embedder(Protocol):
@@ -54,8 +55,8 @@ class Embedder(Protocol):
         """How many numbers a vector has."""
 
     @property
-    def calibration(self) -> Calibration:
-        """What this embedder's cosines mean."""
+    def calibration(self) -> Calibration | None:
+        """What this embedder's cosines mean, if that was measured when it was made."""
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return one unit vector a passage; shape (len(texts), dimension), float32."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from memvault.config import home_expanded, models_folder
 from memvault.errors import EmbedderError
-from memvault.index.embed import Calibration
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,14 +24,13 @@ __all__ = ["OnnxEmbedder", "known_models"]
 
 _MAX_TOKENS = 512
 _BATCH = 16
-_CALIBRATION = Calibration(slope=10.0, midpoint=0.5)
 _NEEDED = ("model.onnx", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 class OnnxEmbedder:
     """A transformer run by ONNX Runtime on the processor."""
 
-    calibration = _CALIBRATION
+    calibration = None  # index/calibrate.py finds it
 
     def __init__(self, name: str, root: Path, download: bool = False) -> None:
         self.name = name

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from memvault.errors import EmbedderError, MemvaultError
-from memvault.index import vectors
+from memvault.index import calibrate, vectors
 from memvault.index.documents import passage_texts
 from memvault.index.embed import BUILTIN, Embedder, is_slow, known_version, open_embedder
 from memvault.index.manifest import Manifest, Seal
@@ -71,6 +71,14 @@ class Sidecar:
         found = self.opened(self.wanted, manifest, seal)
         return manifest.uids_above(found.card.last_uid if found else 0)
 
+    def is_calibrated(self, manifest: Manifest, seal: Seal | None) -> bool:
+        """Say whether it is known what the wanted embedder's vectors mean, as far as there are any.
+
+        It is found with the first of them; only an earlier version's may lack it.
+        """
+        found = self.opened(self.wanted, manifest, seal) if self.wanted != BUILTIN else None
+        return found is None or found.card.calibration is not None
+
     def best(self, waiting: int, manifest: Manifest, seal: Seal | None) -> Vectors | None:
         """Return the vectors to search: the wanted embedder's, unless another's cover more."""
         names = [self.wanted, *(self._others(manifest) if waiting else [])]
@@ -102,11 +110,14 @@ class Sidecar:
     ) -> None:
         """Embed what is pending, lowest uid first; a slow embedder stops after ``budget`` seconds.
 
+        With a model's first vectors goes what its cosines mean; that takes some seconds, once.
         ``texts`` are passages already at hand. A model that is not on this
         machine is no error here: searching goes on without it.
         """
         slow = is_slow(self.wanted)
-        if (slow and budget == 0.0) or not self.pending(manifest, seal):
+        if slow and budget == 0.0:
+            return
+        if self.is_calibrated(manifest, seal) and not self.pending(manifest, seal):
             return
         try:
             embedder = self.embedder(self.wanted)
@@ -114,12 +125,12 @@ class Sidecar:
             if self.wanted == BUILTIN:
                 raise
             return
+        deadline = time.monotonic() + budget if slow and budget is not None else None
         found = self.opened(self.wanted, manifest, seal)
-        if found is None:
-            found = self._begin(embedder, manifest)
+        if found is None or (embedder.calibration or found.card.calibration) is None:
+            found = self._begin(found, embedder, manifest)
             seal = commit()
         pending = self.pending(manifest, seal)
-        deadline = time.monotonic() + budget if slow and budget is not None else None
         size = _SLOW_BATCH if slow else _BATCH
         for start in range(0, len(pending), size):
             batch = pending[start : start + size]
@@ -140,9 +151,16 @@ class Sidecar:
         for name in self._others(manifest):
             shutil.rmtree(self._folder / "vectors" / vectors.folder_name(name), ignore_errors=True)
 
-    def _begin(self, embedder: Embedder, manifest: Manifest) -> Vectors:
-        card = VectorCard(self.wanted, embedder.version, embedder.dimension, manifest.identity())
-        return Vectors.create(self._folder / "vectors" / vectors.folder_name(self.wanted), card)
+    def _begin(self, found: Vectors | None, embedder: Embedder, manifest: Manifest) -> Vectors:
+        """Begin with vectors, or go on with those that only lack what they mean."""
+        calibration = None if embedder.calibration else calibrate.fitted(embedder)
+        if found is None:
+            name, identity = self.wanted, manifest.identity()
+            card = VectorCard(name, embedder.version, embedder.dimension, identity)
+            found = Vectors.create(self._folder / "vectors" / vectors.folder_name(name), card)
+        if calibration is not None:
+            found.keep(calibration)
+        return found
 
     def _others(self, manifest: Manifest) -> list[str]:
         names = []

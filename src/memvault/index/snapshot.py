@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError
-from memvault.index.embed import Embedder
+from memvault.index import calibrate
+from memvault.index.embed import Calibration, Embedder
 from memvault.index.keyword import (
     KeywordAnswer,
     KeywordDocument,
@@ -124,6 +125,17 @@ class Snapshot:
                 "memvault reindex makes them anew",
             )
         return embedder
+
+    def calibration(self, embedder: Embedder) -> Calibration:
+        """Return what the cosines mean: as measured, as found with these vectors, or found now.
+
+        Only an index of an earlier version that cannot be written leaves it to be found now.
+
+        Raises:
+            EmbedderError: the anchors cannot be embedded.
+        """
+        kept = self._vectors.card.calibration if self._vectors is not None else None
+        return embedder.calibration or kept or calibrate.fitted(embedder)
 
     def nearest(
         self,

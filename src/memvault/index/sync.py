@@ -86,7 +86,7 @@ class Index:
             known = self._known()
             plan = compare(known, found)
             settled = self._manifest is not None and not plan.size and not plan.doubtful
-            if settled and not (embed and self._waiting()):
+            if settled and not (embed and self._unfinished()):
                 return self._view(EMPTY, embed)
             small = self._manifest is not None and plan.size <= _OVERLAY_LIMIT
             try:
@@ -127,7 +127,7 @@ class Index:
                 waiting = self._waiting()
                 total = max(total, waiting)
                 self._progress("embedding", total - waiting, total)
-                if not waiting:
+                if not self._unfinished():
                     assert self._manifest is not None
                     self._sidecar.drop_others(self._manifest)
                     self._commit()
@@ -223,6 +223,12 @@ class Index:
         assert self._manifest is not None
         return len(self._sidecar.pending(self._manifest, self._seal))
 
+    def _unfinished(self) -> bool:
+        """Say whether the vectors are not all there, or not known what they mean."""
+        assert self._manifest is not None
+        calibrated = self._sidecar.is_calibrated(self._manifest, self._seal)
+        return not calibrated or bool(self._waiting())
+
     def _view(self, overlay: Overlay, embed: bool) -> Snapshot:
         waiting, found = 0, None
         if embed:
@@ -311,7 +317,7 @@ class Index:
             self._commit()  # before the embedding, which others need not wait for
             if embed:
                 self._embed(texts, 0.0 if start + _BATCH < len(todo) else budget)
-        if embed and self._waiting():
+        if embed and self._unfinished():
             self._embed({}, budget)
         if plan.size and self._keyword.wasted() > _WASTE:
             self._keyword.apply((), (), merge=True)

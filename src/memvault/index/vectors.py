@@ -6,8 +6,8 @@ order, and uids only rise, so "what is not embedded yet" is every memory with a
 uid above the last. Rows of memories that are gone stay until ``compact``.
 Both files only grow; what lies past the count in ``card.json`` does not exist.
 The card holds checksums of what does, so that a process killed while it appends
-loses only what it was appending, and the identity of the manifest whose uids
-they are.
+loses only what it was appending, the identity of the manifest whose uids they
+are, and what the cosines of a model mean (``calibrate``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memvault.index import calibrate
 from memvault.index.damage import DamagedIndex
+from memvault.index.embed import Calibration
 from memvault.vault import atomic, layout
 
 if TYPE_CHECKING:
@@ -42,6 +44,16 @@ class VectorCard(NamedTuple):
     rows: int = 0
     last_uid: int = 0
     checksums: tuple[int, int] = (0, 0)
+    calibrated: int = 0
+    slope: float = 0.0
+    midpoint: float = 0.0
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What the cosines mean, unless that was never found, or in another way than now."""
+        if self.calibrated != calibrate.VERSION:
+            return None
+        return Calibration(self.slope, self.midpoint)
 
 
 class VectorHit(NamedTuple):
@@ -123,6 +135,11 @@ class Vectors:
         )
         self._write_card()
         self._rows = self._uids = None
+
+    def keep(self, calibration: Calibration) -> None:
+        """Write down what the cosines mean."""
+        self.card = self.card._replace(calibrated=calibrate.VERSION, **calibration._asdict())
+        self._write_card()
 
     def _files(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """Name the two files and say how many bytes a row has in each."""

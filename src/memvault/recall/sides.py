@@ -86,6 +86,7 @@ def by_vector(
                 f"None of {snapshot.unembedded} memories has a vector yet",
                 "memvault reindex embeds them; --mode keyword works without",
             )
+        similarity = snapshot.calibration(embedder).similarity if embedder else abs
     except EmbedderError as error:
         if words is None:
             raise
@@ -100,7 +101,6 @@ def by_vector(
         return Near(notes=notes)
     also = frozenset(words.hits) if words is not None else frozenset()
     hits = snapshot.nearest(embedder, query.text, passes, limit, also)
-    similarity = embedder.calibration.similarity
     least = _LEAST_SIMILARITY if words is not None else 0.0
     kept = {uid: hit for uid, hit in hits.items() if uid in also or similarity(hit.cosine) >= least}
     return Near(kept, similarity, notes, embedder)
