@@ -65,9 +65,6 @@ class OnnxEmbedder:
         vector: Matrix = _unit(np.asarray([row], dtype=np.float32))[0]
         return vector
 
-    def match(self, query: str, texts: Sequence[str]) -> None:
-        """Return nothing: a transformer has no vectors of words that stand alone."""
-
 
 def known_models() -> list[dict[str, Any]]:
     """List fastembed's models: name, dimension, size in GB, description, licence."""

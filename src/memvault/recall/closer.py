@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memvault.index.analysis import Analyser
-from memvault.index.embed import Embedder
+from memvault.index.embed import Matcher
 from memvault.model import Memory
 from memvault.recall.query import Query
 
@@ -23,7 +23,8 @@ _LENGTH = 150
 _LONGEST = 400
 _MOST = 40
 """Of a long memory, how many stretches are looked at: those with most of the query's words."""
-_END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。!?；])")
+_END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?；])")
+_SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 
 
 class Close(NamedTuple):
@@ -32,7 +33,7 @@ class Close(NamedTuple):
     ``coverage`` is the share of the query's terms, weighted by their rarity, in
     one stretch; ``order`` the share of the query's neighbouring terms that are
     neighbours somewhere; ``words`` how near one stretch's words are to the
-    query's, None where the embedder does not look this close. ``stems`` are the
+    query's, None where nothing could tell. ``stems`` are the
     terms of all stretches.
     """
 
@@ -47,13 +48,13 @@ def look(
     memories: Sequence[Memory],
     rarity: Mapping[str, float],
     analyser: Analyser,
-    embedder: Embedder | None,
+    matcher: Matcher | None,
 ) -> list[Close]:
     """Look at memories, one answer each; ``rarity`` is each term's idf."""
     texts = [_likely(stretches(memory), query) for memory in memories]
     nearness = None
-    if embedder is not None:
-        nearness = embedder.match(query.text, [text for part in texts for text in part])
+    if matcher is not None:
+        nearness = matcher.match(query.text, [text for part in texts for text in part])
     terms = {stem: rarity.get(stem, 1.0) for stem in query.stems}
     found = []
     start = 0
@@ -88,16 +89,19 @@ def _compare(
 
 
 def stretches(memory: Memory) -> list[str]:
-    """Cut a memory into stretches of about 150 characters, whole sentences, each with its title."""
+    """Cut a memory into stretches of about 150 characters, whole sentences, each with its title.
+
+    Where a line begins with who is speaking, a stretch that begins inside the
+    line is told so.
+    """
     head = f"{memory.title[:_LENGTH]}\n"
     found: list[str] = []
     last = ""
-    for sentence in _sentences(memory.body):
+    for speaker, sentence in _sentences(memory.body):
         if last and len(last) + len(sentence) > _LENGTH:
             found.append(head + last)
-            last = sentence
-        else:
-            last = f"{last} {sentence}" if last else sentence
+            last = ""
+        last = f"{last} {sentence}" if last else f"{speaker}{sentence}"
     return [*found, head + last]
 
 
@@ -110,10 +114,13 @@ def _likely(texts: list[str], query: Query) -> list[str]:
     return ranked[:_MOST]
 
 
-def _sentences(text: str) -> Iterator[str]:
-    start = 0
-    for end in (*(match.end() for match in _END.finditer(text)), len(text)):
-        sentence = text[start:end].strip()
-        for place in range(0, len(sentence), _LONGEST):
-            yield sentence[place : place + _LONGEST]
-        start = end
+def _sentences(text: str) -> Iterator[tuple[str, str]]:
+    """Yield sentences, each after the first of a line with the line's speaker."""
+    for line in text.splitlines():
+        match = _SPEAKER.match(line)
+        speaker = ""
+        for sentence in _END.split(line):
+            told = sentence.strip()
+            for place in range(0, len(told), _LONGEST):
+                yield speaker, told[place : place + _LONGEST]
+                speaker = match[0] if match else ""

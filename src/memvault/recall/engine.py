@@ -10,6 +10,7 @@ from memvault import clock
 from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.index import analysis, chunks
 from memvault.index.damage import DamagedIndex
+from memvault.index.embed import Embedder, Matcher, open_matcher
 from memvault.index.keyword import KeywordHit
 from memvault.index.manifest import Record
 from memvault.index.snapshot import Snapshot
@@ -79,7 +80,7 @@ class Answer(NamedTuple):
 
 
 class _Scored(NamedTuple):
-    """A hit before its file is read, where nothing has to be read to score it."""
+    """A hit's score and the parts that add up to it."""
 
     uid: int
     score: float
@@ -97,6 +98,7 @@ class Engine:
         self._store = store
         self._index = index
         self._analyser = analysis.analyser(store.settings.language)
+        self._matcher: Matcher | None = None
 
     def search(self, request: Request) -> Answer:
         """Find memories.
@@ -228,7 +230,11 @@ class Engine:
             if len(memories) >= wanted:
                 break
         looks = closer.look(
-            query, list(memories.values()), words.rarity, self._analyser, near.embedder
+            query,
+            list(memories.values()),
+            words.rarity,
+            self._analyser,
+            self._matched_by(near.embedder),
         )
         candidates = [
             rank.Candidate(uid, memory, shares.get(uid, 0.0), cosines.get(uid), look)
@@ -246,6 +252,11 @@ class Engine:
             if memory is not None:
                 score = min(score, last)
                 yield memory, _Scored(uid, score, {"fused": score})
+
+    def _matched_by(self, embedder: Embedder | None) -> Matcher | None:
+        if self._matcher is None:
+            self._matcher = open_matcher(embedder)
+        return self._matcher
 
     def _fitting(self, snapshot: Snapshot, query: Query, strict: bool, uid: int) -> Memory | None:
         """Read a hit's file; None where it does not hold the query's phrases."""

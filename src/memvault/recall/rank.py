@@ -19,7 +19,7 @@ from memvault.recall.dates import Span, nearness
 
 __all__ = ["Candidate", "Ranked", "rank"]
 
-_WEIGHTS = {"keyword": 0.30, "vector": 0.19, "coverage": 0.22, "order": 0.13, "words": 0.16}
+_WEIGHTS = {"keyword": 0.33, "vector": 0.18, "coverage": 0.21, "order": 0.12, "words": 0.16}
 _HALF_LIFE = 90.0
 """Days after which a memory's recency is worth half."""
 _SAME = 0.9
@@ -67,7 +67,7 @@ def rank(
     }
     weights = dict(_WEIGHTS)
     if all(entry.close.words is None for entry in candidates):
-        weights["vector"] += weights.pop("words")
+        weights.pop("words")
     if all(entry.cosine is None for entry in candidates):
         weights.pop("vector")
     total = sum(weights.values())
