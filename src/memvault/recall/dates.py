@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, timedelta
+from functools import cache
 from typing import NamedTuple
 
 __all__ = ["Span", "nearness", "span"]
@@ -28,26 +29,26 @@ _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _COUNT = r"(?P<count>\d{1,4}|" + "|".join(_COUNTS) + ")"
 _UNIT = "(?P<unit>day|week|month|year)s?"
-_ABSOLUTE = [
-    re.compile(rf"\b{pattern}\b", re.IGNORECASE)
-    for pattern in (
-        rf"{_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d))?",
-        rf"{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}",
-        rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}",
-        rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}",
-        rf"{_DAY}\s+(?:of\s+)?{_MONTH}",
-        rf"{_MONTH}\s+{_DAY}",
-        rf"(?:in|during|since|early|late|last|this)\s+{_MONTH}",
-        rf"(?:in|during|of|year)\s+{_YEAR}",
-    )
-]
-_RELATIVE = re.compile(
-    r"\b(?:(?P<named>today|yesterday)"
+_ABSOLUTE = (
+    rf"{_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d))?",
+    rf"{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}",
+    rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}",
+    rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}",
+    rf"{_DAY}\s+(?:of\s+)?{_MONTH}",
+    rf"{_MONTH}\s+{_DAY}",
+    rf"(?:in|during|since|early|late|last|this)\s+{_MONTH}",
+    rf"(?:in|during|of|year)\s+{_YEAR}",
+)
+_RELATIVE = (
+    r"(?:(?P<named>today|yesterday)"
     rf"|(?P<which>this|last|past|previous)\s+(?:{_COUNT}\s+)?{_UNIT}"
     rf"|{_COUNT.replace('count', 'ago')}\s+(?:of\s+)?{_UNIT.replace('unit', 'ages')}\s+ago"
-    rf"|(?:last|on|this)\s+(?P<weekday>{'|'.join(_DAYS)}))\b",
-    re.IGNORECASE,
+    rf"|(?:last|on|this)\s+(?P<weekday>{'|'.join(_DAYS)}))"
 )
+_HINT = re.compile(
+    "[0-9]|day|week|month|year|" + "|".join(name[:3] for name in _MONTHS), re.IGNORECASE
+)
+"""What every text with a date has; the patterns take some milliseconds to compile."""
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -60,18 +61,26 @@ class Span(NamedTuple):
 
 def span(text: str, today: date) -> Span | None:
     """Return the days that a text speaks of; None where it names none."""
-    for pattern in _ABSOLUTE:
+    if not _HINT.search(text):
+        return None
+    *absolute, relative = _patterns()
+    for pattern in absolute:
         for match in pattern.finditer(text):
-            found = _absolute(match.groupdict(), today)
-            if found:
-                return found
-    relative = _RELATIVE.search(text)
-    if relative is None:
+            days = _absolute(match.groupdict(), today)
+            if days:
+                return days
+    found = relative.search(text)
+    if found is None:
         return None
     try:
-        return _relative(relative.groupdict(), today)
+        return _relative(found.groupdict(), today)
     except OverflowError:
         return None
+
+
+@cache
+def _patterns() -> list[re.Pattern[str]]:
+    return [re.compile(rf"\b{text}\b", re.IGNORECASE) for text in (*_ABSOLUTE, _RELATIVE)]
 
 
 def nearness(found: Span, day: date) -> float:
