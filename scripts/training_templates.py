@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-__all__ = ["conversation", "questions"]
+__all__ = ["conversation", "exchanges", "questions"]
 
 NAMES = (
     "Anna Ben Clara David Elena Felix Grace Hannah Ivan Julia Kevin Laura Marco Nina Oscar Paula "
@@ -101,6 +101,156 @@ TECHNICAL = (
     "what are the steps to {verb} {noun}|list the {noun} that {verb} {noun2}|"
     "{adjective} {noun} in {noun2}"
 ).split("|")
+
+# What someone says, and questions that it answers; fillers mean the same in both.
+ANSWERED = (
+    (
+        "I went to {place} with {person} {time}.",
+        (
+            "Where did {name} go {time}?|When did {name} go to {place}?|"
+            "Who did {name} visit {place} with?|What did {name} do with {person}?"
+        ),
+    ),
+    (
+        "{person} gave me {thing} {time}.",
+        (
+            "Who gave {name} {thing}?|What did {name} get from {person}?|"
+            "What gift did {name} receive?"
+        ),
+    ),
+    (
+        "I've been {activity} a lot and it makes me feel {feeling}.",
+        (
+            "How does {activity} make {name} feel?|What hobbies does {name} have?|"
+            "Why does {name} like {activity}?|What does {name} do to relax?|"
+            "What makes {name} {feeling}?"
+        ),
+    ),
+    (
+        "We're planning to go to {place} {time}.",
+        (
+            "When is {name} going to {place}?|What are {name}'s plans for {time}?|"
+            "Where is {name} planning to travel?"
+        ),
+    ),
+    (
+        "I bought {thing} {time}, it reminds me of {person}.",
+        (
+            "What did {name} buy {time}?|When did {name} buy {thing}?|"
+            "What reminds {name} of {person}?"
+        ),
+    ),
+    (
+        "I started {activity} {time}.",
+        (
+            "When did {name} start {activity}?|How long has {name} been {activity}?|"
+            "What new hobby did {name} take up?"
+        ),
+    ),
+    (
+        "I want to try {activity} next.",
+        (
+            "What does {name} want to try?|Is {name} interested in {activity}?|"
+            "Would {name} enjoy {activity}?"
+        ),
+    ),
+    (
+        "I'm thinking about {activity} as a career.",
+        (
+            "What career is {name} considering?|What job would {name} like to have?|"
+            "What does {name} want to do for work?"
+        ),
+    ),
+    (
+        "My favorite thing about {place} is the {noun}.",
+        "What does {name} like about {place}?|What is {name}'s favorite {noun}?",
+    ),
+    (
+        "I signed up for a class on {noun} {time}.",
+        (
+            "What class did {name} sign up for?|When did {name} sign up for the {noun} class?|"
+            "What is {name} learning?"
+        ),
+    ),
+    (
+        "I lost my {noun} {time}.",
+        (
+            "What did {name} lose?|When did {name} lose the {noun}?|"
+            "What happened to {name}'s {noun}?"
+        ),
+    ),
+    (
+        "{person} is into {activity} and loves {noun}.",
+        (
+            "What does {name}'s family enjoy?|Who likes {activity}?|"
+            "What hobby does {person} have according to {name}?"
+        ),
+    ),
+    (
+        "We decided to use {noun} instead of {noun2}.",
+        (
+            "What did we decide about {noun2}?|Why do we use {noun}?|which {noun} do we use|"
+            "decision {noun} {noun2}"
+        ),
+    ),
+    (
+        "Please remember that I prefer {noun}.",
+        "What does {name} prefer?|preference {noun}|Which {noun} does {name} like?",
+    ),
+    (
+        "The {noun} broke {time}, so we had to fix the {noun2}.",
+        ("What broke {time}?|how was the {noun} fixed|{noun} broken|What did {name} have to fix?"),
+    ),
+    (
+        "I moved here from {place} {time}.",
+        (
+            "Where did {name} move from?|When did {name} move?|Where is {name} from?|"
+            "What is {name}'s home town?"
+        ),
+    ),
+    (
+        "I got {thing} because {person} recommended it.",
+        (
+            "Who recommended {thing}?|Why did {name} get {thing}?|"
+            "What did {person} recommend to {name}?"
+        ),
+    ),
+    (
+        "We celebrated at {place} and had {noun}.",
+        ("Where did {name} celebrate?|What did {name} eat at {place}?|How did {name} celebrate?"),
+    ),
+    (
+        "I finished {thing} {time} and felt {feeling}.",
+        "How did {name} feel after finishing {thing}?|What did {name} finish {time}?",
+    ),
+    (
+        "[shares a photo: a photo of {noun} next to {noun2}]",
+        (
+            "What is in {name}'s photo?|What did {name} share a photo of?|"
+            "What is next to the {noun2}?"
+        ),
+    ),
+)
+
+
+def exchanges(
+    chance: random.Random, glosses: Sequence[str], count: int
+) -> Iterator[tuple[str, str]]:
+    """Yield questions with the message that answers them; runs of them share two speakers."""
+    words = _words(glosses)
+    for number in range(count):
+        if number % 8 == 0:
+            speakers = chance.sample(NAMES, 2)
+        said, asked = chance.choice(ANSWERED)
+        question = chance.choice(asked.split("|"))
+        fixed = {kind: _filled(f"{{{kind}}}", chance, words) for kind in (*words, "noun2")}
+        fixed["name"] = speakers[number % 2]
+        parts = [chance.choice(OPENERS)] if chance.random() < 0.4 else []
+        others = [_filled(text, chance, words) for text in chance.sample(STATEMENTS, 2)]
+        parts += [said.format(**fixed), *others[: chance.choice((0, 0, 1, 2))]]
+        parts.append(chance.choice(ASIDES) if chance.random() < 0.5 else "")
+        text = _filled(" ".join(part for part in parts if part), chance, words)
+        yield question.format(**fixed), f"{fixed['name']}: {text}"
 
 
 def conversation(chance: random.Random, glosses: Sequence[str], count: int) -> Iterator[str]:

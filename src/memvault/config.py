@@ -122,7 +122,7 @@ def load_settings(root: Path) -> Settings:
         raise VaultUnreadable(
             f"{path} cannot be read: {error.strerror}", "check its permissions"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits
         raise VaultUnreadable(
             f"{path} is not valid TOML: {error}", "mend the line, or delete it"
         ) from error
@@ -198,10 +198,10 @@ def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:
             if not isinstance(weight, bool):
                 raise VaultUnreadable(f"{path}: ranking.diversity must be true or false")
             ranking = ranking._replace(diversity=weight)
-        elif isinstance(weight, bool) or not isinstance(weight, int | float):
+        elif (
+            isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1
+        ):
             raise VaultUnreadable(f"{path}: ranking.{key} must be a number from 0 to 1")
-        elif not 0 <= weight <= 1:
-            raise VaultUnreadable(f"{path}: ranking.{key} must be from 0 to 1, not {weight}")
         else:
             ranking = Ranking(**{**ranking._asdict(), key: float(weight)})
     return ranking

@@ -46,7 +46,7 @@ _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
     "should will shall may might must has have had dont doesnt didnt cant wont im ive "
     "the a an of in on at to for from by with and or not no it its this that these those "
-    "there i me my we our you your he she his her they "
+    "there happen happens happened i me my we our you your he she his her they "
     "them their be been being am as if so about into than then too very just also any some".split()
 )
 

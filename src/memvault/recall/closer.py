@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from memvault.index.analysis import Analyser
+from memvault.index.analysis import Analyser, fold
 from memvault.index.embed import Matcher
 from memvault.model import Memory
 from memvault.recall.query import Query
@@ -23,7 +23,7 @@ _LENGTH = 150
 _LONGEST = 400
 _MOST = 40
 """Of a long memory, how many stretches are looked at: those with most of the query's words."""
-_END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?；])")
+_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
 _SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 
 
@@ -74,7 +74,8 @@ def _compare(
     stems: set[str] = set()
     held = 0.0
     for text in texts:
-        sequence = analyser.sequence(text)
+        # single characters stand between the pairs of scripts without spaces
+        sequence = [stem for stem in analyser.sequence(text) if len(stem) > 1 or stem in terms]
         stems.update(sequence)
         inside = terms.keys() & sequence
         held = max(held, sum(terms[stem] for stem in inside))
@@ -110,7 +111,7 @@ def _likely(texts: list[str], query: Query) -> list[str]:
     if len(texts) <= _MOST:
         return texts
     hint = query.hint()
-    ranked = sorted(texts, key=lambda text: -len({word.lower() for word in hint.findall(text)}))
+    ranked = sorted(texts, key=lambda text: -len(set(hint.findall(fold(text)))))
     return ranked[:_MOST]
 
 
@@ -120,7 +121,17 @@ def _sentences(text: str) -> Iterator[tuple[str, str]]:
         match = _SPEAKER.match(line)
         speaker = ""
         for sentence in _END.split(line):
-            told = sentence.strip()
-            for place in range(0, len(told), _LONGEST):
-                yield speaker, told[place : place + _LONGEST]
+            for piece in _pieces(sentence.strip()):
+                yield speaker, piece
                 speaker = match[0] if match else ""
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > _LONGEST:
+        space = text.rfind(" ", start + 1, start + _LONGEST)
+        cut = space + 1 if space > 0 else start + _LONGEST
+        yield text[start:cut].strip()
+        start = cut
+    if text[start:]:
+        yield text[start:]

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from functools import cache
 from typing import NamedTuple
 
-__all__ = ["Span", "nearness", "span"]
+__all__ = ["Named", "Span", "named", "nearness"]
 
 _MONTHS = (
     "january february march april may june july august september october november december".split()
@@ -24,13 +24,13 @@ _COUNTS = {
         "one two three four five six seven eight nine ten eleven twelve".split(), 1
     )
 } | {"a": 1, "an": 1, "couple": 2, "few": 3}
-_MONTH = "(?P<month>" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS) + r")\.?"
+_MONTH = "(?P<month>sept|" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS) + r")\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _COUNT = r"(?P<count>\d{1,4}|" + "|".join(_COUNTS) + ")"
 _UNIT = "(?P<unit>day|week|month|year)s?"
 _ABSOLUTE = (
-    rf"{_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d))?",
+    rf"{_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d)(?:T\w*)?)?",
     rf"{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}",
     rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}",
     rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}",
@@ -40,7 +40,7 @@ _ABSOLUTE = (
     rf"(?:in|during|of|year)\s+{_YEAR}",
 )
 _RELATIVE = (
-    r"(?:(?P<named>today|yesterday)"
+    r"(?:(?P<named>today|the\s+day\s+before\s+yesterday|yesterday)"
     rf"|(?P<which>this|last|past|previous)\s+(?:{_COUNT}\s+)?{_UNIT}"
     rf"|{_COUNT.replace('count', 'ago')}\s+(?:of\s+)?{_UNIT.replace('unit', 'ages')}\s+ago"
     rf"|(?:last|on|this)\s+(?P<weekday>{'|'.join(_DAYS)}))"
@@ -49,6 +49,13 @@ _HINT = re.compile(
     "[0-9]|day|week|month|year|" + "|".join(name[:3] for name in _MONTHS), re.IGNORECASE
 )
 """What every text with a date has; the patterns take some milliseconds to compile."""
+_VERBS = ("may", "march")
+_LED = re.compile(
+    r"\b(?:in|during|since|on|by|until|before|after|from|early|late)\s+(?:the\s+)?"
+    r"(?:\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?)?$",
+    re.IGNORECASE,
+)
+_END = re.compile(r"\s*(?:[?!.,;:)]|$)")
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -59,22 +66,30 @@ class Span(NamedTuple):
     last: date
 
 
-def span(text: str, today: date) -> Span | None:
+class Named(NamedTuple):
+    """The days that a text speaks of, and the words that it says it with."""
+
+    span: Span
+    words: str
+
+
+def named(text: str, today: date) -> Named | None:
     """Return the days that a text speaks of; None where it names none."""
     if not _HINT.search(text):
         return None
     *absolute, relative = _patterns()
     for pattern in absolute:
         for match in pattern.finditer(text):
-            days = _absolute(match.groupdict(), today)
+            days = None if _is_verb(match) else _absolute(match.groupdict(), today)
             if days:
-                return days
+                return Named(days, match[0])
+        text = pattern.sub(" ", text)  # what is left of the 31st of June is not June
     found = relative.search(text)
     if found is None:
         return None
     try:
-        return _relative(found.groupdict(), today)
-    except OverflowError:
+        return Named(_relative(found.groupdict(), today), found[0])
+    except (OverflowError, ValueError):  # before the first or after the last of all days
         return None
 
 
@@ -84,10 +99,26 @@ def _patterns() -> list[re.Pattern[str]]:
 
 
 def nearness(found: Span, day: date) -> float:
-    """Say how near a day is to a span: 1 inside, half at one more length (at least 3 days) away."""
+    """Say how near a day is to a span: 1 inside, 0.5 beside it.
+
+    It halves again with each of the span's lengths (at least 3 days) further off.
+    """
     gap = max((found.first - day).days, (day - found.last).days, 0)
     length = max(3, (found.last - found.first).days + 1)
-    return float(0.5 ** (gap / length))
+    return float(0.5 ** (1 + (gap - 1) / length)) if gap else 1.0
+
+
+def _is_verb(match: re.Match[str]) -> bool:
+    """Say whether "may" or "march", written small and without a year, is no month.
+
+    It is one after a word such as "in" or "on", and where the sentence ends.
+    """
+    parts = match.groupdict()
+    if parts.get("month") not in _VERBS or parts.get("year"):
+        return False
+    return not (
+        _LED.search(match.string[: match.start("month")]) or _END.match(match.string, match.end())
+    )
 
 
 def _absolute(parts: dict[str, str | None], today: date) -> Span | None:
@@ -97,15 +128,32 @@ def _absolute(parts: dict[str, str | None], today: date) -> Span | None:
     try:
         if parts.get("year"):
             year = int(parts["year"] or 0)
-        else:  # the last time there was such a day
-            year = today.year - (date(today.year, month or 1, day or 1) > today)
+        else:
+            year = _last_year(month or 1, day or 1, today)
         if month is None:
+            if year > today.year:  # rather a size: nothing is remembered from then
+                return None
             return Span(date(year, 1, 1), date(year, 12, 31))
         if day is None:
             return Span(date(year, month, 1), _month_end(year, month))
         return Span(date(year, month, day), date(year, month, day))
     except ValueError:  # the 31st of June
         return None
+
+
+def _last_year(month: int, day: int, today: date) -> int:
+    """Return the year when there last was such a day.
+
+    Raises:
+        ValueError: there never is.
+    """
+    for year in range(today.year, max(0, today.year - 9), -1):
+        try:
+            if date(year, month, day) <= today:
+                return year
+        except ValueError:  # no leap year
+            continue
+    raise ValueError(f"no year has a day {day} of month {month}")
 
 
 def _full(short: str | None) -> str:
@@ -118,7 +166,8 @@ def _month_end(year: int, month: int) -> date:
 
 def _relative(parts: dict[str, str | None], today: date) -> Span:
     if parts["named"]:
-        day = today - timedelta(days=parts["named"].lower() == "yesterday")
+        back = {"today": 0, "yesterday": 1}.get(parts["named"].lower(), 2)
+        day = today - timedelta(days=back)
         return Span(day, day)
     if parts["weekday"]:
         back = (today.weekday() - _DAYS.index(parts["weekday"].lower())) % 7 or 7

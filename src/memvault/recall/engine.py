@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from memvault import clock
@@ -29,6 +30,8 @@ __all__ = ["Answer", "Engine", "Found", "Request"]
 _CANDIDATES = 200
 _LOOKED_AT = 30
 """Memories that are read before they are ranked; 50 or 100 gave no better order."""
+_DATED = 20
+"""Memories of the days asked for that are read besides."""
 _RETRIES = 3
 
 
@@ -196,7 +199,9 @@ class Engine:
             near = sides.by_vector(snapshot, query, passes, limit, beside)
         read = partial(self._fitting, snapshot, query, strict)
         if request.mode == "hybrid":
-            ranked = self._weighed(request, query, words, near, read)
+            days = self._days(query)
+            dated = sides.by_date(snapshot, days.span, passes, _DATED) if days else []
+            ranked = self._weighed(query, words, near, days, dated, read)
         else:
             tagged = sides.by_tag(snapshot, request.query, passes) if request.mode == "tag" else []
             ranked = _plain(read, words, near, tagged)
@@ -210,25 +215,25 @@ class Engine:
 
     def _weighed(
         self,
-        request: Request,
         query: Query,
         words: sides.Words,
         near: sides.Near,
+        days: rank.Days | None,
+        dated: list[int],
         read: Callable[[int], Memory | None],
     ) -> Iterator[tuple[Memory, _Scored]]:
-        """Fuse the sides, look closer at the best and rank them; the others follow as fused."""
+        """Fuse the sides, look closer at the best and rank them; the others follow as fused.
+
+        Memories of the days that are asked for are looked at whatever they say.
+        """
         shares = words.shares()
         cosines = {uid: hit.cosine for uid, hit in near.hits.items()}
         weight = fuse.KEYWORD_WEIGHT if near.embedder else 1.0
-        fused = iter(fuse.fuse(shares, cosines, weight))
-        wanted = min(max(_LOOKED_AT, request.limit), _CANDIDATES)
-        memories: dict[int, Memory] = {}
-        for uid, _ in fused:
-            memory = read(uid)
-            if memory is not None:
-                memories[uid] = memory
-            if len(memories) >= wanted:
-                break
+        fused = fuse.fuse(shares, cosines, weight)
+        readable = ((uid, memory) for uid, _ in fused if (memory := read(uid)) is not None)
+        memories = dict(islice(readable, _LOOKED_AT))
+        also = ((uid, read(uid)) for uid in dated if uid not in memories)
+        memories |= {uid: memory for uid, memory in also if memory is not None}
         looks = closer.look(
             query,
             list(memories.values()),
@@ -240,18 +245,27 @@ class Engine:
             rank.Candidate(uid, memory, shares.get(uid, 0.0), cosines.get(uid), look)
             for (uid, memory), look in zip(memories.items(), looks, strict=True)
         ]
-        now = clock.now()
-        days = dates.span(query.text, now.date())
         last = 1.0
-        for entry in rank.rank(candidates, self._store.settings.ranking, now, days):
+        for entry in rank.rank(candidates, self._store.settings.ranking, clock.now(), days):
             last = entry.score
             uid = entry.candidate.uid
             yield entry.candidate.memory, _Scored(uid, entry.score, entry.parts)
-        for uid, score in fused:
-            memory = read(uid)
-            if memory is not None:
-                score = min(score, last)
-                yield memory, _Scored(uid, score, {"fused": score})
+        scores = dict(fused)
+        for uid, memory in readable:
+            if uid not in memories:
+                last = min(scores[uid], last)
+                yield memory, _Scored(uid, last, {"fused": last})
+
+    def _days(self, query: Query) -> rank.Days | None:
+        """Return the days that a query asks for, unless the settings say that they do not count."""
+        if not self._store.settings.ranking.date:
+            return None
+        named = dates.named(query.text, clock.now().date())
+        if named is None:
+            return None
+        naming = set(self._analyser.query(named.words)[0])
+        telling = [stem for stem in query.stems if stem not in naming]
+        return rank.Days(named.span, 1.0 - len(telling) / (len(query.stems) or 1))
 
     def _matched_by(self, embedder: Embedder | None) -> Matcher | None:
         if self._matcher is None:

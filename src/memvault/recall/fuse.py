@@ -29,6 +29,6 @@ def fuse(
     for uid in shares.keys() | cosines.keys():
         near = 0.0
         if uid in cosines:
-            near = (cosines[uid] - low) / spread if spread > 1e-9 else 1.0
+            near = (cosines[uid] - low) / spread if spread > 1e-5 else 1.0  # less is rounding
         fused.append((uid, weight * shares.get(uid, 0.0) + (1.0 - weight) * near))
     return sorted(fused, key=lambda entry: (-entry[1], entry[0]))

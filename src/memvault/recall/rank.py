@@ -17,13 +17,15 @@ from memvault.model import Memory
 from memvault.recall.closer import Close
 from memvault.recall.dates import Span, nearness
 
-__all__ = ["Candidate", "Ranked", "rank"]
+__all__ = ["Candidate", "Days", "Ranked", "rank"]
 
 _WEIGHTS = {"keyword": 0.33, "vector": 0.18, "coverage": 0.21, "order": 0.12, "words": 0.16}
 _HALF_LIFE = 90.0
 """Days after which a memory's recency is worth half."""
 _SAME = 0.9
 """The share of their terms that two memories have in common where one says nothing new."""
+_NOISE = 1e-5
+"""What two measures of the same text may differ by: cosines are sums of 32-bit numbers."""
 _REPEATED = 0.5
 """What a score is worth that repeats a better one."""
 
@@ -42,6 +44,13 @@ class Candidate(NamedTuple):
     close: Close
 
 
+class Days(NamedTuple):
+    """The days that a query asks for, and which share of its words only name them."""
+
+    span: Span
+    share: float
+
+
 class Ranked(NamedTuple):
     """A candidate with its score in 0..1 and the parts that add up to it."""
 
@@ -51,11 +60,11 @@ class Ranked(NamedTuple):
 
 
 def rank(
-    candidates: Sequence[Candidate], ranking: Ranking, now: datetime, days: Span | None
+    candidates: Sequence[Candidate], ranking: Ranking, now: datetime, days: Days | None
 ) -> list[Ranked]:
     """Order candidates, best first; ties by uid.
 
-    ``days`` are those that the query speaks of. Cosines and words count between
+    ``days`` weigh the more the less else the query says. Cosines and words count between
     the least and the most that any candidate has.
     """
     columns = {
@@ -77,8 +86,8 @@ def rank(
         ("importance", ranking.importance, [_importance(entry.memory) for entry in candidates]),
         (
             "date",
-            ranking.date if days else 0.0,
-            [_dated(entry.memory, days) for entry in candidates],
+            max(ranking.date, days.share) if ranking.date and days else 0.0,
+            [_dated(entry.memory, days.span) if days else 0.0 for entry in candidates],
         ),
     ):
         if weight:
@@ -103,7 +112,7 @@ def _scaled(values: Iterable[float | None]) -> list[float]:
     low, high = min(known, default=0.0), max(known, default=0.0)
     spread = high - low
     return [
-        0.0 if value is None else (value - low) / spread if spread > 1e-9 else 1.0
+        0.0 if value is None else (value - low) / spread if spread > _NOISE else 1.0
         for value in every
     ]
 
@@ -123,12 +132,10 @@ def _importance(memory: Memory) -> float:
     return float(value)
 
 
-def _dated(memory: Memory, days: Span | None) -> float:
+def _dated(memory: Memory, span: Span) -> float:
     """Say how near a memory's dates are to the days that were asked for."""
     moments = [clock.parse(text) for text in (memory.created, memory.modified)]
-    return max(
-        (nearness(days, moment.date()) for moment in moments if moment and days), default=0.0
-    )
+    return max((nearness(span, moment.date()) for moment in moments if moment), default=0.0)
 
 
 def _diverse(ranked: list[Ranked]) -> list[Ranked]:

@@ -11,10 +11,11 @@ from memvault.index.embed import Embedder
 from memvault.index.keyword import KeywordHit
 from memvault.index.snapshot import Snapshot
 from memvault.index.vectors import VectorHit
+from memvault.recall.dates import Span
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query
 
-__all__ = ["Near", "Words", "allowed", "by_tag", "by_vector", "by_words"]
+__all__ = ["Near", "Words", "allowed", "by_date", "by_tag", "by_vector", "by_words"]
 
 _LEAST_SIMILARITY = 0.1
 
@@ -104,6 +105,18 @@ def by_vector(
     least = _LEAST_SIMILARITY if words is not None else 0.0
     kept = {uid: hit for uid, hit in hits.items() if uid in also or similarity(hit.cosine) >= least}
     return Near(kept, similarity, notes, embedder)
+
+
+def by_date(snapshot: Snapshot, span: Span, passes: Test | None, limit: int) -> list[int]:
+    """Return memories written or changed within a span of days, newest first."""
+    first, last = span.first.isoformat(), span.last.isoformat()
+    found = [
+        (record.modified, record.uid)
+        for record in snapshot.records()
+        if (first <= record.created[:10] <= last or first <= record.modified[:10] <= last)
+        and (passes is None or passes(record.uid))
+    ]
+    return [uid for _, uid in sorted(found, reverse=True)[:limit]]
 
 
 def by_tag(snapshot: Snapshot, query: str, passes: Test | None) -> list[tuple[int, float]]:

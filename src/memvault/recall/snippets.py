@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from memvault.index import chunks
-from memvault.index.analysis import Analyser
+from memvault.index.analysis import Analyser, fold
 from memvault.model import Passage
 from memvault.recall.query import Query
 
@@ -50,7 +50,7 @@ def _likely(body: str, passages: list[Passage], query: Query) -> list[Passage]:
     if len(passages) <= _MOST_PASSAGES:
         return passages
     hint = query.hint()
-    found = [entry for entry in passages if hint.search(body, entry.start, entry.end)]
+    found = [entry for entry in passages if hint.search(fold(body[entry.start : entry.end]))]
     return (found or passages)[:_MOST_PASSAGES]
 
 

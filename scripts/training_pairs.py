@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""Gather pairs of a query and a passage that answers it, from what packages carry.
+
+    python scripts/training_pairs.py OUTPUT.jsonl [--seed 1]
+
+A heading and the text below it, a sentence and the paragraph it was taken from,
+a word and its definition, a documentation comment and the code that it is
+about, a question and the conversation that its template was filled with.
+``train_static_embedder.py --questions`` learns from them which texts belong
+together. Reads the packages named in ``training_text.py``, the documentation
+of Rust (with its sources), and headers and scripts of C++ and JavaScript; what
+is not installed is left out. Nothing of an evaluation set is read.
+
+One JSON array of two strings a line. Pairs of one file stand together, so that
+a batch of neighbours holds passages that are hard to tell apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import html
+import json
+import random
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from training_templates import exchanges
+from training_text import SHARE, clean, is_prose, sources, unzipped, wordnet
+
+Pair = tuple[str, str]
+
+RUST = Path.home() / ".rustup/toolchains/stable-x86_64-unknown-linux-gnu/share/doc/rust/html"
+PASSAGE = 400
+RUN = 8
+BUDGET = {
+    "headings": 70_000,
+    "sentences": 50_000,
+    "manuals": 12_000,
+    "wordnet": 30_000,
+    "dictionaries": 15_000,
+    "python": 30_000,
+    "comments": 45_000,
+    "conversation": 50_000,
+}
+_DROP = re.compile(r"<(script|style|nav|head)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
+_HEADING = re.compile(r"<(h[1-6]|dt)\b[^>]*>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
+_TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL | re.IGNORECASE)
+_BLOCK = re.compile(r"</?(?:p|li|h[1-6]|div|td|dd|dt|br|tr|pre)\b[^>]*>", re.IGNORECASE)
+_TAG = re.compile(r"<[^>]+>")
+_NUMBER = re.compile(r"^(?:chapter |appendix |section )?[\dA-Z]?[\d.]+\s+", re.IGNORECASE)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'`])")
+_ROFF = re.compile(r"\\f[A-Z]|\\&|\\\(..|\\\[..?\]|\\s[-+]?\d")
+_COMMENT = re.compile(
+    r"^(?P<doc>(?:[ \t]*///?[^\n]*\n){1,40}|[ \t]*/\*\*.*?\*/[ \t]*\n)(?P<code>(?:[^\n]+\n){2,25})",
+    re.MULTILINE | re.DOTALL,
+)
+_MARKS = re.compile(r"^[ \t]*(?:///?!?|/?\*+/?)[ \t]?|\*/", re.MULTILINE)
+_NAMED = re.compile(
+    r"\b(fn|struct|enum|trait|class|function|impl|macro|method|type)\s+([A-Za-z_]\w+)"
+)
+_ASKED = (
+    "{}|{}|{}|{}|how do I {}|what is {}|how does {} work|explain {}|what are {}|"
+    "What does the documentation say about {}?|How can I use {}?|Tell me about {}|"
+    "What is the purpose of {}?|When should I use {}?"
+).split("|")
+_ASKED_CODE = (
+    "What is the purpose of the {} {}?|How does the {} {} work?|What does the {} {} do?|"
+    "How do you use the {} {}?|What happens in the {} {}?|How is the {} {} implemented?|{} {}"
+).split("|")
+
+
+def passage(sentences: list[str], start: int) -> str:
+    """Join sentences from a place on, up to a passage's length."""
+    text = sentences[start][: 2 * PASSAGE]
+    for sentence in sentences[start + 1 :]:
+        if len(text) + len(sentence) > PASSAGE:
+            break
+        text = f"{text} {sentence}"
+    return text
+
+
+def taken_out(text: str, title: str, chance: random.Random) -> Iterator[Pair]:
+    """Yield a sentence and the sentences around it, now and then with itself among them."""
+    sentences = [part for part in _SENTENCE.split(text) if part]
+    for start in range(0, len(sentences) - 2, 5):
+        around = sentences[start : start + 5]
+        query = chance.choice(around)
+        if 30 < len(query) < 250 and is_prose(query):
+            if chance.random() < 0.9:
+                around.remove(query)
+            rest = passage(around, 0)
+            if len(rest) > 60:
+                yield query, f"{title}\n{rest}" if title and chance.random() < 0.4 else rest
+
+
+def plain(text: str) -> str:
+    """Strip a page's tags; blocks become paragraphs."""
+    return html.unescape(_TAG.sub("", _BLOCK.sub("\n\n", text)))
+
+
+def page(text: str, chance: random.Random) -> tuple[list[Pair], list[Pair]]:
+    """Return an HTML page's pairs of heading and passage, and of sentence and passage."""
+    match = _TITLE.search(text)
+    title = clean(re.split(r" [—-] | &#8212; |\|", html.unescape(match[1]))[0]) if match else ""
+    text = _DROP.sub("", text)
+    marks = list(_HEADING.finditer(text))
+    headed: list[Pair] = []
+    around: list[Pair] = []
+    for place, mark in enumerate(marks):
+        name = _NUMBER.sub("", clean(plain(mark[2]).replace("¶", "").replace("§", "")))
+        end = marks[place + 1].start() if place + 1 < len(marks) else len(text)
+        body = clean(plain(text[mark.end() : end]).replace("¶", ""))
+        if not is_prose(body[:PASSAGE]) or len(body) < 60:
+            continue
+        sentences = [part for part in _SENTENCE.split(body) if part]
+        around += taken_out(body, name if chance.random() < 0.5 else title, chance)
+        if 3 < len(name) < 120 and any(char.isalpha() for char in name):
+            topic = name if chance.random() < 0.6 or title in name else f"{name} {title}"
+            start = chance.choice((0, 0, 0, min(1, len(sentences) - 1), len(sentences) // 2))
+            answer = passage(sentences, start)
+            if chance.random() < 0.4 and title and title not in topic:
+                answer = f"{title}\n{answer}"
+            elif chance.random() < 0.15:
+                answer = f"{name}\n{answer}"
+            headed.append((chance.choice(_ASKED).format(topic), answer))
+    return headed, around
+
+
+def pages(chance: random.Random) -> tuple[list[Pair], list[Pair]]:
+    """Return all HTML manuals' pairs, a file's together."""
+    paths = sorted((SHARE / "doc").rglob("*.html")) + sorted((SHARE / "R").rglob("*.html"))
+    paths += [
+        path
+        for part in ("book", "reference", "nomicon", "cargo", "clippy", "rust-by-example",
+                     "edition-guide", "embedded-book", "rustc", "rustdoc", "error_codes")
+        for path in sorted((RUST / part).rglob("*.html"))
+    ]  # fmt: skip
+    chance.shuffle(paths)
+    headed: list[Pair] = []
+    around: list[Pair] = []
+    for path in paths[:9_000]:
+        if "translations" in path.parts:
+            continue
+        try:
+            text = path.read_text("utf-8", "replace")[:200_000]
+        except OSError:
+            continue
+        first, second = page(text, chance)
+        headed += chance.sample(first, min(40, len(first)))
+        around += chance.sample(second, min(16, len(second)))
+    return headed, around
+
+
+def manuals(chance: random.Random) -> Iterator[Pair]:
+    """Yield what a manual page says of its subject, and sections."""
+    for path in sorted((SHARE / "man").glob("man[1-8]/*.gz")):
+        try:
+            text = unzipped(path)
+        except OSError:
+            continue
+        lines = [
+            line if line.startswith(".SH") else re.sub(r"^\.[A-Z]{1,2} ", "", line)
+            for line in text.splitlines()
+        ]
+        kept = "\n".join(line for line in lines if line.startswith(".SH") or line[:1] not in ".'")
+        sections = re.split(r"^\.SH +", _ROFF.sub("", kept).replace("\\-", "-"), flags=re.MULTILINE)
+        name = next((clean(part[5:]) for part in sections if part[:4] == "NAME"), "")
+        for part in sections:
+            head, _, body = part.partition("\n")
+            body = clean(body)
+            if head.strip('" ') == "DESCRIPTION" and name and is_prose(body[:PASSAGE]):
+                sentences = _SENTENCE.split(body)
+                about = name.split(" - ", 1)[-1]
+                yield chance.choice(_ASKED).format(about), passage(sentences, 0)
+                yield name, passage(sentences, min(1, len(sentences) - 1))
+            yield from list(taken_out(body, "", chance))[:3]
+
+
+def words(chance: random.Random) -> Iterator[Pair]:
+    """Yield WordNet's words with their meanings, and examples with the meaning."""
+    lemma = meaning = ""
+    for text in wordnet():
+        if ": " in text:
+            lemma, meaning = text.split(": ", 1)
+            if len(meaning) > 12:
+                yield (
+                    chance.choice((lemma, lemma, f"what is {lemma}", f"meaning of {lemma}")),
+                    meaning,
+                )
+        elif meaning and chance.random() < 0.5 and len(text) > 15:
+            yield text, f"{lemma}: {meaning}"
+
+
+def dictionaries(chance: random.Random) -> Iterator[Pair]:
+    """Yield headwords with their entries."""
+    for name in ("gcide", "foldoc", "jargon"):
+        path = SHARE / "dictd" / f"{name}.dict.dz"
+        if not path.is_file():
+            continue
+        for entry in re.split(r"\n(?=\S)", unzipped(path)):
+            head, _, body = entry.partition("\n")
+            body = clean(re.sub(r"\[[^\]]*\]|[{}\\]", "", body))
+            head = clean(re.sub(r"[\\/{}].*", "", head))
+            if 2 < len(head) < 40 and is_prose(body[:PASSAGE]) and len(body) > 50:
+                sentences = _SENTENCE.split(body)
+                yield chance.choice(_ASKED).format(head), passage(sentences, 0)
+                yield from list(taken_out(body, head, chance))[:2]
+
+
+def asked_code(kind: str, name: str, chance: random.Random) -> str:
+    """Ask about a piece of code."""
+    spoken = name if chance.random() < 0.7 else " ".join(identifier_words(name))
+    return chance.choice(_ASKED_CODE).format(*chance.choice(((spoken, kind), (kind, spoken))))
+
+
+def identifier_words(name: str) -> list[str]:
+    """Split an identifier."""
+    return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name) or [name]
+
+
+def python_code(chance: random.Random) -> Iterator[Pair]:
+    """Yield docstrings and questions with functions' code."""
+    files = sources()
+    chance.shuffle(files)
+    for path in files[:4_000]:
+        try:
+            text = path.read_text("utf-8")
+            tree = ast.parse(text)
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+        lines = text.splitlines()
+        found: list[Pair] = []
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+                continue
+            doc = ast.get_docstring(node)
+            kind = (
+                "class" if isinstance(node, ast.ClassDef) else chance.choice(("function", "method"))
+            )
+            body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            if doc and len(doc) > 20:
+                bare = "\n".join(
+                    [lines[node.lineno - 1], *lines[node.body[0].end_lineno or 0 : node.end_lineno]]
+                )
+                start = clean(doc.split("\n\n")[0])[:250]
+                if len(bare) > 120:
+                    found.append((start, bare[: 2 * PASSAGE]))
+                found.append(
+                    (asked_code(kind, node.name, chance), f"{node.name}: {clean(doc)[:PASSAGE]}")
+                )
+            if len(body) > 120 and not node.name.startswith("__") and chance.random() < 0.5:
+                found.append((asked_code(kind, node.name, chance), body[: 2 * PASSAGE]))
+        yield from chance.sample(found, min(16, len(found)))
+
+
+def commented(text: str, chance: random.Random) -> Iterator[Pair]:
+    """Yield documentation comments, and questions, with the code below them."""
+    for match in _COMMENT.finditer(text):
+        doc = clean(_MARKS.sub("", match["doc"]))
+        code = match["code"]
+        if (
+            not 30 < len(doc) < 1_500
+            or not is_prose(doc[:200])
+            or "icense" in doc
+            or len(code) < 80
+        ):
+            continue
+        named = _NAMED.search(code)
+        first = _SENTENCE.split(doc)[0][:250]
+        whole = (match["doc"] + code)[: 2 * PASSAGE]
+        if named and chance.random() < 0.5:
+            yield (
+                asked_code(named[1], named[2], chance),
+                chance.choice((whole, code[: 2 * PASSAGE])),
+            )
+        elif chance.random() < 0.3:
+            yield first, whole
+        else:
+            yield first, code[: 2 * PASSAGE]
+
+
+def comments(chance: random.Random) -> Iterator[Pair]:
+    """Yield pairs of Rust, C++ and JavaScript."""
+    paths = sorted((RUST / "src").rglob("*.rs.html")) + sorted(Path("/usr/include").rglob("*.h"))
+    paths += sorted(Path("/usr/lib/node_modules").rglob("*.js"))
+    chance.shuffle(paths)
+    for path in paths:
+        try:
+            text = path.read_text("utf-8", "replace")[:400_000]
+        except OSError:
+            continue
+        if path.suffix == ".html":
+            text = html.unescape(
+                _TAG.sub("", re.sub(r"<a[^>]*data-nosnippet[^>]*>\d+</a>", "", text))
+            )
+        found = list(commented(text, chance))
+        yield from chance.sample(found, min(40 if path.suffix == ".html" else 16, len(found)))
+
+
+def sample(pairs: Iterable[Pair], count: int, chance: random.Random) -> list[Pair]:
+    """Return up to ``count`` pairs of a source, in runs of neighbours."""
+    different = list(
+        dict.fromkeys((clean(a), b.strip()) for a, b in pairs if a.strip() and b.strip())
+    )
+    runs = [different[start : start + RUN] for start in range(0, len(different), RUN)]
+    chance.shuffle(runs)
+    return [pair for run in runs[: count // RUN] for pair in run]
+
+
+def gather(seed: int) -> list[Pair]:
+    """Return all pairs, in shuffled runs."""
+    chance = random.Random(seed)
+    headed, around = pages(chance)
+    found: dict[str, Iterable[Pair]] = {
+        "headings": headed,
+        "sentences": around,
+        "manuals": manuals(chance),
+        "wordnet": words(chance),
+        "dictionaries": dictionaries(chance),
+        "python": python_code(chance),
+        "comments": comments(chance),
+        "conversation": exchanges(chance, list(wordnet()), BUDGET["conversation"]),
+    }
+    runs: list[list[Pair]] = []
+    for name, source in found.items():
+        chosen = sample(source, BUDGET[name], chance)
+        print(f"{name}: {len(chosen):,}", flush=True)
+        runs += [chosen[start : start + RUN] for start in range(0, len(chosen), RUN)]
+    chance.shuffle(runs)
+    return [pair for run in runs for pair in run]
+
+
+def main() -> None:
+    """Write the pairs and say how many there are."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    pairs = gather(options.seed)
+    lines = (json.dumps(pair, ensure_ascii=False) for pair in pairs)
+    options.output.write_text("\n".join(lines) + "\n", "utf-8")
+    size = sum(len(query) + len(passage) for query, passage in pairs) / 1e6
+    print(f"{len(pairs):,} pairs, {size:.1f} million characters")
+
+
+if __name__ == "__main__":
+    main()
