@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,39 +25,50 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "database", "postgres", "cat", "fis
 
 def make_model(folder: Path, width: int = 8) -> Path:
     """Write a model of a few words: token vectors, as a transformer's output would be."""
-    import onnx
     from onnx import TensorProto, helper, numpy_helper
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    folder.mkdir(parents=True)
     table = np.zeros((len(WORDS), width), dtype=np.float32)
     for number, word in enumerate(WORDS):
         about = 0 if word in ("database", "postgres", "storage") else 1
         table[number, about] = 1.0
         table[number, 2 + number % (width - 2)] = 0.3
+    output = helper.make_tensor_value_info(
+        "last_hidden_state", TensorProto.FLOAT, ["batch", "length", width]
+    )
+    return save_model(
+        folder,
+        WORDS,
+        [helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])],
+        output,
+        [numpy_helper.from_array(table, "table")],
+    )
+
+
+def save_model(
+    folder: Path, words: list[str], nodes: list[Any], output: Any, constants: list[Any]
+) -> Path:
+    """Write a graph over token ids, and the files of a tokenizer that knows these words."""
+    import onnx
+    from onnx import TensorProto, helper
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    folder.mkdir(parents=True)
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
         for name in ("input_ids", "attention_mask")
     ]
-    output = helper.make_tensor_value_info(
-        "last_hidden_state", TensorProto.FLOAT, ["batch", "length", width]
-    )
-    graph = helper.make_graph(
-        [helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])],
-        "tiny",
-        inputs,
-        [output],
-        [numpy_helper.from_array(table, "table")],
-    )
+    graph = helper.make_graph(nodes, "tiny", inputs, [output], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 9
     onnx.save(model, str(folder / "model.onnx"))
     tokenizer = Tokenizer(
-        models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]")
+        models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]")
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     tokenizer.save(str(folder / "tokenizer.json"))
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}

@@ -65,6 +65,7 @@ class Settings(NamedTuple):
     ignore: tuple[str, ...] = ()
     language: str = "english"
     embedder: str = "builtin"
+    reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
     ranking: Ranking = Ranking()
     sources: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
@@ -127,11 +128,13 @@ def load_settings(root: Path) -> Settings:
             f"{path} is not valid TOML: {error}", "mend the line, or delete it"
         ) from error
     warnings: list[str] = []
+    plain = Settings()
     settings = Settings(
         types=_types(table.pop("types", []), path),
         ignore=tuple(_strings(table.pop("ignore", []), "ignore", path)),
         language=_choice(table.pop("language", "english"), LANGUAGES, "language", path),
-        embedder=_embedder(table.pop("embedder", {}), path, warnings),
+        embedder=_model(table, "embedder", path, warnings) or plain.embedder,
+        reranker=_model(table, "rerank", path, warnings) or plain.reranker,
         ranking=_ranking(table.pop("ranking", {}), path, warnings),
     )
     if table.pop("version", 1) != 1:
@@ -145,7 +148,7 @@ def _set(settings: Settings) -> dict[str, bool]:
     plain = Settings()
     return {
         key: getattr(settings, key) != getattr(plain, key)
-        for key in ("types", "ignore", "language", "embedder", "ranking")
+        for key in ("types", "ignore", "language", "embedder", "reranker", "ranking")
     }
 
 
@@ -174,17 +177,19 @@ def _choice(value: Any, allowed: list[str], key: str, path: Path) -> str:
     return str(value)
 
 
-def _embedder(value: Any, path: Path, warnings: list[str]) -> str:
+def _model(table: dict[str, Any], section: str, path: Path, warnings: list[str]) -> str:
+    """Take the name of a model out of the settings; it is empty where they name none."""
+    value = table.pop(section, {})
     if isinstance(value, str):
         return value
     if not isinstance(value, dict) or not isinstance(value.get("model", ""), str):
-        raise VaultUnreadable(f'{path}: the embedder is written [embedder] and model = "NAME"')
+        raise VaultUnreadable(f'{path}: {section} must be written [{section}] and model = "NAME"')
     warnings += [
-        f"{SETTINGS_FILE}: unknown setting 'embedder.{key}' is ignored"
+        f"{SETTINGS_FILE}: unknown setting '{section}.{key}' is ignored"
         for key in value
         if key != "model"
     ]
-    return value.get("model") or "builtin"
+    return str(value.get("model", ""))
 
 
 def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:

@@ -174,18 +174,21 @@ def _status(found: Result) -> list[Line]:
 
 
 def _models(found: Result) -> list[Line]:
-    out: list[Line] = []
-    for entry in found["models"]:
-        mark = "* " if entry["name"] == found["inUse"] else "  "
-        out.append(
-            [
-                (mark, "green"),
-                (entry["name"], "bold"),
-                (f"  {entry['dimension']} dimensions, {entry['sizeInGb']:g} GB", "dim"),
-                (f"  {entry['description']}", ""),
-            ]
-        )
-    return out
+    return [
+        *(_model(entry, found["inUse"]) for entry in found["models"]),
+        [("Cross-encoders for recall --rerank, chosen with model use NAME --for rerank:", "dim")],
+        *(_model(entry, found["rerankerInUse"]) for entry in found["rerankers"]),
+    ]
+
+
+def _model(entry: Result, used: str) -> Line:
+    dimension = f"{entry['dimension']} dimensions, " if "dimension" in entry else ""
+    return [
+        ("* " if entry["name"] == used else "  ", "green"),
+        (entry["name"], "bold"),
+        (f"  {dimension}{entry['sizeInGb']:g} GB", "dim"),
+        (f"  {entry['description']}", ""),
+    ]
 
 
 def _init(found: Result) -> list[Line]:

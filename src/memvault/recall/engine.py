@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memvault import clock
 from memvault.errors import Ambiguous, MemvaultError, NotFound
-from memvault.index import analysis, chunks
+from memvault.index import analysis
 from memvault.index.damage import DamagedIndex
 from memvault.index.embed import Embedder, Matcher, open_matcher
 from memvault.index.keyword import KeywordHit
@@ -21,7 +21,12 @@ from memvault.model import Memory
 from memvault.recall import closer, dates, fuse, rank, sides, snippets
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query, parse
+from memvault.recall.rank import Scored
+from memvault.recall.rerank import reranked
 from memvault.vault.store import Store
+
+if TYPE_CHECKING:
+    from memvault.index.cross_encoder import CrossEncoder
 
 Result = TypeVar("Result")
 
@@ -36,7 +41,10 @@ _RETRIES = 3
 
 
 class Request(NamedTuple):
-    """What to look for. ``mode`` is hybrid, keyword, vector or tag."""
+    """What to look for. ``mode`` is hybrid, keyword, vector or tag.
+
+    With ``rerank`` a cross-encoder orders the best again.
+    """
 
     query: str
     mode: str = "hybrid"
@@ -44,6 +52,7 @@ class Request(NamedTuple):
     filters: Filters = Filters()
     threshold: float = 0.0
     explain: bool = False
+    rerank: bool = False
 
 
 class Found(NamedTuple):
@@ -82,14 +91,6 @@ class Answer(NamedTuple):
     notes: list[str]
 
 
-class _Scored(NamedTuple):
-    """A hit's score and the parts that add up to it."""
-
-    uid: int
-    score: float
-    parts: dict[str, float]
-
-
 class _Stale(Exception):
     """A file changed between the look at the folder and the reading of the file."""
 
@@ -107,7 +108,8 @@ class Engine:
         """Find memories.
 
         Raises:
-            EmbedderError: vectors alone were asked for, and there are none to ask.
+            EmbedderError: vectors alone were asked for, and there are none to ask;
+                or a cross-encoder was, and it cannot be loaded.
         """
         for attempt in range(_RETRIES):
             search = partial(self._search, request, attempt < _RETRIES - 1)
@@ -186,8 +188,16 @@ class Engine:
             )
         return found[0]
 
+    @cached_property
+    def _cross_encoder(self) -> CrossEncoder:
+        """The cross-encoder in the settings, loaded when first asked for and never fetched."""
+        from memvault.index.cross_encoder import CrossEncoder
+
+        return CrossEncoder(self._store.settings.reranker, self._store.root)
+
     def _search(self, request: Request, strict: bool) -> Answer:
         query = parse(request.query, self._analyser)
+        judge = self._cross_encoder.scores if request.rerank else None
         snapshot = self._index.refresh(embed=request.mode in ("hybrid", "vector"))
         passes = sides.allowed(snapshot, request.filters)
         limit = max(_CANDIDATES, request.limit)
@@ -204,7 +214,10 @@ class Engine:
             ranked = self._weighed(query, words, near, days, dated, read)
         else:
             tagged = sides.by_tag(snapshot, request.query, passes) if request.mode == "tag" else []
-            ranked = _plain(read, words, near, tagged)
+            ranked = rank.alone(read, words, near, tagged)
+        if judge is not None:
+            passages = {uid: hit.passage for uid, hit in near.hits.items()}
+            ranked = reranked(ranked, judge, query, self._analyser, passages, request.limit)
         found: list[Found] = []
         for memory, entry in ranked:
             if len(found) >= request.limit or entry.score < request.threshold:
@@ -221,7 +234,7 @@ class Engine:
         days: rank.Days | None,
         dated: list[int],
         read: Callable[[int], Memory | None],
-    ) -> Iterator[tuple[Memory, _Scored]]:
+    ) -> Iterator[tuple[Memory, Scored]]:
         """Fuse the sides, look closer at the best and rank them; the others follow as fused.
 
         Memories of the days that are asked for are looked at whatever they say.
@@ -249,12 +262,12 @@ class Engine:
         for entry in rank.rank(candidates, self._store.settings.ranking, clock.now(), days):
             last = entry.score
             uid = entry.candidate.uid
-            yield entry.candidate.memory, _Scored(uid, entry.score, entry.parts)
+            yield entry.candidate.memory, Scored(uid, entry.score, entry.parts)
         scores = dict(fused)
         for uid, memory in readable:
             if uid not in memories:
                 last = min(scores[uid], last)
-                yield memory, _Scored(uid, last, {"fused": last})
+                yield memory, Scored(uid, last, {"fused": last})
 
     def _days(self, query: Query) -> rank.Days | None:
         """Return the days that a query asks for, unless the settings say that they do not count."""
@@ -299,7 +312,7 @@ class Engine:
     def _found(
         self,
         memory: Memory,
-        entry: _Scored,
+        entry: Scored,
         query: Query,
         word: KeywordHit | None,
         vector: VectorHit | None,
@@ -308,8 +321,7 @@ class Engine:
         similarity = calibrated(vector.cosine) if vector else 0.0
         text = "\n".join([memory.title, *memory.tags, memory.body])
         covered = snippets.coverage(text, query, self._analyser)
-        passages = chunks.passages(memory.body) if vector else []
-        passage = passages[vector.passage] if vector and vector.passage < len(passages) else None
+        passage = vector.passage if vector else None
         shown = snippets.show(memory.body, query, self._analyser, passage)
         return Found(
             memory,
@@ -321,46 +333,10 @@ class Engine:
             shown.heading,
             {
                 "parts": {name: round(part, 4) for name, part in entry.parts.items()},
-                **_raw(word, vector, similarity),
+                **sides.said(word, vector, similarity),
                 "coverage": round(covered, 4),
             },
         )
-
-
-def _plain(
-    read: Callable[[int], Memory | None],
-    words: sides.Words,
-    near: sides.Near,
-    tagged: list[tuple[int, float]],
-) -> Iterator[tuple[Memory, _Scored]]:
-    """Rank by one measure alone, which is the score; a cosine counts calibrated."""
-    by_name = {
-        "keyword": sorted(words.shares().items(), key=lambda item: (-item[1], item[0])),
-        "vector": [
-            (uid, near.similarity(hit.cosine))
-            for uid, hit in sorted(near.hits.items(), key=lambda item: (-item[1].cosine, item[0]))
-        ],
-        "tag": tagged,
-    }
-    for name, scores in by_name.items():
-        for uid, score in scores:
-            memory = read(uid)
-            if memory is not None:
-                yield memory, _Scored(uid, score, {name: score})
-
-
-def _raw(word: KeywordHit | None, vector: VectorHit | None, similarity: float) -> dict[str, object]:
-    """Return what the two sides said of a memory before it was weighed."""
-    raw: dict[str, object] = {}
-    if word is not None:
-        raw["bm25"] = round(word.score, 4)
-        ranked = sorted(word.terms.items(), key=lambda item: -item[1])
-        raw["terms"] = {term: round(gain, 4) for term, gain in ranked}
-    if vector is not None:
-        raw["cosine"] = round(vector.cosine, 4)
-        raw["similarity"] = round(similarity, 4)
-        raw["passage"] = vector.passage
-    return raw
 
 
 def _is_named(wanted: str, mem_id: str, title: str, path: str) -> bool:

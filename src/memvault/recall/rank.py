@@ -7,7 +7,7 @@ any one of them left out the mean changes by less than 0.01.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ from memvault.config import Ranking
 from memvault.model import Memory
 from memvault.recall.closer import Close
 from memvault.recall.dates import Span, nearness
+from memvault.recall.sides import Near, Words
 
-__all__ = ["Candidate", "Days", "Ranked", "rank"]
+__all__ = ["Candidate", "Days", "Ranked", "Scored", "alone", "rank"]
 
 _WEIGHTS = {"keyword": 0.33, "vector": 0.18, "coverage": 0.21, "order": 0.12, "words": 0.16}
 _HALF_LIFE = 90.0
@@ -55,6 +56,14 @@ class Ranked(NamedTuple):
     """A candidate with its score in 0..1 and the parts that add up to it."""
 
     candidate: Candidate
+    score: float
+    parts: dict[str, float]
+
+
+class Scored(NamedTuple):
+    """A hit's score and the parts that add up to it."""
+
+    uid: int
     score: float
     parts: dict[str, float]
 
@@ -99,6 +108,28 @@ def rank(
         ranked.append(Ranked(entry, sum(parts.values()), parts))
     ranked.sort(key=_order)
     return _diverse(ranked) if ranking.diversity else ranked
+
+
+def alone(
+    read: Callable[[int], Memory | None],
+    words: Words,
+    near: Near,
+    tagged: list[tuple[int, float]],
+) -> Iterator[tuple[Memory, Scored]]:
+    """Rank by one measure alone, which is the score; a cosine counts calibrated."""
+    by_name = {
+        "keyword": sorted(words.shares().items(), key=lambda item: (-item[1], item[0])),
+        "vector": [
+            (uid, near.similarity(hit.cosine))
+            for uid, hit in sorted(near.hits.items(), key=lambda item: (-item[1].cosine, item[0]))
+        ],
+        "tag": tagged,
+    }
+    for name, scores in by_name.items():
+        for uid, score in scores:
+            memory = read(uid)
+            if memory is not None:
+                yield memory, Scored(uid, score, {name: score})
 
 
 def _order(entry: Ranked) -> tuple[float, int]:

@@ -15,7 +15,7 @@ from memvault.recall.dates import Span
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query
 
-__all__ = ["Near", "Words", "allowed", "by_date", "by_tag", "by_vector", "by_words"]
+__all__ = ["Near", "Words", "allowed", "by_date", "by_tag", "by_vector", "by_words", "said"]
 
 _LEAST_SIMILARITY = 0.1
 
@@ -130,3 +130,17 @@ def by_tag(snapshot: Snapshot, query: str, passes: Test | None) -> list[tuple[in
             scored.append((len(shared) / len(wanted), record.modified, record.uid))
     scored.sort(reverse=True)
     return [(uid, share) for share, _, uid in scored]
+
+
+def said(word: KeywordHit | None, vector: VectorHit | None, similarity: float) -> dict[str, object]:
+    """Return what the two sides said of a memory before it was weighed."""
+    raw: dict[str, object] = {}
+    if word is not None:
+        raw["bm25"] = round(word.score, 4)
+        ranked = sorted(word.terms.items(), key=lambda item: -item[1])
+        raw["terms"] = {term: round(gain, 4) for term, gain in ranked}
+    if vector is not None:
+        raw["cosine"] = round(vector.cosine, 4)
+        raw["similarity"] = round(similarity, 4)
+        raw["passage"] = vector.passage
+    return raw

@@ -10,7 +10,7 @@ from memvault.index.analysis import Analyser, fold
 from memvault.model import Passage
 from memvault.recall.query import Query
 
-__all__ = ["Shown", "beginning", "coverage", "show"]
+__all__ = ["Shown", "beginning", "coverage", "fitting", "show"]
 
 _LENGTH = 240
 _WORDS = re.compile(r"\S+")
@@ -20,20 +20,28 @@ _MOST_PASSAGES = 400
 
 
 class Shown(NamedTuple):
-    """A snippet on one line, and the headings above the passage it is from."""
+    """A passage, or a snippet of one on one line, and the headings above it."""
 
     text: str
     heading: str
 
 
-def show(body: str, query: Query, analyser: Analyser, nearest: Passage | None) -> Shown:
-    """Return a stretch of about 240 characters around the query's words.
+def show(body: str, query: Query, analyser: Analyser, nearest: int | None) -> Shown:
+    """Return a stretch of about 240 characters around the query's words."""
+    passage = fitting(body, query, analyser, nearest)
+    return Shown(_window(passage.text, _wanted(query), analyser), passage.heading)
 
-    The passage is the one with the most of the query's terms; where none has
-    any, the one nearest by vector, else the first.
+
+def fitting(body: str, query: Query, analyser: Analyser, near: int | None) -> Shown:
+    """Return the passage that fits a query best, whole; ``near`` is the nearest by vector.
+
+    It is the one with the most of the query's terms; where none has any, the
+    nearest by vector, else the first.
     """
-    passages = _passages(body)
-    wanted = frozenset(query.stems) | frozenset(query.wholes)
+    every = chunks.passages(body)
+    nearest = every[near] if near is not None and near < len(every) else None
+    passages = _telling(body, every)
+    wanted = _wanted(query)
     best, most = passages[0], 0.0
     for passage in _likely(body, passages, query):
         terms = analyser.terms(body[passage.start : passage.end])
@@ -41,8 +49,11 @@ def show(body: str, query: Query, analyser: Analyser, nearest: Passage | None) -
         weight = found + (0.5 if passage == nearest else 0.0)
         if weight > most:
             best, most = passage, weight
-    text = _told(body, best) or body[best.start : best.end]
-    return Shown(_window(text, wanted, analyser), best.heading)
+    return Shown(_told(body, best) or body[best.start : best.end], best.heading)
+
+
+def _wanted(query: Query) -> frozenset[str]:
+    return frozenset(query.stems) | frozenset(query.wholes)
 
 
 def _likely(body: str, passages: list[Passage], query: Query) -> list[Passage]:
@@ -59,10 +70,9 @@ def _told(body: str, passage: Passage) -> str:
     return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
 
 
-def _passages(body: str) -> list[Passage]:
+def _telling(body: str, passages: list[Passage]) -> list[Passage]:
     """Return the passages that say more than a heading, or all where none does."""
-    found = chunks.passages(body)
-    return [passage for passage in found if _told(body, passage)] or found
+    return [passage for passage in passages if _told(body, passage)] or passages
 
 
 def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:

@@ -192,6 +192,10 @@ def memory_recall(
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
     full: Annotated[bool, Arg("Give the whole content")] = False,
     explain: Annotated[bool, Arg("Say how each score came about")] = False,
+    rerank: Annotated[
+        bool,
+        Arg("Let a cross-encoder order the best again; model use NAME --for rerank fetches one"),
+    ] = False,
 ) -> dict[str, Any]:
     """Recall memories: the best for a question, with the passage that fits.
 
@@ -200,12 +204,17 @@ def memory_recall(
     """
     from memvault.recall.engine import Request
 
+    if rerank and (is_all or mode == "tag"):
+        raise UsageError(
+            "rerank orders what a question finds in the text, neither a list nor tags",
+            "leave it out, or ask with --mode hybrid, keyword or vector",
+        )
     chosen = filters(memory_type, tags, since, until, expression)
     if is_all:
         return _everything(workspace, chosen, query, limit, full)
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for, or list all with --all")
-    request = Request(query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain)
+    request = Request(query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank)
     answer = workspace.engine.search(request)
     workspace.notes += answer.notes
     memories = []

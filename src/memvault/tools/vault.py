@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from memvault.errors import NotFound
 from memvault.tools.historian import FILTER_HELP, TAGS_HELP, TYPE_HELP
@@ -19,6 +19,12 @@ __all__ = [
     "model_verify",
     "vault_reindex",
     "vault_status",
+]
+
+
+Purpose = Annotated[
+    Literal["embed", "rerank"],
+    Arg("What the model is for: vectors, or recall --rerank", key="for"),
 ]
 
 
@@ -144,9 +150,9 @@ def vault_reindex(workspace: Workspace) -> dict[str, Any]:
 
 @tool("model_list", "model list", "vault", read_only=True)
 def model_list(workspace: Workspace) -> dict[str, Any]:
-    """List the embedding models that can be used, and the one in use."""
-    from memvault.index.embed_onnx import known_models
+    """List the models that can be used, to embed and to rerank, and those in use."""
     from memvault.index.embed_static import StaticEmbedder
+    from memvault.index.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
 
     builtin = StaticEmbedder()
     own = {
@@ -156,7 +162,12 @@ def model_list(workspace: Workspace) -> dict[str, Any]:
         "licence": "Apache-2.0",
         "description": "Built in: works offline at once. English",
     }
-    return {"inUse": workspace.settings.embedder, "models": [own, *known_models()]}
+    return {
+        "inUse": workspace.settings.embedder,
+        "models": [own, *known_models(EMBEDDING)],
+        "rerankerInUse": workspace.settings.reranker,
+        "rerankers": known_models(CROSS_ENCODER),
+    }
 
 
 @tool("model_use", "model use", "vault")
@@ -166,16 +177,20 @@ def model_use(
         str,
         Arg("builtin, a fastembed model, or a folder with model.onnx", positional=True),
     ],
+    purpose: Purpose = "embed",
 ) -> dict[str, Any]:
-    """Use another embedding model: fetch it if need be, and embed every memory with it.
+    """Use another model: fetch it if need be, and embed every memory with it.
 
-    Recall goes on with the old vectors until the new ones are complete. This
-    is the only command that uses the network, and only for a model that is not
-    on this machine.
+    Recall goes on with the old vectors until the new ones are complete. With
+    for = rerank it is the cross-encoder of recall's rerank, and nothing is
+    embedded. This is the only command that uses the network, and only for a
+    model that is not on this machine.
     """
-    from memvault.upkeep.models import use
+    from memvault.upkeep import models
 
-    return use(workspace, name)
+    return (
+        models.use(workspace, name) if purpose == "embed" else models.use_reranker(workspace, name)
+    )
 
 
 @tool("model_verify", "model verify", "vault", read_only=True)
@@ -184,14 +199,17 @@ def model_verify(
     name: Annotated[
         str | None, Arg("A model or folder; the one in use where it is left out", positional=True)
     ] = None,
+    purpose: Purpose = "embed",
 ) -> dict[str, Any]:
-    """Check that an embedding model loads here and tells related texts from unrelated ones."""
-    from memvault.upkeep.models import verify
+    """Check that a model loads here and tells related texts from unrelated ones."""
+    from memvault.upkeep import models
 
-    found = verify(workspace, name or workspace.settings.embedder)
+    if purpose == "embed":
+        found = models.verify(workspace, name or workspace.settings.embedder)
+        hint = "memvault model use builtin goes back to the embedder that always works"
+    else:
+        found = models.verify_reranker(workspace, name or workspace.settings.reranker)
+        hint = "memvault model list names fastembed's cross-encoders"
     if not found["works"]:
-        raise NotFound(
-            f"The model {found['name']} loads, but does not tell texts apart",
-            "memvault model use builtin goes back to the embedder that always works",
-        )
+        raise NotFound(f"The model {found['name']} loads, but does not tell texts apart", hint)
     return found

@@ -1,4 +1,4 @@
-"""Choosing an embedding model and finding out whether it works here."""
+"""Choosing a model, to embed or to rerank, and finding out whether it works here."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 from memvault import config
 from memvault.errors import NotFound, UsageError
+from memvault.index.cross_encoder import CrossEncoder
 from memvault.index.embed import BUILTIN, open_embedder
 from memvault.vault import atomic
 from memvault.workspace import Workspace
 
-__all__ = ["use", "verify"]
+__all__ = ["use", "use_reranker", "verify", "verify_reranker"]
 
 _RELATED = ("The database is PostgreSQL", "We store our data in Postgres")
+_QUESTION = "Which database do we use?"
 _UNRELATED = "Bananas ripen faster in a paper bag"
 
 
@@ -30,12 +32,7 @@ def use(workspace: Workspace, name: str) -> dict[str, Any]:
     embedder = open_embedder(wanted, workspace.root, download=True)
     before = workspace.settings.embedder
     if wanted != before:
-        data = config.with_setting(workspace.root, "embedder", "model", wanted)
-        try:
-            atomic.replace(workspace.root / config.SETTINGS_FILE, data)
-        except FileNotFoundError as error:
-            raise NotFound(f"{config.SETTINGS_FILE} is gone", "memvault init") from error
-        workspace.reload()
+        _write(workspace, "embedder", wanted)
     embedded = workspace.index.embed_all()
     return {
         "name": wanted,
@@ -61,6 +58,42 @@ def verify(workspace: Workspace, name: str) -> dict[str, Any]:
         "seconds": round(time.perf_counter() - started, 3),
         "works": related > unrelated,
     }
+
+
+def use_reranker(workspace: Workspace, name: str) -> dict[str, Any]:
+    """Check a cross-encoder and write it into the settings; errors as for ``use``."""
+    wanted = _portable(workspace.root, name)
+    encoder = CrossEncoder(wanted, workspace.root, download=True)
+    encoder.scores(_QUESTION, _RELATED)
+    before = workspace.settings.reranker
+    if wanted != before:
+        _write(workspace, "rerank", wanted)
+    return {"name": wanted, "version": encoder.version, "previous": before}
+
+
+def verify_reranker(workspace: Workspace, name: str) -> dict[str, Any]:
+    """Load a cross-encoder and let it judge two texts."""
+    started = time.perf_counter()
+    encoder = CrossEncoder(_portable(workspace.root, name), workspace.root)
+    related, unrelated = encoder.scores(_QUESTION, (_RELATED[0], _UNRELATED))
+    return {
+        "name": encoder.name,
+        "version": encoder.version,
+        "related": round(related, 4),
+        "unrelated": round(unrelated, 4),
+        "seconds": round(time.perf_counter() - started, 3),
+        "works": related > unrelated,
+    }
+
+
+def _write(workspace: Workspace, section: str, name: str) -> None:
+    """Write a model's name into the settings, and have them read anew."""
+    data = config.with_setting(workspace.root, section, "model", name)
+    try:
+        atomic.replace(workspace.root / config.SETTINGS_FILE, data)
+    except FileNotFoundError as error:
+        raise NotFound(f"{config.SETTINGS_FILE} is gone", "memvault init") from error
+    workspace.reload()
 
 
 def _portable(root: Path, name: str) -> str:
