@@ -139,7 +139,7 @@ class Fit:
                 loss.backward()
                 optimiser.step()
                 schedule.step()
-                total += float(loss)
+                total += float(loss.detach())
             mean = total / (len(order) // BATCH)
             print(f"epoch {epoch + 1}: loss {mean:.4f}; held out: {self.report(held)}", flush=True)
 

@@ -293,11 +293,8 @@ candidates = st.lists(
     max_size=12,
 ).map(lambda every: [entry._replace(uid=uid) for uid, entry in enumerate(every)])
 rankings = st.builds(Ranking, shares, shares, shares, st.booleans())
-asked = st.none() | st.builds(
-    lambda one, other, share: Days(Span(min(one, other), max(one, other)), share),
-    st.dates(),
-    st.dates(),
-    shares,
+asked = st.none() | st.tuples(st.dates(), st.dates(), shares).map(
+    lambda every: Days(Span(min(every[:2]), max(every[:2])), every[2])
 )
 
 
