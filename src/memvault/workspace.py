@@ -29,7 +29,8 @@ class Workspace:
     """One open vault, for one caller at a time (``lock``).
 
     ``progress`` is told of slow work; ``notes`` collects what a caller should
-    be told beside a result.
+    be told beside a result, ``unsettled`` what is to be done once the caller
+    has the result.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Workspace:
         self.root = root
         self.agent = agent
         self.notes: list[str] = []
+        self.unsettled: list[Callable[[], None]] = []
         self.lock = threading.RLock()
         self._progress = progress
         self._settings_state: tuple[int, ...] = ()
@@ -95,6 +97,12 @@ class Workspace:
         self.close()
         for name in ("settings", "store", "index", "engine"):
             self.__dict__.pop(name, None)
+
+    def settle(self) -> None:
+        """Do what waits for the caller to have the result."""
+        waiting, self.unsettled = self.unsettled, []
+        for action in waiting:
+            action()
 
     def close(self) -> None:
         """Let go of whatever is open."""

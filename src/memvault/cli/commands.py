@@ -24,7 +24,7 @@ __all__ = ["extra_command", "shared_options", "tool_command", "with_signature"]
 
 def tool_command(tool: Tool, name: str, options: Options) -> Any:
     """Build a tool's command."""
-    parameters = schema.parameters(tool)
+    parameters = schema.shell_parameters(tool)
 
     def callback(**given: Any) -> None:
         _take_shared(options, given)
@@ -32,8 +32,8 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
         for parameter in parameters:
             value = _argument(parameter, given[parameter.name], options)
             if value is not None:
-                arguments[parameter.key] = value
-        run_tool(tool, arguments, options)
+                arguments[parameter.name if tool.shell else parameter.key] = value
+        run_tool(tool, dict(tool.shell(**arguments)) if tool.shell else arguments, options)
 
     declared = {parameter.name: _declared(parameter) for parameter in parameters}
     return _built(callback, name, tool.doc, declared)
@@ -46,9 +46,10 @@ def run_tool(tool: Tool, arguments: dict[str, Any], options: Options) -> None:
     workspace = options.workspace()
     try:
         result = invoke.call(workspace, tool.name, arguments)
+        output.result(tool.name, result, options.json, options.quiet)
+        workspace.settle()
     finally:
         workspace.close()
-    output.result(tool.name, result, options.json, options.quiet)
 
 
 def extra_command(name: str, options: Options) -> Any:
@@ -136,6 +137,8 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
         metavar = "|".join(parameter.choices)
     if arg.positional:
         optional = not parameter.required or arg.cli_optional
+        if parameter.kinds == (list,):
+            kind, metavar = list[str] | None, f"{metavar}..."
         shown = f"[{metavar}]" if optional else metavar
         return kind, typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
     if list in parameter.kinds:
@@ -172,6 +175,8 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
         value = options.shown(value)
     if isinstance(value, list | tuple):
         value = [options.shown(entry) for entry in value]
+        if parameter.arg.positional:
+            return value
         return [part.strip() for entry in value for part in entry.split(",") if part.strip()]
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)

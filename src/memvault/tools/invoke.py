@@ -34,8 +34,13 @@ def call(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[
 
 
 def result_of(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a tool; return its result, or the failed result where it failed."""
+    """Run a tool; return its result, or the failed result where it failed.
+
+    What the tool hands out counts as handed out from here on.
+    """
     try:
-        return call(workspace, name, arguments)
+        found = call(workspace, name, arguments)
     except MemvaultError as error:
         return error.result()
+    workspace.settle()
+    return found

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from memvault.errors import UsageError
 
-__all__ = ["Arg", "Tool", "all_tools", "find", "tool"]
+__all__ = ["Arg", "Tool", "all_tools", "find", "shell", "tool"]
 
 _MODULES = ("historian", "changes", "vault")
 
@@ -42,7 +42,11 @@ class Arg(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """A tool: its exact name, its command's words, and the function that does it."""
+    """A tool: its exact name, its command's words, and the function that does it.
+
+    ``shell`` turns what is convenient on a command line into the arguments,
+    where those are no flat values.
+    """
 
     name: str
     command: str
@@ -50,6 +54,7 @@ class Tool(NamedTuple):
     function: Callable[..., Mapping[str, Any]]
     read_only: bool
     destructive: bool
+    shell: Callable[..., Mapping[str, Any]] | None = None
 
     @property
     def summary(self) -> str:
@@ -77,6 +82,19 @@ def tool(
 
     def enter(function: Function) -> Function:
         _TOOLS[name] = Tool(name, command, group, function, read_only, destructive)
+        return function
+
+    return enter
+
+
+def shell(name: str) -> Callable[[Function], Function]:
+    """Enter a function as the command-line form of the tool entered before it.
+
+    Its parameters become the command's; it returns the tool's arguments.
+    """
+
+    def enter(function: Function) -> Function:
+        _TOOLS[name] = _TOOLS[name]._replace(shell=function)
         return function
 
     return enter
