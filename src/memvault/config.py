@@ -67,6 +67,7 @@ class Settings(NamedTuple):
     embedder: str = "builtin"
     reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
     ranking: Ranking = Ranking()
+    active_budget: int = 8_000
     sources: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
 
@@ -136,6 +137,7 @@ def load_settings(root: Path) -> Settings:
         embedder=_model(table, "embedder", path, warnings) or plain.embedder,
         reranker=_model(table, "rerank", path, warnings) or plain.reranker,
         ranking=_ranking(table.pop("ranking", {}), path, warnings),
+        active_budget=_active_budget(table.pop("active", {}), path, warnings),
     )
     if table.pop("version", 1) != 1:
         warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
@@ -148,7 +150,7 @@ def _set(settings: Settings) -> dict[str, bool]:
     plain = Settings()
     return {
         key: getattr(settings, key) != getattr(plain, key)
-        for key in ("types", "ignore", "language", "embedder", "reranker", "ranking")
+        for key in ("types", "ignore", "language", "embedder", "reranker", "ranking", "active_budget")
     }
 
 
@@ -210,6 +212,20 @@ def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:
         else:
             ranking = Ranking(**{**ranking._asdict(), key: float(weight)})
     return ranking
+
+
+def _active_budget(value: Any, path: Path, warnings: list[str]) -> int:
+    if not isinstance(value, dict):
+        raise VaultUnreadable(f"{path}: active must be written as an [active] table")
+    warnings += [
+        f"{SETTINGS_FILE}: unknown setting 'active.{key}' is ignored"
+        for key in value
+        if key != "budget"
+    ]
+    budget = value.get("budget", Settings().active_budget)
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise VaultUnreadable(f"{path}: active.budget must be a whole number of tokens, at least 1")
+    return budget
 
 
 def with_setting(root: Path, section: str, key: str, value: str) -> bytes:
