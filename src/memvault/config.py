@@ -150,7 +150,15 @@ def _set(settings: Settings) -> dict[str, bool]:
     plain = Settings()
     return {
         key: getattr(settings, key) != getattr(plain, key)
-        for key in ("types", "ignore", "language", "embedder", "reranker", "ranking", "active_budget")
+        for key in (
+            "types",
+            "ignore",
+            "language",
+            "embedder",
+            "reranker",
+            "ranking",
+            "active_budget",
+        )
     }
 
 

@@ -175,7 +175,7 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
         value = options.shown(value)
     if isinstance(value, list | tuple):
         value = [options.shown(entry) for entry in value]
-        if parameter.arg.positional:
+        if parameter.arg.positional or parameter.arg.whole:
             return value
         return [part.strip() for entry in value for part in entry.split(",") if part.strip()]
     if isinstance(value, str) and parameter.arg.text:

@@ -15,6 +15,9 @@ EXTRA_COMMANDS = {
 
 _GROUPS = {
     "historian": "Remember and recall",
+    "brain": "Active memory",
+    "long-term": "Long-term memory",
+    "state": "State and context",
     "vault": "The vault",
 }
 

@@ -191,6 +191,88 @@ def _model(entry: Result, used: str) -> Line:
     ]
 
 
+def _evicted(found: Result) -> list[Line]:
+    return [[(f"   evicted: {mem_id}", "yellow")] for mem_id in found.get("evicted", ())]
+
+
+def _create(found: Result) -> list[Line]:
+    line: Line = [("Created ", ""), (found["memId"], "bold"), (f"  {found['filePath']}", "dim")]
+    return [line, *_evicted(found)]
+
+
+def _mutate(found: Result) -> list[Line]:
+    return [
+        [("Changed ", ""), (found["memId"], "bold")],
+        [(f"Before: revision {found['previousRevision']}", "dim")],
+        *_evicted(found),
+    ]
+
+
+def _load(found: Result) -> list[Line]:
+    if "memories" in found:
+        return _similar(found)
+    end = found["offset"] + found["length"]
+    said = f"  {found['offset']} to {end} of {found['totalLength']} characters, "
+    out: list[Line] = [
+        [(found["memId"], "bold"), (f"{said}{found['tokens']} tokens", "dim")],
+        *_evicted(found),
+    ]
+    if "cutAt" in found:
+        limits = {
+            "maximum": f"the most that one load takes, {found['maximum']} characters",
+            "budget": f"the budget, {found['budget']} tokens",
+        }
+        said = f"   cut at {limits[found['cutAt']]}; --offset {end} loads on"
+        out.append([(said, "yellow")])
+    return [*out, [("", "")], *([(line, "")] for line in found["content"].splitlines())]
+
+
+def _similar(found: Result) -> list[Line]:
+    out: list[Line] = []
+    for entry in found["memories"]:
+        metadata = {
+            key: value
+            for key, value in entry["metadata"].items()
+            if value not in ("", []) and key not in ("title", "created", "modified")
+        }
+        out.append([(f"{entry['similarity']:.2f}  ", "green"), (entry["id"], "bold")])
+        out.append([(f"   {_flat(metadata)}", "dim")])
+        out += [[(f"   {line}", "")] for line in entry["text"].splitlines()]
+    return [*out, [(found["message"], "")]] if "message" in found else out
+
+
+def _search(found: Result) -> list[Line]:
+    out: list[Line] = []
+    for entry in found["results"]:
+        score = (f"{entry['score']:.2f}  ", "green")
+        out.append([score, (entry["memId"], "bold"), (f"  {entry['title']}", "")])
+        if entry["snippet"]:
+            out.append([(f"   {entry['snippet']}", "dim")])
+    return [*out, [(found["message"], "")]] if "message" in found else out
+
+
+def _active(found: Result) -> list[Line]:
+    out: list[Line] = []
+    for entry in found["memories"]:
+        part = entry["length"] < entry["totalLength"]
+        end = entry["offset"] + entry["length"]
+        said = f"  {entry['offset']} to {end} of {entry['totalLength']}" if part else ""
+        tokens = (f"{entry['tokens']:>6}  ", "green")
+        out.append([tokens, (entry["memId"], "bold"), (f"  {entry['title']}{said}", "")])
+        out += [[(f"        {line}", "")] for line in entry.get("content", "").splitlines()]
+    used, budget, left = found["tokens"], found["budget"], found["left"]
+    return [*out, [(f"{used} of {budget} tokens, {left} left", "dim")]]
+
+
+def _delete(found: Result) -> list[Line]:
+    out: list[Line] = [[("Moved to the trash: ", ""), (name, "bold")] for name in found["deleted"]]
+    return [*out, *([(f"Not there: {name}", "yellow")] for name in found["missing"])]
+
+
+def _context(found: Result) -> list[Line]:
+    return [[(line, "")] for line in found["context"].splitlines()]
+
+
 def _init(found: Result) -> list[Line]:
     out: list[Line] = [[(f"{found['vault']} is a vault", "bold")]]
     out += [[(f"   {path}", "dim")] for path in found["created"]]
@@ -206,6 +288,15 @@ _FORMS: dict[str, Callable[[Result], list[Line]]] = {
     "memory_remember": _remember,
     "memory_compound": _compound,
     "memory_forget": _forget,
+    "memory_create": _create,
+    "memory_load": _load,
+    "memory_evict": lambda found: [[("Evicted ", ""), (found["memId"], "bold")]],
+    "memory_mutate": _mutate,
+    "memory_search": _search,
+    "memory_active": _active,
+    "memory_save": lambda found: [[("Saved ", ""), (found["id"], "bold")]],
+    "memory_delete": _delete,
+    "context": _context,
     "memory_restore": _restore,
     "memory_show": _show,
     "vault_status": _status,

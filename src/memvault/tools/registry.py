@@ -15,7 +15,7 @@ from memvault.errors import UsageError
 
 __all__ = ["Arg", "Tool", "all_tools", "find", "shell", "tool"]
 
-_MODULES = ("historian", "changes", "vault")
+_MODULES = ("historian", "changes", "brain", "longterm", "context", "vault")
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 
@@ -27,7 +27,8 @@ class Arg(NamedTuple):
     ``flag`` its option where that is not the key in kebab-case; ``positional``
     makes it a command-line argument; ``text`` lets ``-`` and ``@file`` stand
     for a text; ``assumed`` is what the schema names as the default where the
-    function decides it.
+    function decides it; ``whole`` keeps a list's entries on the command line
+    from being split at commas.
     """
 
     help: str
@@ -39,6 +40,7 @@ class Arg(NamedTuple):
     least: float | None = None
     most: float | None = None
     assumed: object = None
+    whole: bool = False
 
 
 class Tool(NamedTuple):

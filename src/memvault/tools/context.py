@@ -1,0 +1,100 @@
+"""The context tool: what an agent should know, as one block for its system prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.tools.registry import Arg, tool
+from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.memories.prompt import Entry
+
+__all__ = ["context"]
+
+_DEFAULT_BUDGET = 2_000
+_RECALLED = 10
+_TELLING = 0.3
+"""What fits the task less than this is left out, whatever the budget."""
+
+
+@tool("context", "context", "state", read_only=True)
+def context(
+    workspace: Workspace,
+    task: Annotated[
+        str, Arg("What is to be done; memories that fit it are recalled", positional=True)
+    ] = "",
+    budget: Annotated[
+        int, Arg("Tokens that the block has at most, as the built-in tokenizer counts", least=0)
+    ] = _DEFAULT_BUDGET,
+) -> dict[str, Any]:
+    """Write the block for a system prompt: memories, goals, due plans, inbox, recalled memories.
+
+    Sections come in this order of worth, dated and fenced as data. What does
+    not fit the budget is left out from the end and named under cut. Where
+    there is nothing to say the block is empty.
+    """
+    from memvault.index import tokens
+    from memvault.memories import prompt
+
+    sections = [
+        prompt.Section("MEMORIES", _memories(workspace)),
+        prompt.Section("GOALS", _goals(workspace)),
+        prompt.Section("DUE PLANS", _plans(workspace)),
+        prompt.Section("INBOX", _inbox(workspace)),
+        prompt.Section("RECALLED", _recalled(workspace, task) if task.strip() else []),
+    ]
+    block = prompt.build(sections, budget, tokens.count)
+    return {
+        "context": block.text,
+        "tokens": block.tokens,
+        "budget": budget,
+        "parts": [
+            {"section": section.title, "entries": [entry._asdict() for entry in section.entries]}
+            for section in block.kept
+        ],
+        "cut": [{"section": cut.title, "leftOut": cut.left_out, "of": cut.of} for cut in block.cut],
+        **({"shortened": block.shortened} if block.shortened else {}),
+    }
+
+
+def _memories(workspace: Workspace) -> list[Entry]:  # noqa: ARG001  # see the docstring
+    """Return the agent's keys and values; to be wired to ``work.keyvalues``."""
+    return []
+
+
+def _goals(workspace: Workspace) -> list[Entry]:  # noqa: ARG001  # see the docstring
+    """Return the agent's active goals; to be wired to ``work.goals``."""
+    return []
+
+
+def _plans(workspace: Workspace) -> list[Entry]:  # noqa: ARG001  # see the docstring
+    """Return the agent's plans that are due; to be wired to ``work.plans``."""
+    return []
+
+
+def _inbox(workspace: Workspace) -> list[Entry]:  # noqa: ARG001  # see the docstring
+    """Return a preview of the inbox, taking nothing out; to be wired to ``work.mailbox``."""
+    return []
+
+
+def _recalled(workspace: Workspace, task: str) -> list[Entry]:
+    """Return the memories that fit a task, best first; without a search the block stands alone."""
+    from memvault.errors import MemvaultError
+    from memvault.memories.prompt import Entry
+    from memvault.recall.engine import Request
+
+    try:
+        answer = workspace.engine.search(Request(task, limit=_RECALLED))
+    except MemvaultError as error:
+        workspace.notes.append(f"no memories were recalled: {error.message}")
+        return []
+    workspace.notes += answer.notes
+    return [
+        Entry(
+            found.memory.modified[:10],
+            f"{found.memory.title} ({found.memory.mem_id}): {found.snippet}",
+        )
+        for found in answer.found
+        if found.strength >= _TELLING
+    ]
