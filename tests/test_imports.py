@@ -122,6 +122,13 @@ def test_remembering_and_indexing_load_no_model(indexed: Path) -> None:
     assert among(loaded(indexed, "status"), NEVER, PERSON) == []
 
 
+def test_the_active_set_is_listed_from_a_small_file(indexed: Path) -> None:
+    """Listing and evicting what has not changed load neither index nor vectors nor a terminal."""
+    assert among(loaded(indexed, "load", "Note 1"), NEVER, PERSON, WORDS) == []
+    for command in (["active", "--json"], ["evict", "Note 1"], ["active"]):
+        assert among(loaded(indexed, *command), NEVER, PERSON, VECTORS, WORDS, SLOW) == []
+
+
 def test_the_library_loads_as_little_as_the_command_line(indexed: Path) -> None:
     """Importing memvault and opening a vault load no library before a tool is called."""
     code = "import sys, json, memvault; memvault.open_vault('.'); print(json.dumps([*sys.modules]))"

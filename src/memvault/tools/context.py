@@ -9,6 +9,7 @@ from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.memories.prompt import Entry
+    from memvault.recall.engine import Found
 
 __all__ = ["context"]
 
@@ -45,6 +46,8 @@ def context(
         prompt.Section("RECALLED", _recalled(workspace, task) if task.strip() else []),
     ]
     block = prompt.build(sections, budget, tokens.count)
+    if block.cut and not block.text:
+        workspace.notes.append(f"not even the first entry fits into {budget} tokens")
     return {
         "context": block.text,
         "tokens": block.tokens,
@@ -91,10 +94,14 @@ def _recalled(workspace: Workspace, task: str) -> list[Entry]:
         return []
     workspace.notes += answer.notes
     return [
-        Entry(
-            found.memory.modified[:10],
-            f"{found.memory.title} ({found.memory.mem_id}): {found.snippet}",
-        )
+        Entry(found.memory.modified[:10], _told(found))
         for found in answer.found
         if found.strength >= _TELLING
     ]
+
+
+def _told(found: Found) -> str:
+    """Say what was found, under its title unless it begins so, and what loads the rest."""
+    title, snippet = found.memory.title, found.snippet
+    text = snippet if snippet.startswith(title) else f"{title}: {snippet}"
+    return f"{text} ({found.memory.mem_id})"
