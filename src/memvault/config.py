@@ -172,9 +172,13 @@ def _strings(value: Any, key: str, path: Path) -> list[str]:
 
 
 def _choice(value: Any, allowed: list[str], key: str, path: Path) -> str:
-    if value not in allowed:
-        raise VaultUnreadable(f"{path}: {key} must be one of {', '.join(allowed)}, not {value!r}")
-    return str(value)
+    name = str(value).lower()
+    if name not in allowed:
+        raise VaultUnreadable(
+            f"{path}: {key} must be one of {', '.join(allowed)}, not {value!r}",
+            "mend the line, or delete it to have what is usual",
+        )
+    return name
 
 
 def _model(table: dict[str, Any], section: str, path: Path, warnings: list[str]) -> str:
@@ -199,17 +203,21 @@ def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:
     for key, weight in value.items():
         if key not in Ranking._fields:
             warnings.append(f"{SETTINGS_FILE}: unknown setting 'ranking.{key}' is ignored")
-        elif key == "diversity":
-            if not isinstance(weight, bool):
-                raise VaultUnreadable(f"{path}: ranking.diversity must be true or false")
-            ranking = ranking._replace(diversity=weight)
-        elif (
-            isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1
-        ):
-            raise VaultUnreadable(f"{path}: ranking.{key} must be a number from 0 to 1")
+        elif key == "diversity" and weight in (True, False):
+            ranking = ranking._replace(diversity=bool(weight))
+        elif key == "diversity" or weight is True or not _is_share(weight):
+            wanted = "true or false" if key == "diversity" else "a number from 0 to 1, or false"
+            raise VaultUnreadable(
+                f"{path}: ranking.{key} must be {wanted}",
+                "mend the line, or delete it to have what is usual",
+            )
         else:
             ranking = Ranking(**{**ranking._asdict(), key: float(weight)})
     return ranking
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1
 
 
 def with_setting(root: Path, section: str, key: str, value: str) -> bytes:
