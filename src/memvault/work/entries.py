@@ -122,6 +122,16 @@ class Entries:
                 pass
         raise Conflict(f"{entry.path} was changed meanwhile", "try again")
 
+    def again(self, entry: Entry) -> Entry | None:
+        """Return an entry as it is now, under another file name too; None where it is gone."""
+        try:
+            now = self._entry(entry.path)
+        except (MemvaultError, ValueError, OSError):
+            now = None
+        if now is not None and now.name == entry.name:
+            return now
+        return self.read().entries.get(entry.name)
+
     def remove(self, name: str, found: Found) -> bool:
         """Take an entry and its copies away, their bytes kept as revisions."""
         doomed = [entry for entry in (found.entries.get(name), *found.copies) if entry is not None]

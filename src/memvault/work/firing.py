@@ -160,7 +160,7 @@ def _complete(entries: Entries, plan: Plan, at: datetime, deliver: Deliver) -> s
     }
     deliver(name, at, data)
     for attempt in range(_ATTEMPTS):
-        entry = entries.read().entries.get(plan.id)  # it may have been renamed meanwhile
+        entry = entries.again(plan.entry)
         if entry is None or "pending" not in entry.header:
             break
         try:
