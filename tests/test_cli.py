@@ -58,6 +58,24 @@ FORMS = {
     "model_list": ("", "{}"),
     "model_use": ("builtin", '{"name": "builtin"}'),
     "model_verify": ("builtin", '{"name": "builtin"}'),
+    "set_memories": (
+        "k=v 'l=a b'",
+        '{"memories": [{"key": "k", "value": "v"}, {"KEY": "l", "value": "a b"}]}',
+    ),
+    "get_memories": ("", '{"keys": []}'),
+    "delete_memories": ("a b", '{"keys": ["a", "b"]}'),
+    "set_goals": (
+        "g Ship --status later",
+        '{"goals": [{"id": "g", "description": "Ship", "status": "later"}]}',
+    ),
+    "get_goals": ("--status active", '{"status": "Active"}'),
+    "delete_goals": ("g", '{"goalIds": ["g"]}'),
+    "set_plans": (
+        "Report 'Do it' --at 2999-01-01",
+        '{"plans": [{"name": "Report", "instruction": "Do it", "scheduled_at": "2999-01-01"}]}',
+    ),
+    "get_plans": ("--status active", '{"status": "active"}'),
+    "delete_plans": ("p", '{"planIds": ["p"]}'),
 }
 VARYING = re.compile(
     r'"(?:vault|folder|created|modified|seconds|index|inUse)": .*|\d{8}T\d{6}\.\d{3}Z|-[0-9a-z]{6}"'

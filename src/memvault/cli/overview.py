@@ -16,6 +16,7 @@ EXTRA_COMMANDS = {
 _GROUPS = {
     "historian": "Remember and recall",
     "vault": "The vault",
+    "state": "Key-values, goals and plans of an agent",
 }
 
 
