@@ -2,7 +2,7 @@
 """Fit the built-in embedder's table to a teacher's sentence vectors.
 
     python scripts/train_static_embedder.py TEACHER_FOLDER TEXTS.jsonl VECTORS.npy OUTPUT \
-        [--questions QUESTIONS.jsonl] [--begin FOLDER] [--pairs PAIRS_FOLDER]
+        [--questions QUESTIONS.jsonl] [--pairs PAIRS_FOLDER]
         [--epochs 8] [--dimension 256] [--seed 1]
 
 TEXTS and VECTORS come from ``training_text.py`` and ``embed_teacher.py``. A
@@ -15,9 +15,11 @@ times the squared difference of the similarities within a batch.
 With QUESTIONS (``training_pairs.py``) the rows are then tuned for retrieval, one
 pass over the pairs: a query should be nearest to its own passage among a
 batch's, and a passage to its own query (cross-entropy of cosines over 0.05), and
-the loss above goes on beside it so that vectors stay near the teacher's.
-``--begin`` tunes the table of an earlier run with the same teacher and texts
-instead of fitting one anew.
+the loss above goes on beside it so that vectors stay near the teacher's. It
+needs at least one batch of pairs, 1,024.
+
+All of it is one run, as for the shipped table: a written table cannot be tuned
+further, as its directions are shortened already.
 
 At the end the directions along which texts differ most are shortened a little
 (each by its length to the power of 0.2), which lets the others say more. Rows
@@ -203,13 +205,6 @@ def flattened(rows: Matrix, vectors: Matrix) -> Matrix:
     return scaled / np.float32(factors.mean())
 
 
-def known_rows(folder: Path) -> Matrix:
-    """Read the rows of a written table."""
-    scales: Matrix = np.load(folder / "scales.npy")
-    rows: Matrix = np.load(folder / "table.npy").astype(np.float32) * scales[:, None]
-    return rows
-
-
 def first_rows(teacher: Path, tokenizer: Tokenizer, axes: Matrix) -> Matrix:
     """Return each token's own teacher vector in the axes, weighted by rarity."""
     weights = rarity(tokenizer)
@@ -253,7 +248,6 @@ def main() -> None:
     parser.add_argument("vectors", type=Path)
     parser.add_argument("output", type=Path, nargs="?", default=OUTPUT)
     parser.add_argument("--questions", type=Path)
-    parser.add_argument("--begin", type=Path)
     parser.add_argument("--pairs", type=Path)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--dimension", type=int, default=256)
@@ -264,6 +258,12 @@ def main() -> None:
     rows = np.load(options.vectors, mmap_mode="r")
     texts = [json.loads(line) for line in options.texts.read_text("utf-8").splitlines()]
     tokenizer = Tokenizer.from_file(str(options.teacher / "tokenizer.json"))
+    questions = Questions(tokenizer, options.questions) if options.questions else None
+    if questions and len(questions.queries) < QUESTION_BATCH:
+        parser.error(
+            f"{options.questions} has {len(questions.queries):,} pairs, "
+            f"fewer than one batch of {QUESTION_BATCH:,}."
+        )
     ids = token_ids(tokenizer, texts)
     ready = np.array([n for n in range(len(texts)) if len(ids[n]) and rows[n, :8].any()])
     teacher = np.zeros((len(texts), rows.shape[1]), dtype=np.float32)
@@ -272,15 +272,10 @@ def main() -> None:
     kept = float(np.linalg.norm(teacher[ready] @ axes.T, axis=1).mean())
     print(f"{len(ready):,} texts; the axes keep {kept:.4f} of their length")
     train, held = ready[HELD_OUT:], ready[:HELD_OUT]
-    begin = options.begin
-    start = known_rows(begin) if begin else first_rows(options.teacher, tokenizer, axes)
-    fit = Fit(start, ids, unit(teacher @ axes.T))
-    if begin:
-        print(f"began with {begin}: {fit.report(held)}", flush=True)
-    else:
-        fit.run(train, held, options.epochs)
-    if options.questions:
-        fit.tune(train, held, Questions(tokenizer, options.questions))
+    fit = Fit(first_rows(options.teacher, tokenizer, axes), ids, unit(teacher @ axes.T))
+    fit.run(train, held, options.epochs)
+    if questions:
+        fit.tune(train, held, questions)
     with torch.no_grad():
         sample = fit.vectors(train[:FLATTEN_SAMPLE]).numpy()
     fitted = flattened(fit.bag.weight.detach().numpy(), sample)

@@ -7,9 +7,27 @@ A heading and the text below it, a sentence and the paragraph it was taken from,
 a word and its definition, a documentation comment and the code that it is
 about, a question and the conversation that its template was filled with.
 ``train_static_embedder.py --questions`` learns from them which texts belong
-together. Reads the packages named in ``training_text.py``, the documentation
-of Rust (with its sources), and headers and scripts of C++ and JavaScript; what
-is not installed is left out. Nothing of an evaluation set is read.
+together. Nothing of an evaluation set is read.
+
+What is not installed is left out, and said to be. The pairs of the shipped
+table were made on Debian 12 from:
+
+- the Debian packages named in ``training_text.py``, and the HTML and manual
+  pages that other installed packages brought along (valgrind, nodejs,
+  libxslt1-dev and small ones);
+- Rust 1.95.0 of rustup with its component rust-docs, which holds the books and,
+  as pages, the sources of the library. Of several toolchains one is read, a
+  stable one first; ``RUSTUP_HOME`` is heeded, and so is Debian's rust-doc;
+- the headers (``*.h``) below /usr/include, most of them of nodejs, llvm-14-dev,
+  linux-libc-dev, libc6-dev, libstdc++-12-dev, libx11-dev, libicu-dev,
+  libpython3.11-dev, libssl-dev and valgrind;
+- the scripts below /usr/lib/node_modules, npm's and corepack's (nodejs);
+- Python 3.11.7's standard library, and the packages beside the running Python:
+  memvault's own dependencies, tests and linters, and PyTorch with its own.
+
+Another machine gives another set of pairs, and so another table: other versions
+and other packages are enough. Only the same files with the same seed give the
+same pairs.
 
 One JSON array of two strings a line. Pairs of one file stand together, so that
 a batch of neighbours holds passages that are hard to tell apart.
@@ -21,17 +39,28 @@ import argparse
 import ast
 import html
 import json
+import os
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from training_templates import exchanges
 from training_text import SHARE, clean, is_prose, sources, unzipped, wordnet
 
 Pair = tuple[str, str]
+Sourced = tuple[str, Pair]  # the name of what it was made from
+Files = dict[str, list[Path]]
 
-RUST = Path.home() / ".rustup/toolchains/stable-x86_64-unknown-linux-gnu/share/doc/rust/html"
+RUST_BOOKS = (
+    "book reference nomicon cargo clippy rust-by-example edition-guide embedded-book "
+    "rustc rustdoc error_codes"
+).split()
+PAGES = ("HTML manuals", "Rust's books")
+CODE = ("Rust's library", "C and C++ headers", "JavaScript")
+DICTIONARIES = ("gcide", "foldoc", "jargon")
 PASSAGE = 400
 RUN = 8
 BUDGET = {
@@ -69,6 +98,34 @@ _ASKED_CODE = (
     "What is the purpose of the {} {}?|How does the {} {} work?|What does the {} {} do?|"
     "How do you use the {} {}?|What happens in the {} {}?|How is the {} {} implemented?|{} {}"
 ).split("|")
+
+
+def rust() -> Path | None:
+    """Return the documentation of one Rust toolchain, a stable one before others."""
+    home = Path(os.environ.get("RUSTUP_HOME") or Path.home() / ".rustup")
+    found = sorted(home.glob("toolchains/*/share/doc/rust/html"))
+    found.sort(key=lambda path: not path.parents[3].name.startswith("stable"))
+    found += sorted((SHARE / "doc").glob("rust*/html"))
+    return next((path for path in found if (path / "src").is_dir()), None)
+
+
+def installed() -> Files:
+    """Return the files of each source; none where it is not installed."""
+    docs = rust()
+    books = [docs / part for part in RUST_BOOKS] if docs else []
+    return {
+        "HTML manuals": [
+            path for part in ("doc", "R") for path in sorted((SHARE / part).rglob("*.html"))
+        ],
+        "Rust's books": [path for book in books for path in sorted(book.rglob("*.html"))],
+        "manual pages": sorted((SHARE / "man").glob("man[1-8]/*.gz")),
+        "WordNet": sorted((SHARE / "wordnet").glob("data.*")),
+        **{name: sorted((SHARE / "dictd").glob(f"{name}.dict.dz")) for name in DICTIONARIES},
+        "Python": sources(),
+        "Rust's library": sorted((docs / "src").rglob("*.rs.html")) if docs else [],
+        "C and C++ headers": sorted(Path("/usr/include").rglob("*.h")),
+        "JavaScript": sorted(Path("/usr/lib/node_modules").rglob("*.js")),
+    }
 
 
 def passage(sentences: list[str], start: int) -> str:
@@ -128,19 +185,13 @@ def page(text: str, chance: random.Random) -> tuple[list[Pair], list[Pair]]:
     return headed, around
 
 
-def pages(chance: random.Random) -> tuple[list[Pair], list[Pair]]:
+def pages(files: Files, chance: random.Random) -> tuple[list[Sourced], list[Sourced]]:
     """Return all HTML manuals' pairs, a file's together."""
-    paths = sorted((SHARE / "doc").rglob("*.html")) + sorted((SHARE / "R").rglob("*.html"))
-    paths += [
-        path
-        for part in ("book", "reference", "nomicon", "cargo", "clippy", "rust-by-example",
-                     "edition-guide", "embedded-book", "rustc", "rustdoc", "error_codes")
-        for path in sorted((RUST / part).rglob("*.html"))
-    ]  # fmt: skip
+    paths = [(name, path) for name in PAGES for path in files[name]]
     chance.shuffle(paths)
-    headed: list[Pair] = []
-    around: list[Pair] = []
-    for path in paths[:9_000]:
+    headed: list[Sourced] = []
+    around: list[Sourced] = []
+    for name, path in paths[:9_000]:
         if "translations" in path.parts:
             continue
         try:
@@ -148,14 +199,14 @@ def pages(chance: random.Random) -> tuple[list[Pair], list[Pair]]:
         except OSError:
             continue
         first, second = page(text, chance)
-        headed += chance.sample(first, min(40, len(first)))
-        around += chance.sample(second, min(16, len(second)))
+        headed += [(name, pair) for pair in chance.sample(first, min(40, len(first)))]
+        around += [(name, pair) for pair in chance.sample(second, min(16, len(second)))]
     return headed, around
 
 
-def manuals(chance: random.Random) -> Iterator[Pair]:
+def manuals(paths: list[Path], chance: random.Random) -> Iterator[Pair]:
     """Yield what a manual page says of its subject, and sections."""
-    for path in sorted((SHARE / "man").glob("man[1-8]/*.gz")):
+    for path in paths:
         try:
             text = unzipped(path)
         except OSError:
@@ -193,12 +244,9 @@ def words(chance: random.Random) -> Iterator[Pair]:
             yield text, f"{lemma}: {meaning}"
 
 
-def dictionaries(chance: random.Random) -> Iterator[Pair]:
+def dictionary(paths: list[Path], chance: random.Random) -> Iterator[Pair]:
     """Yield headwords with their entries."""
-    for name in ("gcide", "foldoc", "jargon"):
-        path = SHARE / "dictd" / f"{name}.dict.dz"
-        if not path.is_file():
-            continue
+    for path in paths:
         for entry in re.split(r"\n(?=\S)", unzipped(path)):
             head, _, body = entry.partition("\n")
             body = clean(re.sub(r"\[[^\]]*\]|[{}\\]", "", body))
@@ -220,11 +268,11 @@ def identifier_words(name: str) -> list[str]:
     return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name) or [name]
 
 
-def python_code(chance: random.Random) -> Iterator[Pair]:
+def python_code(paths: list[Path], chance: random.Random) -> Iterator[Pair]:
     """Yield docstrings and questions with functions' code."""
-    files = sources()
-    chance.shuffle(files)
-    for path in files[:4_000]:
+    paths = paths.copy()
+    chance.shuffle(paths)
+    for path in paths[:4_000]:
         try:
             text = path.read_text("utf-8")
             tree = ast.parse(text)
@@ -281,12 +329,11 @@ def commented(text: str, chance: random.Random) -> Iterator[Pair]:
             yield first, code[: 2 * PASSAGE]
 
 
-def comments(chance: random.Random) -> Iterator[Pair]:
+def comments(files: Files, chance: random.Random) -> Iterator[Sourced]:
     """Yield pairs of Rust, C++ and JavaScript."""
-    paths = sorted((RUST / "src").rglob("*.rs.html")) + sorted(Path("/usr/include").rglob("*.h"))
-    paths += sorted(Path("/usr/lib/node_modules").rglob("*.js"))
+    paths = [(name, path) for name in CODE for path in files[name]]
     chance.shuffle(paths)
-    for path in paths:
+    for name, path in paths:
         try:
             text = path.read_text("utf-8", "replace")[:400_000]
         except OSError:
@@ -296,40 +343,64 @@ def comments(chance: random.Random) -> Iterator[Pair]:
                 _TAG.sub("", re.sub(r"<a[^>]*data-nosnippet[^>]*>\d+</a>", "", text))
             )
         found = list(commented(text, chance))
-        yield from chance.sample(found, min(40 if path.suffix == ".html" else 16, len(found)))
+        most = 40 if path.suffix == ".html" else 16
+        yield from ((name, pair) for pair in chance.sample(found, min(most, len(found))))
 
 
-def sample(pairs: Iterable[Pair], count: int, chance: random.Random) -> list[Pair]:
-    """Return up to ``count`` pairs of a source, in runs of neighbours."""
-    different = list(
-        dict.fromkeys((clean(a), b.strip()) for a, b in pairs if a.strip() and b.strip())
-    )
-    runs = [different[start : start + RUN] for start in range(0, len(different), RUN)]
+def sample(pairs: Iterable[Sourced], count: int, chance: random.Random) -> list[Sourced]:
+    """Return up to ``count`` different pairs, in runs of neighbours."""
+    different: dict[Pair, str] = {}
+    for name, (query, answer) in pairs:
+        if query.strip() and answer.strip():
+            different.setdefault((clean(query), answer.strip()), name)
+    every = [(name, pair) for pair, name in different.items()]
+    runs = [every[start : start + RUN] for start in range(0, len(every), RUN)]
     chance.shuffle(runs)
     return [pair for run in runs[: count // RUN] for pair in run]
+
+
+def sourced(name: str, pairs: Iterable[Pair]) -> Iterator[Sourced]:
+    """Yield a source's pairs with its name."""
+    return ((name, pair) for pair in pairs)
+
+
+def tell(kind: str, names: Iterable[str], files: Files, chosen: list[Sourced]) -> None:
+    """Print what a kind of pairs was made from, or that it is not installed."""
+    given = Counter(name for name, _ in chosen)
+    print(f"{kind}: {len(chosen):,} pairs")
+    for name in names:
+        told = f"{len(files[name]):,} files found, {given[name]:,} pairs"
+        print(f"    {name}: {told if files[name] else 'not found'}", flush=True)
 
 
 def gather(seed: int) -> list[Pair]:
     """Return all pairs, in shuffled runs."""
     chance = random.Random(seed)
-    headed, around = pages(chance)
-    found: dict[str, Iterable[Pair]] = {
-        "headings": headed,
-        "sentences": around,
-        "manuals": manuals(chance),
-        "wordnet": words(chance),
-        "dictionaries": dictionaries(chance),
-        "python": python_code(chance),
-        "comments": comments(chance),
-        "conversation": exchanges(chance, list(wordnet()), BUDGET["conversation"]),
+    files = installed()
+    headed, around = pages(files, chance)
+    glosses = list(wordnet())  # the templates are filled with its words
+    spoken = exchanges(chance, glosses, BUDGET["conversation"]) if glosses else ()
+    entries = (sourced(name, dictionary(files[name], chance)) for name in DICTIONARIES)
+    found: dict[str, tuple[tuple[str, ...], Iterable[Sourced]]] = {
+        "headings": (PAGES, headed),
+        "sentences": (PAGES, around),
+        "manuals": (
+            ("manual pages",),
+            sourced("manual pages", manuals(files["manual pages"], chance)),
+        ),
+        "wordnet": (("WordNet",), sourced("WordNet", words(chance))),
+        "dictionaries": (DICTIONARIES, chain.from_iterable(entries)),
+        "python": (("Python",), sourced("Python", python_code(files["Python"], chance))),
+        "comments": (CODE, comments(files, chance)),
+        "conversation": (("WordNet",), sourced("WordNet", spoken)),
     }
-    runs: list[list[Pair]] = []
-    for name, source in found.items():
-        chosen = sample(source, BUDGET[name], chance)
-        print(f"{name}: {len(chosen):,}", flush=True)
+    runs: list[list[Sourced]] = []
+    for kind, (names, source) in found.items():
+        chosen = sample(source, BUDGET[kind], chance)
+        tell(kind, names, files, chosen)
         runs += [chosen[start : start + RUN] for start in range(0, len(chosen), RUN)]
     chance.shuffle(runs)
-    return [pair for run in runs for pair in run]
+    return [pair for run in runs for _, pair in run]
 
 
 def main() -> None:

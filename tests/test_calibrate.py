@@ -103,17 +103,9 @@ def test_any_cosines_give_a_calibration_that_rises(
     cosines: list[float], data: st.DataObject
 ) -> None:
     """However badly a model tells the anchors apart, its similarities rise with the cosine."""
-    targets = [
-        0.704,
-        0.0618,
-        *data.draw(
-            st.lists(
-                st.sampled_from([0.704, 0.0618]),
-                min_size=len(cosines) - 2,
-                max_size=len(cosines) - 2,
-            )
-        ),
-    ]
+    both = [calibrate._SAME, calibrate._OTHER]
+    more = len(cosines) - len(both)
+    targets = both + data.draw(st.lists(st.sampled_from(both), min_size=more, max_size=more))
     found = calibrate.fit(np.array(cosines), np.array(targets))
     assert 1.0 <= found.slope <= 200.0
     assert math.isfinite(found.midpoint)
@@ -121,7 +113,7 @@ def test_any_cosines_give_a_calibration_that_rises(
 
 def test_a_model_that_cannot_tell_anything_apart_reaches_no_threshold() -> None:
     """With a model whose cosines are all alike, nothing is similar enough to be forgotten."""
-    targets = np.array([0.704] * 48 + [0.0618] * 48)
+    targets = np.array([calibrate._SAME] * 48 + [calibrate._OTHER] * 48)
     for cosines in (np.full(96, 0.9), np.linspace(0.2, 0.9, 96)):  # the others lie nearer
         assert calibrate.fit(cosines, targets).similarity(1.0) < 0.6
 

@@ -114,6 +114,27 @@ def test_a_recall_loads_the_sides_it_asks(indexed: Path, mode: str) -> None:
         assert among(found, VECTORS) == []
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["memories", "set", "k=v"],
+        ["memories", "get"],
+        ["memories", "delete", "k"],
+        ["goals", "set", "g", "Ship it"],
+        ["goals", "get"],
+        ["plans", "set", "p", "Do it", "--cron", "0 9 * * *"],
+        ["plans", "get"],
+    ],
+    ids=" ".join,
+)
+def test_an_agents_state_needs_no_index(indexed: Path, arguments: list[str]) -> None:
+    """Key-values, goals and plans load neither side of the index, and no terminal."""
+    found = loaded(indexed, *arguments)
+    assert among(found, NEVER, PERSON, VECTORS, WORDS, {"sqlite3"}, SLOW) == []
+    if arguments[0] != "plans":
+        assert among(found, {"cronsim", "zoneinfo"}) == []
+
+
 def test_remembering_and_indexing_load_no_model(indexed: Path) -> None:
     """Writing, and indexing what was written, load neither a model's runtime nor a terminal."""
     assert among(loaded(indexed, "remember", "New", "A bilby."), NEVER, PERSON) == []

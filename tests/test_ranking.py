@@ -89,7 +89,7 @@ def test_words_that_stand_together_are_before_scattered_ones(
     found = memories(vault, query)
     assert named(found) == ["Together", "Apart"]
     looked = by_title(found)
-    assert looked["Together"]["coverage"] > 1.5 * looked["Apart"]["coverage"]
+    assert looked["Together"]["together"] > 1.5 * looked["Apart"]["together"]
     assert looked["Together"]["order"] > looked["Apart"]["order"] == 0
 
 
@@ -111,7 +111,7 @@ def test_the_title_counts_with_every_sentence(folder: Path, vault: Vault) -> Non
         body = "\n\n".join([first, *filler(0), last])
         write(folder, f"{title}.md", f"# {title}\n\n{body}\n")
     looked = by_title(memories(vault, "harbour pilot"))
-    assert looked["Harbour"]["coverage"] > looked["Ships"]["coverage"] > 0
+    assert looked["Harbour"]["together"] > looked["Ships"]["together"] > 0
 
 
 def test_the_end_of_a_very_long_memory_is_looked_at(folder: Path, vault: Vault) -> None:
@@ -124,7 +124,7 @@ def test_the_end_of_a_very_long_memory_is_looked_at(folder: Path, vault: Vault) 
     found = memories(vault, "who is the lighthouse keeper")
     assert time.monotonic() - began < 5
     assert named(found) == ["Long", "Short"]
-    assert parts(found[0])["coverage"] > parts(found[1])["coverage"]
+    assert parts(found[0])["together"] > parts(found[1])["together"]
     assert "Ismene" in found[0]["snippet"]
 
 
@@ -147,8 +147,8 @@ def test_every_spelling_is_looked_at_in_a_long_memory(
     write(folder, "a.md", "# Long\n\n" + "\n\n".join([*filler(0, 60), said]))
     write(folder, "b.md", f"# Short\n\n{said} {filler(900, 1)[0]}\n")
     looked = by_title(memories(vault, query))
-    assert looked["Long"]["coverage"] == pytest.approx(looked["Short"]["coverage"], abs=1e-3)
-    assert looked["Long"]["coverage"] > 0.1
+    assert looked["Long"]["together"] == pytest.approx(looked["Short"]["together"], abs=1e-3)
+    assert looked["Long"]["together"] > 0.1
 
 
 @pytest.mark.parametrize("sign", ["。", "！", "？", "；"])
@@ -204,7 +204,7 @@ def test_each_part_can_be_switched_off(folder: Path, vault: Vault) -> None:
             assert every & parts(entry).keys() == every - {one}
     ranked_by(folder, "recency = 0\nimportance = 0.0\ndate = 0\ndiversity = false")
     for entry in memories(vault, query):
-        assert parts(entry).keys() == {"keyword", "vector", "coverage", "order", "words"}
+        assert parts(entry).keys() == {"keyword", "vector", "together", "order", "words"}
 
 
 @pytest.mark.parametrize("paths", [("a.md", "b.md", "c.md"), ("c.md", "b.md", "a.md")])
@@ -294,7 +294,7 @@ candidates = st.lists(
 ).map(lambda every: [entry._replace(uid=uid) for uid, entry in enumerate(every)])
 rankings = st.builds(Ranking, shares, shares, shares, st.booleans())
 asked = st.none() | st.tuples(st.dates(), st.dates(), shares).map(
-    lambda every: Days(Span(min(every[:2]), max(every[:2])), every[2])
+    lambda every: Days(Span(min(every[:2]), max(every[:2])), 1 + 5 * every[2])
 )
 
 
@@ -337,7 +337,7 @@ def test_stretches_cut_no_word_in_two() -> None:
 
 WRONG = [f"[ranking]\nrecency = {value}" for value in ("-0.1", "1.5", "7", "nan", "inf", "-inf")]
 WRONG += [f"[ranking]\nimportance = {value}" for value in ('"much"', "true", "[0.1]", "2020-01-01")]
-WRONG += [f"[ranking]\ndiversity = {value}" for value in ("1", '"no"', "[]")]
+WRONG += [f"[ranking]\ndiversity = {value}" for value in ("2", '"no"', "[]")]
 WRONG += ["ranking = 3", "[[ranking]]\ndate = 0.1", "[ranking.date]\nweight = 1"]
 ENDLESS = [f"[ranking]\ndate = {value}" for value in ("9" * 5_000, "0x" + "f" * 5_000)]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
-__all__ = ["iso", "iso_from_ns", "nonce", "now", "parse", "since"]
+__all__ = ["iso", "iso_from_ns", "nonce", "now", "parse", "since", "zone"]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -55,3 +55,19 @@ def since(text: str) -> datetime | None:
 def nonce(length: int = 6) -> str:
     """Return random lower-case letters and digits that are not mistaken for each other."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def zone(name: str) -> tzinfo:
+    """Return a time zone by its name in the tz database, such as ``Europe/Berlin``.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if name == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:  # a folder's name, a path, an odd character
+        raise ValueError(f"there is no time zone {name!r}") from error

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memvault import clock
 from memvault.errors import StorageError, UsageError, VaultNotFound, VaultUnreadable
 from memvault.model import MemoryType
 
@@ -67,6 +68,7 @@ class Settings(NamedTuple):
     embedder: str = "builtin"
     reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
     ranking: Ranking = Ranking()
+    timezone: str = "UTC"
     active_budget: int = 8_000
     sources: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
@@ -137,6 +139,7 @@ def load_settings(root: Path) -> Settings:
         embedder=_model(table, "embedder", path, warnings) or plain.embedder,
         reranker=_model(table, "rerank", path, warnings) or plain.reranker,
         ranking=_ranking(table.pop("ranking", {}), path, warnings),
+        timezone=_timezone(table.pop("plans", {}), path, warnings),
         active_budget=_active_budget(table.pop("active", {}), path, warnings),
     )
     if table.pop("version", 1) != 1:
@@ -157,6 +160,7 @@ def _set(settings: Settings) -> dict[str, bool]:
             "embedder",
             "reranker",
             "ranking",
+            "timezone",
             "active_budget",
         )
     }
@@ -182,9 +186,13 @@ def _strings(value: Any, key: str, path: Path) -> list[str]:
 
 
 def _choice(value: Any, allowed: list[str], key: str, path: Path) -> str:
-    if value not in allowed:
-        raise VaultUnreadable(f"{path}: {key} must be one of {', '.join(allowed)}, not {value!r}")
-    return str(value)
+    name = str(value).lower()
+    if name not in allowed:
+        raise VaultUnreadable(
+            f"{path}: {key} must be one of {', '.join(allowed)}, not {value!r}",
+            "mend the line, or delete it to have what is usual",
+        )
+    return name
 
 
 def _model(table: dict[str, Any], section: str, path: Path, warnings: list[str]) -> str:
@@ -209,14 +217,14 @@ def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:
     for key, weight in value.items():
         if key not in Ranking._fields:
             warnings.append(f"{SETTINGS_FILE}: unknown setting 'ranking.{key}' is ignored")
-        elif key == "diversity":
-            if not isinstance(weight, bool):
-                raise VaultUnreadable(f"{path}: ranking.diversity must be true or false")
-            ranking = ranking._replace(diversity=weight)
-        elif (
-            isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1
-        ):
-            raise VaultUnreadable(f"{path}: ranking.{key} must be a number from 0 to 1")
+        elif key == "diversity" and weight in (True, False):
+            ranking = ranking._replace(diversity=bool(weight))
+        elif key == "diversity" or weight is True or not _is_share(weight):
+            wanted = "true or false" if key == "diversity" else "a number from 0 to 1, or false"
+            raise VaultUnreadable(
+                f"{path}: ranking.{key} must be {wanted}",
+                "mend the line, or delete it to have what is usual",
+            )
         else:
             ranking = Ranking(**{**ranking._asdict(), key: float(weight)})
     return ranking
@@ -234,6 +242,28 @@ def _active_budget(value: Any, path: Path, warnings: list[str]) -> int:
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise VaultUnreadable(f"{path}: active.budget must be a whole number of tokens, at least 1")
     return budget
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1
+
+
+def _timezone(value: Any, path: Path, warnings: list[str]) -> str:
+    name = value.get("timezone", "UTC") if isinstance(value, dict) else None
+    if not isinstance(name, str):
+        raise VaultUnreadable(f'{path}: plans must be written [plans] and timezone = "NAME"')
+    try:
+        clock.zone(name)
+    except ValueError as error:
+        raise VaultUnreadable(
+            f"{path}: plans.timezone: {error}", "write a name such as UTC or Europe/Berlin"
+        ) from error
+    warnings += [
+        f"{SETTINGS_FILE}: unknown setting 'plans.{key}' is ignored"
+        for key in value
+        if key != "timezone"
+    ]
+    return name
 
 
 def with_setting(root: Path, section: str, key: str, value: str) -> bytes:

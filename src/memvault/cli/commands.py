@@ -33,10 +33,25 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
             value = _argument(parameter, given[parameter.name], options)
             if value is not None:
                 arguments[parameter.name if tool.shell else parameter.key] = value
-        run_tool(tool, dict(tool.shell(**arguments)) if tool.shell else arguments, options)
+        run_tool(tool, _shaped(tool, arguments) if tool.shell else arguments, options)
 
     declared = {parameter.name: _declared(parameter) for parameter in parameters}
     return _built(callback, name, tool.doc, declared)
+
+
+def _shaped(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool's arguments, made by its command-line form.
+
+    Raises:
+        UsageError: one that the form needs is missing.
+    """
+    assert tool.shell
+    for parameter in schema.shell_parameters(tool):
+        if parameter.required and parameter.name not in given:
+            raise UsageError(
+                f"memvault {tool.command} needs {_kebab_upper(parameter.key)}", parameter.arg.help
+            )
+    return dict(tool.shell(**given))
 
 
 def run_tool(tool: Tool, arguments: dict[str, Any], options: Options) -> None:
@@ -175,9 +190,18 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
         value = options.shown(value)
     if isinstance(value, list | tuple):
         value = [options.shown(entry) for entry in value]
-        if parameter.arg.positional or parameter.arg.whole:
+        if parameter.arg.positional:
+            return [_long_value(entry) for entry in value] if parameter.arg.text else value
+        if parameter.arg.whole:
             return value
         return [part.strip() for entry in value for part in entry.split(",") if part.strip()]
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)
     return value
+
+
+def _long_value(pair: str) -> str:
+    """Return ``KEY=VALUE`` with the text that its value stands for, without the last line end."""
+    key, sign, value = pair.partition("=")
+    text = long_text(value)
+    return f"{key}{sign}{text if text == value else text.removesuffix(chr(10)).rstrip(chr(13))}"

@@ -15,10 +15,10 @@ EXTRA_COMMANDS = {
 
 _GROUPS = {
     "historian": "Remember and recall",
-    "brain": "Active memory",
+    "brain": "Active memory and context",
     "long-term": "Long-term memory",
-    "state": "State and context",
     "vault": "The vault",
+    "state": "Key-values, goals and plans of an agent",
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memvault.cli.brain_forms import BRAIN_FORMS
+
 __all__ = ["details", "lines"]
 
 Line = list[tuple[str, str]]
@@ -191,88 +193,6 @@ def _model(entry: Result, used: str) -> Line:
     ]
 
 
-def _evicted(found: Result) -> list[Line]:
-    return [[(f"   evicted: {mem_id}", "yellow")] for mem_id in found.get("evicted", ())]
-
-
-def _create(found: Result) -> list[Line]:
-    line: Line = [("Created ", ""), (found["memId"], "bold"), (f"  {found['filePath']}", "dim")]
-    return [line, *_evicted(found)]
-
-
-def _mutate(found: Result) -> list[Line]:
-    return [
-        [("Changed ", ""), (found["memId"], "bold")],
-        [(f"Before: revision {found['previousRevision']}", "dim")],
-        *_evicted(found),
-    ]
-
-
-def _load(found: Result) -> list[Line]:
-    if "memories" in found:
-        return _similar(found)
-    end = found["offset"] + found["length"]
-    said = f"  {found['offset']} to {end} of {found['totalLength']} characters, "
-    out: list[Line] = [
-        [(found["memId"], "bold"), (f"{said}{found['tokens']} tokens", "dim")],
-        *_evicted(found),
-    ]
-    if "cutAt" in found:
-        limits = {
-            "maximum": f"the most that one load takes, {found['maximum']} characters",
-            "budget": f"the budget, {found['budget']} tokens",
-        }
-        said = f"   cut at {limits[found['cutAt']]}; --offset {end} loads on"
-        out.append([(said, "yellow")])
-    return [*out, [("", "")], *([(line, "")] for line in found["content"].splitlines())]
-
-
-def _similar(found: Result) -> list[Line]:
-    out: list[Line] = []
-    for entry in found["memories"]:
-        metadata = {
-            key: value
-            for key, value in entry["metadata"].items()
-            if value not in ("", []) and key not in ("title", "created", "modified")
-        }
-        out.append([(f"{entry['similarity']:.2f}  ", "green"), (entry["id"], "bold")])
-        out.append([(f"   {_flat(metadata)}", "dim")])
-        out += [[(f"   {line}", "")] for line in entry["text"].splitlines()]
-    return [*out, [(found["message"], "")]] if "message" in found else out
-
-
-def _search(found: Result) -> list[Line]:
-    out: list[Line] = []
-    for entry in found["results"]:
-        score = (f"{entry['score']:.2f}  ", "green")
-        out.append([score, (entry["memId"], "bold"), (f"  {entry['title']}", "")])
-        if entry["snippet"]:
-            out.append([(f"   {entry['snippet']}", "dim")])
-    return [*out, [(found["message"], "")]] if "message" in found else out
-
-
-def _active(found: Result) -> list[Line]:
-    out: list[Line] = []
-    for entry in found["memories"]:
-        part = entry["length"] < entry["totalLength"]
-        end = entry["offset"] + entry["length"]
-        said = f"  {entry['offset']} to {end} of {entry['totalLength']}" if part else ""
-        tokens = (f"{entry['tokens']:>6}  ", "green")
-        out.append([tokens, (entry["memId"], "bold"), (f"  {entry['title']}{said}", "")])
-        out += [[(f"        {line}", "")] for line in entry.get("content", "").splitlines()]
-    used, budget, left = found["tokens"], found["budget"], found["left"]
-    return [*out, [(f"{used} of {budget} tokens, {left} left", "dim")]]
-
-
-def _delete(found: Result) -> list[Line]:
-    out: list[Line] = [[("Moved to the trash: ", ""), (name, "bold")] for name in found["deleted"]]
-    return [*out, *([(f"Not there: {name}", "yellow")] for name in found["missing"])]
-
-
-def _context(found: Result) -> list[Line]:
-    return [[(line, "")] for line in found["context"].splitlines()]
-
-
 def _init(found: Result) -> list[Line]:
     out: list[Line] = [[(f"{found['vault']} is a vault", "bold")]]
     out += [[(f"   {path}", "dim")] for path in found["created"]]
@@ -281,25 +201,65 @@ def _init(found: Result) -> list[Line]:
     return out
 
 
+def _kept(found: Result) -> list[Line]:
+    return [[(f"Kept {found['count']}", "")]]
+
+
+def _deleted(found: Result) -> list[Line]:
+    return [[(f"Deleted {found['deleted']}", "")]]
+
+
+def _memories(found: Result) -> list[Line]:
+    out: list[Line] = []
+    for entry in found["memories"]:
+        first, *more = entry["value"].split("\n")
+        out.append([(entry["key"], "bold"), ("" if more else f"  {first}", "")])
+        out += [[(f"   {line}", "")] for line in (first, *more) if more]
+    return out or [[("No memories are kept", "")]]
+
+
+def _goals(found: Result) -> list[Line]:
+    out: list[Line] = []
+    for entry in found["goals"]:
+        first, *more = entry["description"].split("\n")
+        out.append([(entry["id"], "bold"), (f"  {entry['status']}", "cyan"), (f"  {first}", "")])
+        out += [[(f"   {line}", "")] for line in more]
+    return out or [[("There are no goals", "")]]
+
+
+def _plans(found: Result) -> list[Line]:
+    out: list[Line] = []
+    for entry in found["plans"]:
+        out.append([(entry["name"], "bold"), (f"  {entry['status']}", "cyan")])
+        written = next((entry[key] for key in ("cron", "runAfter") if key in entry), "")
+        for key, before in (("nextRunAt", "next"), ("lastRunAt", "last")):
+            if key in entry:
+                written += f"  {before} {entry[key]}"
+        out.append([(f"   {entry['id']}  {written.strip()}", "dim")])
+        out += [[(f"   {line}", "")] for line in entry.get("instruction", "").splitlines()]
+    return out or [[("There are no plans", "")]]
+
+
 _FORMS: dict[str, Callable[[Result], list[Line]]] = {
+    **BRAIN_FORMS,
     "memory_recall": _recall,
     "memory_list": _list,
     "memory_list_types": _types,
     "memory_remember": _remember,
     "memory_compound": _compound,
     "memory_forget": _forget,
-    "memory_create": _create,
-    "memory_load": _load,
-    "memory_evict": lambda found: [[("Evicted ", ""), (found["memId"], "bold")]],
-    "memory_mutate": _mutate,
-    "memory_search": _search,
-    "memory_active": _active,
-    "memory_save": lambda found: [[("Saved ", ""), (found["id"], "bold")]],
-    "memory_delete": _delete,
-    "context": _context,
     "memory_restore": _restore,
     "memory_show": _show,
     "vault_status": _status,
     "model_list": _models,
     "init": _init,
+    "set_memories": _kept,
+    "get_memories": _memories,
+    "delete_memories": _deleted,
+    "set_goals": _kept,
+    "get_goals": _goals,
+    "delete_goals": _deleted,
+    "set_plans": _plans,
+    "get_plans": _plans,
+    "delete_plans": _deleted,
 }

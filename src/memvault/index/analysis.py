@@ -46,7 +46,7 @@ _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
     "should will shall may might must has have had dont doesnt didnt cant wont im ive "
     "the a an of in on at to for from by with and or not no it its this that these those "
-    "there happen happens happened i me my we our you your he she his her they "
+    "there i me my we our you your he she his her they "
     "them their be been being am as if so about into than then too very just also any some".split()
 )
 
@@ -120,6 +120,15 @@ class Analyser:
                 self._known.clear()
             parts = self._known[chunk] = self._analyse(chunk)
         return parts
+
+    def telling(self, text: str) -> list[str]:
+        """Return a text's distinct stems without stop words; none where nothing else is in it."""
+        return [stem for stem in dict.fromkeys(self.sequence(text)) if stem not in self.stop_stems]
+
+    @cached_property
+    def stop_stems(self) -> frozenset[str]:
+        """The stems of the words that say nothing in a query."""
+        return frozenset(self._stem(word) for word in stop_words(self.language))
 
     def query(self, text: str) -> tuple[list[str], list[str]]:
         """Return a query's distinct stems and wholes, in order, without stop words.

@@ -19,11 +19,9 @@ __all__ = [
     "BUILTIN",
     "Calibration",
     "Embedder",
-    "Matcher",
     "is_slow",
     "known_version",
     "open_embedder",
-    "open_matcher",
 ]
 
 BUILTIN = "builtin"
@@ -67,17 +65,6 @@ class Embedder(Protocol):
         """Return a query's unit vector; shape (dimension,), float32."""
 
 
-class Matcher(Protocol):
-    """Texts held against a query word by word."""
-
-    def match(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Say how near the words of some hundred short texts are to a query's.
-
-        Returns for each text, in 0..1, the mean over the query's tokens of the
-        cosine to the nearest token of the text.
-        """
-
-
 def is_slow(name: str) -> bool:
     """Say whether embedding with this embedder takes so long that a recall must not wait for it."""
     return name != BUILTIN
@@ -111,19 +98,3 @@ def open_embedder(name: str, root: Path, download: bool = False) -> Embedder:
             f"fastembed cannot be loaded: {error}", "pip install --force-reinstall memvault"
         ) from error
     return OnnxEmbedder(name, root, download=download)
-
-
-def open_matcher(embedder: Embedder | None) -> Matcher | None:
-    """Return what holds words against words: the built-in table, whatever makes the vectors.
-
-    A transformer has no vectors of words that stand alone, and beside one the
-    table's words still find more. None where the table cannot be loaded.
-    """
-    from memvault.index.embed_static import StaticEmbedder
-
-    if isinstance(embedder, StaticEmbedder):
-        return embedder
-    try:
-        return StaticEmbedder()
-    except EmbedderError:
-        return None

@@ -24,6 +24,7 @@ __all__ = ["DATA", "StaticEmbedder", "read_card"]
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "embedder"
 _BATCH = 64
+_BLOCK = 16
 
 
 def read_card(folder: Path = DATA) -> dict[str, Any]:
@@ -82,11 +83,12 @@ class StaticEmbedder:
         return vector
 
     def match(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Hold texts against a query, token by token.
+        """Hold some hundred short texts against a query, token by token.
 
-        Late interaction (Khattab and Zaharia 2020) with static tokens, each token
-        of the query weighted by the length of its row: what it adds to the
-        query's vector.
+        Returns for each text, in 0..1, the mean over the query's tokens of the
+        cosine to the nearest token of the text, weighted by the lengths of the
+        query's rows: what each adds to its vector. This is late interaction
+        (Khattab and Zaharia 2020) with static tokens.
         """
         import numpy as np
 
@@ -99,14 +101,20 @@ class StaticEmbedder:
         tokens, places = np.unique(
             np.concatenate([part for ids in held for part in ([-1], ids)]), return_inverse=True
         )
+        wanted, counts = np.unique(wanted, return_counts=True)
         rows, own = self._rows(tokens), self._rows(wanted)
-        nearness = np.maximum(_unit(own) @ _unit(rows).T, 0.0)
-        nearness[:, (tokens == -1) | (tokens == self._unknown)] = 0.0
+        sizes = np.linalg.norm(own, axis=1) * counts
+        known, unit = _unit(rows).T, _unit(own)
+        void = (tokens == -1) | (tokens == self._unknown)
         starts = np.concatenate([[0], np.cumsum(lengths + 1)[:-1]])
-        best = np.maximum.reduceat(nearness[:, places], starts, axis=1)
-        sizes = np.linalg.norm(own, axis=1)
-        found: list[float] = (sizes / max(float(sizes.sum()), 1e-12) @ best).tolist()
-        return found
+        found = np.zeros(len(texts), dtype=np.float32)
+        for first in range(0, len(wanted), _BLOCK):  # a page of a query against a book of texts
+            near = np.maximum(unit[first : first + _BLOCK] @ known, 0.0)
+            near[:, void] = 0.0
+            best = np.maximum.reduceat(near[:, places], starts, axis=1)
+            found += sizes[first : first + _BLOCK] @ best
+        means: list[float] = (found / max(float(sizes.sum()), 1e-12)).tolist()
+        return means
 
     def _ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
         """Return each text's token ids."""

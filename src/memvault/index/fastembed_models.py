@@ -123,7 +123,13 @@ def _by_name(kind: Kind, name: str, download: bool) -> Loaded:
                 f"memvault model use {name}{kind.option} downloads it once; "
                 "every other command works offline",
             ) from error
-        model = _quietly(kind, name, cache_dir=str(cache))
+        try:
+            model = _quietly(kind, name, cache_dir=str(cache))
+        except Exception as unreachable:
+            raise EmbedderError(
+                f"The model {name} is not on this machine and could not be fetched",
+                "try again with a network; a folder with model.onnx needs none",
+            ) from unreachable
     folder = getattr(model.model, "_model_dir", None)
     return Loaded(model, Path(folder).name[:12] if folder else "1")
 

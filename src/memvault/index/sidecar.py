@@ -119,17 +119,17 @@ class Sidecar:
             return
         if self.is_calibrated(manifest, seal) and not self.pending(manifest, seal):
             return
+        deadline = time.monotonic() + budget if slow and budget is not None else None
+        found = self.opened(self.wanted, manifest, seal)
         try:
             embedder = self.embedder(self.wanted)
+            if found is None or (embedder.calibration or found.card.calibration) is None:
+                found = self._begin(found, embedder, manifest)
+                seal = commit()
         except EmbedderError:
             if self.wanted == BUILTIN:
                 raise
             return
-        deadline = time.monotonic() + budget if slow and budget is not None else None
-        found = self.opened(self.wanted, manifest, seal)
-        if found is None or (embedder.calibration or found.card.calibration) is None:
-            found = self._begin(found, embedder, manifest)
-            seal = commit()
         pending = self.pending(manifest, seal)
         size = _SLOW_BATCH if slow else _BATCH
         for start in range(0, len(pending), size):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +20,7 @@ from memvault.index import tokens
 from memvault.model import Memory
 from memvault.recall.engine import Engine
 from memvault.vault import atomic, layout
-from memvault.vault.lock import FileLock
-from memvault.vault.store import Store, private_folder
+from memvault.vault.store import Store
 
 __all__ = ["MAX_LENGTH", "ActiveMemory", "Held", "Loaded", "Piece", "content", "fit"]
 
@@ -81,10 +80,18 @@ def fit(pieces: list[Piece], budget: int) -> tuple[list[Piece], list[Piece]]:
 class ActiveMemory:
     """The active memory of one agent or sub-brain, kept in its private folder."""
 
-    def __init__(self, store: Store, engine: Engine, folder: Path, budget: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        folder: Path,
+        lock: Callable[[], AbstractContextManager[object]],
+        budget: int,
+    ) -> None:
         self._store = store
         self._engine = engine
         self._folder = folder
+        self._lock = lock
         self._budget = budget
 
     def look(self) -> Held:
@@ -154,13 +161,7 @@ class ActiveMemory:
         self, change: Callable[[list[Piece]], list[Piece]], refresh: bool = True
     ) -> Iterator[Held]:
         """Hold the agent's lock, change the set, bring it up to date, and keep it."""
-        private_folder(self._store.root)
-        for folder in (self._folder, *self._folder.parents):
-            if folder == self._store.root:
-                break
-            if folder.is_symlink():
-                raise Refused(f"{folder} is a link", "remove the link")
-        with FileLock(self._folder / "active.lock"):
+        with self._lock():
             before = self._read()
             after = change(before)
             held = self._current(after) if refresh else Held(after, [], [])

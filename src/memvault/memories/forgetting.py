@@ -41,7 +41,7 @@ def candidates(
             passing = {record.path for record in engine.listed(filters)}
             named = [memory for memory in named if memory.path in passing]
         return [Candidate(memory, 1.0) for memory in named]
-    found = engine.search(Request(query, limit=limit, filters=filters)).found
+    found = engine.search(Request(query, limit=limit, filters=filters, diverse=False)).found
     fitting = [Candidate(entry.memory, entry.strength) for entry in found]
     fitting = [entry for entry in fitting if entry.score >= threshold]
     return sorted(fitting, key=lambda entry: (-entry.score, entry.memory.path))

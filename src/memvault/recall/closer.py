@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memvault.index.analysis import Analyser, fold
-from memvault.index.embed import Matcher
+from memvault.index.embed_static import StaticEmbedder
 from memvault.model import Memory
 from memvault.recall.query import Query
 
@@ -21,6 +21,7 @@ __all__ = ["Close", "look", "stretches"]
 
 _LENGTH = 150
 _LONGEST = 400
+_LONG_BODY = 200_000
 _MOST = 40
 """Of a long memory, how many stretches are looked at: those with most of the query's words."""
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
@@ -30,15 +31,15 @@ _SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 class Close(NamedTuple):
     """What a memory's best stretches hold of a query, in 0..1.
 
-    ``coverage`` is the share of the query's terms, weighted by their rarity, in
+    ``together`` is the share of the query's terms, weighted by their rarity, in
     one stretch; ``order`` the share of the query's neighbouring terms that are
-    neighbours somewhere; ``words`` how near one stretch's words are to the
-    query's, None where nothing could tell. ``stems`` are the
-    terms of all stretches.
+    neighbours somewhere, None where it has no two; ``words`` how near one
+    stretch's words are to the query's, None where nothing could tell. ``stems``
+    are the terms of all stretches.
     """
 
-    coverage: float
-    order: float
+    together: float
+    order: float | None
     words: float | None
     stems: frozenset[str]
 
@@ -48,20 +49,23 @@ def look(
     memories: Sequence[Memory],
     rarity: Mapping[str, float],
     analyser: Analyser,
-    matcher: Matcher | None,
+    table: StaticEmbedder | None,
 ) -> list[Close]:
     """Look at memories, one answer each; ``rarity`` is each term's idf."""
-    texts = [_likely(stretches(memory), query) for memory in memories]
+    texts = [_likely(stretches(memory, query.hint()), query) for memory in memories]
     nearness = None
-    if matcher is not None:
-        nearness = matcher.match(query.text, [text for part in texts for text in part])
+    if table is not None:
+        nearness = table.match(query.text, [text for part in texts for text in part])
     terms = {stem: rarity.get(stem, 1.0) for stem in query.stems}
     found = []
     start = 0
-    for part in texts:
+    for memory, part in zip(memories, texts, strict=True):
         end = start + len(part)
         words = max(nearness[start:end]) if nearness is not None else None
-        found.append(_compare(part, terms, analyser, words))
+        close = _compare(part, terms, analyser, words)
+        if not close.together and memory.tags:  # it says nothing of this but by its tags
+            close = _compare([" ".join(memory.tags)], terms, analyser, words)
+        found.append(close)
         start = end
     return found
 
@@ -70,35 +74,46 @@ def _compare(
     texts: Sequence[str], terms: Mapping[str, float], analyser: Analyser, words: float | None
 ) -> Close:
     wanted = set(pairwise(terms))
+    between = analyser.stop_stems - terms.keys()
     pairs: set[tuple[str, str]] = set()
     stems: set[str] = set()
     held = 0.0
     for text in texts:
-        # single characters stand between the pairs of scripts without spaces
-        sequence = [stem for stem in analyser.sequence(text) if len(stem) > 1 or stem in terms]
-        stems.update(sequence)
-        inside = terms.keys() & sequence
+        everything = analyser.sequence(text)
+        stems.update(everything)
+        inside = terms.keys() & everything
         held = max(held, sum(terms[stem] for stem in inside))
         if len(inside) > 1:
-            pairs |= wanted.intersection(pairwise(sequence))
+            # Stop words, which the query has lost, and the single characters that
+            # scripts without spaces have between their pairs, part no neighbours.
+            telling = [
+                stem
+                for stem in everything
+                if stem in terms or (len(stem) > 1 and stem not in between)
+            ]
+            pairs |= wanted.intersection(pairwise(telling))
     ordered = sum(terms[first] + terms[second] for first, second in pairs)
     most = sum(terms[first] + terms[second] for first, second in wanted)
     total = sum(terms.values())
     return Close(
-        held / total if total else 0.0, ordered / most if most else 0.0, words, frozenset(stems)
+        held / total if total else 0.0, ordered / most if most else None, words, frozenset(stems)
     )
 
 
-def stretches(memory: Memory) -> list[str]:
+def stretches(memory: Memory, hint: re.Pattern[str] | None = None) -> list[str]:
     """Cut a memory into stretches of about 150 characters, whole sentences, each with its title.
 
     Where a line begins with who is speaking, a stretch that begins inside the
-    line is told so.
+    line is told so. Of a body of hundreds of pages only lines that fit ``hint``
+    are cut, and the first.
     """
+    lines = memory.body.splitlines()
+    if hint is not None and len(memory.body) > _LONG_BODY:
+        lines = [*lines[:_MOST], *(line for line in lines[_MOST:] if hint.search(fold(line)))]
     head = f"{memory.title[:_LENGTH]}\n"
     found: list[str] = []
     last = ""
-    for speaker, sentence in _sentences(memory.body):
+    for speaker, sentence in _sentences(lines):
         if last and len(last) + len(sentence) > _LENGTH:
             found.append(head + last)
             last = ""
@@ -115,9 +130,9 @@ def _likely(texts: list[str], query: Query) -> list[str]:
     return ranked[:_MOST]
 
 
-def _sentences(text: str) -> Iterator[tuple[str, str]]:
+def _sentences(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield sentences, each after the first of a line with the line's speaker."""
-    for line in text.splitlines():
+    for line in lines:
         match = _SPEAKER.match(line)
         speaker = ""
         for sentence in _END.split(line):

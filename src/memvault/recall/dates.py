@@ -37,13 +37,16 @@ _ABSOLUTE = (
     rf"{_DAY}\s+(?:of\s+)?{_MONTH}",
     rf"{_MONTH}\s+{_DAY}",
     rf"(?:in|during|since|early|late|last|this)\s+{_MONTH}",
-    rf"(?:in|during|of|year)\s+{_YEAR}",
+    rf"(?:in|during|since|year)\s+{_YEAR}",
+    rf"(?:spring|summer|autumn|fall|winter|beginning|start|middle|end)\s+(?:of\s+)?{_YEAR}",
+    rf"Q(?P<quarter>[1-4])\s+(?:of\s+)?{_YEAR}",
+    rf"(?P<day>\d{{1,2}})\.(?P<number>\d{{1,2}})\.{_YEAR}",
 )
 _RELATIVE = (
-    r"(?:(?P<named>today|the\s+day\s+before\s+yesterday|yesterday)"
+    r"(?:(?P<named>today|the\s+day\s+before\s+yesterday|yesterday|last\s+night|last\s+weekend)"
     rf"|(?P<which>this|last|past|previous)\s+(?:{_COUNT}\s+)?{_UNIT}"
     rf"|{_COUNT.replace('count', 'ago')}\s+(?:of\s+)?{_UNIT.replace('unit', 'ages')}\s+ago"
-    rf"|(?:last|on|this)\s+(?P<weekday>{'|'.join(_DAYS)}))"
+    rf"|(?:last|past|previous)\s+(?P<weekday>{'|'.join(_DAYS)}))"
 )
 _HINT = re.compile(
     "[0-9]|day|week|month|year|" + "|".join(name[:3] for name in _MONTHS), re.IGNORECASE
@@ -53,8 +56,11 @@ _VERBS = ("may", "march")
 _LED = re.compile(
     r"\b(?:in|during|since|on|by|until|before|after|from|early|late)\s+(?:the\s+)?"
     r"(?:\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?)?$",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
+_BETWEEN = re.compile(r"\b(?:between|from)\b.*\b(?:and|to|until|till)\b", re.IGNORECASE)
+_BOUND = re.compile(r"\b(?:until|till|before)(?:\s+the)?\s*$", re.IGNORECASE)
+_SINCE = re.compile(r"\b(?:since|after)(?:\s+the)?\s*$", re.IGNORECASE)
 _END = re.compile(r"\s*(?:[?!.,;:)]|$)")
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
@@ -74,35 +80,54 @@ class Named(NamedTuple):
 
 
 def named(text: str, today: date) -> Named | None:
-    """Return the days that a text speaks of; None where it names none."""
-    if not _HINT.search(text):
+    """Return the days that a text speaks of; None where it names none, or an end of them only.
+
+    "Since" or "after" a day means until today.
+    """
+    if not _HINT.search(text) or _BETWEEN.search(text):
         return None
     *absolute, relative = _patterns()
     for pattern in absolute:
         for match in pattern.finditer(text):
             days = None if _is_verb(match) else _absolute(match.groupdict(), today)
             if days:
-                return Named(days, match[0])
+                return _bounded(days, match, today)
         text = pattern.sub(" ", text)  # what is left of the 31st of June is not June
     found = relative.search(text)
     if found is None:
         return None
     try:
-        return Named(_relative(found.groupdict(), today), found[0])
+        return _bounded(_relative(found.groupdict(), today), found, today)
     except (OverflowError, ValueError):  # before the first or after the last of all days
         return None
 
 
+def _bounded(days: Span, match: re.Match[str], today: date) -> Named | None:
+    """Take the word before the days into account: until, before, since."""
+    before = match.string[: match.start()]
+    if _BOUND.search(before):
+        return None
+    since = match[0].lower().startswith("since") or _SINCE.search(before)
+    return Named(Span(days.first, max(days.first, today)) if since else days, match[0])
+
+
 @cache
 def _patterns() -> list[re.Pattern[str]]:
-    return [re.compile(rf"\b{text}\b", re.IGNORECASE) for text in (*_ABSOLUTE, _RELATIVE)]
+    return [
+        re.compile(rf"\b{text}\b", re.IGNORECASE | re.ASCII) for text in (*_ABSOLUTE, _RELATIVE)
+    ]
 
 
-def nearness(found: Span, day: date) -> float:
-    """Say how near a day is to a span: 1 inside, 0.5 beside it.
+def nearness(found: Span, time: str) -> float:
+    """Say how near an ISO date or time is to a span: 1 inside, 0.5 beside it.
 
-    It halves again with each of the span's lengths (at least 3 days) further off.
+    It halves again with each of the span's lengths (at least 3 days) further
+    off; what is no date is not near.
     """
+    try:
+        day = date.fromisoformat(time[:10])
+    except ValueError:
+        return 0.0
     gap = max((found.first - day).days, (day - found.last).days, 0)
     length = max(3, (found.last - found.first).days + 1)
     return float(0.5 ** (1 + (gap - 1) / length)) if gap else 1.0
@@ -112,9 +137,12 @@ def _is_verb(match: re.Match[str]) -> bool:
     """Say whether "may" or "march", written small and without a year, is no month.
 
     It is one after a word such as "in" or "on", and where the sentence ends.
+    The first word of a sentence is always written large.
     """
     parts = match.groupdict()
-    if parts.get("month") not in _VERBS or parts.get("year"):
+    month = parts.get("month") or ""
+    first = not match.string[: match.start("month")].strip() if month else False
+    if (month.lower() if first else month) not in _VERBS or parts.get("year"):
         return False
     return not (
         _LED.search(match.string[: match.start("month")]) or _END.match(match.string, match.end())
@@ -130,6 +158,9 @@ def _absolute(parts: dict[str, str | None], today: date) -> Span | None:
             year = int(parts["year"] or 0)
         else:
             year = _last_year(month or 1, day or 1, today)
+        if parts.get("quarter"):
+            first = 3 * int(parts["quarter"] or 1) - 2
+            return Span(date(year, first, 1), _month_end(year, first + 2))
         if month is None:
             if year > today.year:  # rather a size: nothing is remembered from then
                 return None
@@ -166,7 +197,11 @@ def _month_end(year: int, month: int) -> date:
 
 def _relative(parts: dict[str, str | None], today: date) -> Span:
     if parts["named"]:
-        back = {"today": 0, "yesterday": 1}.get(parts["named"].lower(), 2)
+        words = " ".join(parts["named"].lower().split())
+        if words == "last weekend":
+            sunday = today - timedelta(days=today.isoweekday() % 7 or 7)
+            return Span(sunday - timedelta(days=1), sunday)
+        back = {"today": 0, "yesterday": 1, "last night": 1}.get(words, 2)
         day = today - timedelta(days=back)
         return Span(day, day)
     if parts["weekday"]:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memvault import clock
-from memvault.errors import Ambiguous, MemvaultError, NotFound
+from memvault.config import Ranking
+from memvault.errors import Ambiguous, EmbedderError, MemvaultError, NotFound
 from memvault.index import analysis
 from memvault.index.damage import DamagedIndex
-from memvault.index.embed import Embedder, Matcher, open_matcher
-from memvault.index.keyword import KeywordHit
+from memvault.index.embed import Embedder
+from memvault.index.embed_static import StaticEmbedder
 from memvault.index.manifest import Record
 from memvault.index.snapshot import Snapshot
 from memvault.index.sync import Index
-from memvault.index.vectors import VectorHit
 from memvault.model import Memory
-from memvault.recall import closer, dates, fuse, rank, sides, snippets
+from memvault.recall import hybrid, sides, snippets
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query, parse
-from memvault.recall.rank import Scored
 from memvault.recall.rerank import reranked
+from memvault.recall.scored import Scored, alone
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
@@ -32,9 +31,6 @@ Result = TypeVar("Result")
 
 __all__ = ["Answer", "Engine", "Found", "Request"]
 
-_CANDIDATES = 200
-_LOOKED_AT = 30
-"""Memories that are read before they are ranked; 50 or 100 gave no better order."""
 _DATED = 20
 """Memories of the days asked for that are read besides."""
 _RETRIES = 3
@@ -43,7 +39,8 @@ _RETRIES = 3
 class Request(NamedTuple):
     """What to look for. ``mode`` is hybrid, keyword, vector or tag.
 
-    With ``rerank`` a cross-encoder orders the best again.
+    With ``rerank`` a cross-encoder orders the best again; without ``diverse``
+    what repeats a better answer keeps its score.
     """
 
     query: str
@@ -53,6 +50,7 @@ class Request(NamedTuple):
     threshold: float = 0.0
     explain: bool = False
     rerank: bool = False
+    diverse: bool = True
 
 
 class Found(NamedTuple):
@@ -102,7 +100,7 @@ class Engine:
         self._store = store
         self._index = index
         self._analyser = analysis.analyser(store.settings.language)
-        self._matcher: Matcher | None = None
+        self._tables: list[StaticEmbedder] | None = None
 
     def search(self, request: Request) -> Answer:
         """Find memories.
@@ -200,21 +198,35 @@ class Engine:
         judge = self._cross_encoder.scores if request.rerank else None
         snapshot = self._index.refresh(embed=request.mode in ("hybrid", "vector"))
         passes = sides.allowed(snapshot, request.filters)
-        limit = max(_CANDIDATES, request.limit)
-        words, near = sides.Words(), sides.Near()
-        if request.mode in ("hybrid", "keyword"):
-            words = sides.by_words(snapshot, query, passes, limit, request.explain)
-        if request.mode in ("hybrid", "vector"):
-            beside = words if request.mode == "hybrid" else None
-            near = sides.by_vector(snapshot, query, passes, limit, beside)
         read = partial(self._fitting, snapshot, query, strict)
-        if request.mode == "hybrid":
-            days = self._days(query)
-            dated = sides.by_date(snapshot, days.span, passes, _DATED) if days else []
-            ranked = self._weighed(query, words, near, days, dated, read)
+        words, near = sides.Words(), sides.Near()
+        limit = max(hybrid.CANDIDATES, request.limit)
+        ranked: Iterator[tuple[Memory, Scored]]
+        if request.mode == "keyword":
+            words = sides.by_words(snapshot, query, passes, limit, request.explain)
+            ranked = alone("keyword", words.shares().items(), read)
+        elif request.mode == "vector":
+            near = sides.by_vector(snapshot, query, passes, limit, None)
+            ranked = alone("vector", [(uid, near.similarity(uid)) for uid in near.hits], read)
+        elif request.mode == "tag":
+            ranked = alone("tag", sides.by_tag(snapshot, request.query, passes), read)
         else:
-            tagged = sides.by_tag(snapshot, request.query, passes) if request.mode == "tag" else []
-            ranked = rank.alone(read, words, near, tagged)
+            ranking, now = self._ranking(request), clock.now()
+            asked = hybrid.asked_days(query, self._analyser, ranking, now)
+            if asked and asked.mostly:  # the days' own words would find other days' memories
+                query = parse(asked.rest, self._analyser)
+            words = sides.by_words(snapshot, query, passes, hybrid.CANDIDATES, request.explain)
+            near = sides.by_vector(snapshot, query, passes, hybrid.CANDIDATES, words)
+            first = words, near
+            if request.limit > hybrid.CANDIDATES:  # the first are the same whatever the limit
+                words = sides.by_words(snapshot, query, passes, limit, request.explain)
+                near = sides.by_vector(snapshot, query, passes, limit, words)
+            dated = []
+            if asked and asked.mostly:
+                dated = sides.by_date(snapshot, asked.days.span, passes, _DATED)
+            look = hybrid.Look(read, self._analyser, self._table(near.embedder), ranking, now)
+            behind = hybrid.fused_sides(words, near)
+            ranked = hybrid.order(query, *first, behind, dated, asked, look)
         if judge is not None:
             passages = {uid: hit.passage for uid, hit in near.hits.items()}
             ranked = reranked(ranked, judge, query, self._analyser, passages, request.limit)
@@ -222,68 +234,27 @@ class Engine:
         for memory, entry in ranked:
             if len(found) >= request.limit or entry.score < request.threshold:
                 break
-            word, vector = words.hits.get(entry.uid), near.hits.get(entry.uid)
-            found.append(self._found(memory, entry, query, word, vector, near.similarity))
+            found.append(self._found(memory, entry, query, words, near))
         return Answer(found, list(near.notes))
 
-    def _weighed(
-        self,
-        query: Query,
-        words: sides.Words,
-        near: sides.Near,
-        days: rank.Days | None,
-        dated: list[int],
-        read: Callable[[int], Memory | None],
-    ) -> Iterator[tuple[Memory, Scored]]:
-        """Fuse the sides, look closer at the best and rank them; the others follow as fused.
+    def _ranking(self, request: Request) -> Ranking:
+        ranking = self._store.settings.ranking
+        return ranking if request.diverse else ranking._replace(diversity=False)
 
-        Memories of the days that are asked for are looked at whatever they say.
+    def _table(self, embedder: Embedder | None) -> StaticEmbedder | None:
+        """Return the built-in table, whichever model makes the vectors.
+
+        A transformer has no vectors of words that stand alone, and beside one
+        the table's words still find more.
         """
-        shares = words.shares()
-        cosines = {uid: hit.cosine for uid, hit in near.hits.items()}
-        weight = fuse.KEYWORD_WEIGHT if near.embedder else 1.0
-        fused = fuse.fuse(shares, cosines, weight)
-        readable = ((uid, memory) for uid, _ in fused if (memory := read(uid)) is not None)
-        memories = dict(islice(readable, _LOOKED_AT))
-        also = ((uid, read(uid)) for uid in dated if uid not in memories)
-        memories |= {uid: memory for uid, memory in also if memory is not None}
-        looks = closer.look(
-            query,
-            list(memories.values()),
-            words.rarity,
-            self._analyser,
-            self._matched_by(near.embedder),
-        )
-        candidates = [
-            rank.Candidate(uid, memory, shares.get(uid, 0.0), cosines.get(uid), look)
-            for (uid, memory), look in zip(memories.items(), looks, strict=True)
-        ]
-        last = 1.0
-        for entry in rank.rank(candidates, self._store.settings.ranking, clock.now(), days):
-            last = entry.score
-            uid = entry.candidate.uid
-            yield entry.candidate.memory, Scored(uid, entry.score, entry.parts)
-        scores = dict(fused)
-        for uid, memory in readable:
-            if uid not in memories:
-                last = min(scores[uid], last)
-                yield memory, Scored(uid, last, {"fused": last})
-
-    def _days(self, query: Query) -> rank.Days | None:
-        """Return the days that a query asks for, unless the settings say that they do not count."""
-        if not self._store.settings.ranking.date:
-            return None
-        named = dates.named(query.text, clock.now().date())
-        if named is None:
-            return None
-        naming = set(self._analyser.query(named.words)[0])
-        telling = [stem for stem in query.stems if stem not in naming]
-        return rank.Days(named.span, 1.0 - len(telling) / (len(query.stems) or 1))
-
-    def _matched_by(self, embedder: Embedder | None) -> Matcher | None:
-        if self._matcher is None:
-            self._matcher = open_matcher(embedder)
-        return self._matcher
+        if isinstance(embedder, StaticEmbedder):
+            return embedder
+        if self._tables is None:
+            try:
+                self._tables = [StaticEmbedder()]
+            except EmbedderError:
+                self._tables = []
+        return self._tables[0] if self._tables else None
 
     def _fitting(self, snapshot: Snapshot, query: Query, strict: bool, uid: int) -> Memory | None:
         """Read a hit's file; None where it does not hold the query's phrases."""
@@ -310,30 +281,24 @@ class Engine:
         return memory
 
     def _found(
-        self,
-        memory: Memory,
-        entry: Scored,
-        query: Query,
-        word: KeywordHit | None,
-        vector: VectorHit | None,
-        calibrated: Callable[[float], float],
+        self, memory: Memory, entry: Scored, query: Query, words: sides.Words, near: sides.Near
     ) -> Found:
-        similarity = calibrated(vector.cosine) if vector else 0.0
         text = "\n".join([memory.title, *memory.tags, memory.body])
         covered = snippets.coverage(text, query, self._analyser)
+        vector = near.hits.get(entry.uid)
         passage = vector.passage if vector else None
         shown = snippets.show(memory.body, query, self._analyser, passage)
         return Found(
             memory,
             entry.score,
-            similarity,
+            near.similarity(entry.uid),
             covered,
             snippets.coverage(memory.title, query, self._analyser),
             shown.text,
             shown.heading,
             {
                 "parts": {name: round(part, 4) for name, part in entry.parts.items()},
-                **sides.said(word, vector, similarity),
+                **sides.said(words, near, entry.uid),
                 "coverage": round(covered, 4),
             },
         )

@@ -8,11 +8,13 @@ throws away how sure each side is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-__all__ = ["KEYWORD_WEIGHT", "fuse"]
+__all__ = ["KEYWORD_WEIGHT", "fuse", "scaled"]
 
 KEYWORD_WEIGHT = 0.6
+_LEAST_SPREAD = 0.2
+"""Cosines that differ by less say little: 0.01 must not count as all that there is."""
 
 
 def fuse(
@@ -22,13 +24,21 @@ def fuse(
 
     ``shares`` are keyword scores in 0..1; ``weight`` is their share of the sum.
     """
-    high = max(cosines.values(), default=0.0)
-    low = min(cosines.values(), default=0.0)
-    spread = high - low
-    fused = []
-    for uid in shares.keys() | cosines.keys():
-        near = 0.0
-        if uid in cosines:
-            near = (cosines[uid] - low) / spread if spread > 1e-5 else 1.0  # less is rounding
-        fused.append((uid, weight * shares.get(uid, 0.0) + (1.0 - weight) * near))
+    near = dict(zip(cosines, scaled(cosines.values()), strict=True))
+    fused = [
+        (uid, weight * shares.get(uid, 0.0) + (1.0 - weight) * near.get(uid, 0.0))
+        for uid in shares.keys() | cosines.keys()
+    ]
     return sorted(fused, key=lambda entry: (-entry[1], entry[0]))
+
+
+def scaled(values: Iterable[float | None], least_spread: float = _LEAST_SPREAD) -> list[float]:
+    """Scale values between their least and most to 0..1; None is 0.
+
+    The best is always 1; where all lie close together, none falls far behind.
+    """
+    every = list(values)
+    known = [value for value in every if value is not None]
+    high = max(known, default=0.0)
+    spread = max(high - min(known, default=0.0), least_spread)
+    return [0.0 if value is None else 1.0 - (high - value) / spread for value in every]

@@ -14,7 +14,7 @@ from memvault.index.analysis import Analyser, fold
 
 __all__ = ["Query", "parse"]
 
-_PHRASE = re.compile(r'"([^"]+)"|“([^”]+)”')
+_PHRASE = re.compile(r'"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»')
 _SPACE = re.compile(r"\s+")
 _LONGEST = 4_000
 _PASSING = 3
@@ -51,7 +51,7 @@ def parse(text: str, analyser: Analyser) -> Query:
     """Read a query; of one longer than a page only the beginning counts."""
     shown = text.encode("utf-8", "replace").decode().strip()[:_LONGEST]
     stems, wholes = analyser.query(shown)
-    quoted = [match[1] or match[2] for match in _PHRASE.finditer(shown)]
+    quoted = [match[match.lastindex or 0] for match in _PHRASE.finditer(shown)]
     phrases = tuple(phrase for phrase in (normal(entry) for entry in quoted) if phrase)
     if len(shown.split()) > _PASSING * sum(len(phrase.split()) for phrase in phrases):
         phrases = ()

@@ -7,7 +7,8 @@ any one of them left out the mean changes by less than 0.01.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,17 +17,23 @@ from memvault.config import Ranking
 from memvault.model import Memory
 from memvault.recall.closer import Close
 from memvault.recall.dates import Span, nearness
-from memvault.recall.sides import Near, Words
+from memvault.recall.fuse import scaled
 
-__all__ = ["Candidate", "Days", "Ranked", "Scored", "alone", "rank"]
+__all__ = ["Candidate", "Days", "Ranked", "rank"]
 
-_WEIGHTS = {"keyword": 0.33, "vector": 0.18, "coverage": 0.21, "order": 0.12, "words": 0.16}
+_WEIGHTS = {"keyword": 0.33, "vector": 0.18, "together": 0.21, "order": 0.12, "words": 0.16}
+_RELATIVE = {"vector": 0.2, "words": 0.1}
+"""Parts that are scaled over the candidates, and by how much these must differ to count fully."""
 _HALF_LIFE = 90.0
 """Days after which a memory's recency is worth half."""
 _SAME = 0.9
 """The share of their terms that two memories have in common where one says nothing new."""
-_NOISE = 1e-5
-"""What two measures of the same text may differ by: cosines are sums of 32-bit numbers."""
+_NEGATIONS = frozenset(
+    "no not none never without cannot dont doesnt didnt isnt wasnt cant wont".split()
+)
+_HAS_DIGIT = re.compile(r"\d").search
+_EQUAL = 0.9
+"""The share of the best score from which the newest of those that say the same stands for all."""
 _REPEATED = 0.5
 """What a score is worth that repeats a better one."""
 
@@ -46,10 +53,10 @@ class Candidate(NamedTuple):
 
 
 class Days(NamedTuple):
-    """The days that a query asks for, and which share of its words only name them."""
+    """The days that a query asks for, and how many times their usual weight they count."""
 
     span: Span
-    share: float
+    stress: float = 1.0
 
 
 class Ranked(NamedTuple):
@@ -59,13 +66,10 @@ class Ranked(NamedTuple):
     score: float
     parts: dict[str, float]
 
-
-class Scored(NamedTuple):
-    """A hit's score and the parts that add up to it."""
-
-    uid: int
-    score: float
-    parts: dict[str, float]
+    @property
+    def whole(self) -> float:
+        """What the score would be if nothing better said the same."""
+        return self.score - self.parts.get("repeats", 0.0)
 
 
 def rank(
@@ -73,29 +77,30 @@ def rank(
 ) -> list[Ranked]:
     """Order candidates, best first; ties by uid.
 
-    ``days`` weigh the more the less else the query says. Cosines and words count between
-    the least and the most that any candidate has.
+    Cosines and words count between the least and the most that any candidate has.
     """
-    columns = {
+    measured: dict[str, list[float | None]] = {
         "keyword": [entry.keyword for entry in candidates],
-        "vector": _scaled([entry.cosine for entry in candidates]),
-        "coverage": [entry.close.coverage for entry in candidates],
+        "vector": [entry.cosine for entry in candidates],
+        "together": [entry.close.together for entry in candidates],
         "order": [entry.close.order for entry in candidates],
-        "words": _scaled([entry.close.words for entry in candidates]),
+        "words": [entry.close.words for entry in candidates],
     }
-    weights = dict(_WEIGHTS)
-    if all(entry.close.words is None for entry in candidates):
-        weights.pop("words")
-    if all(entry.cosine is None for entry in candidates):
-        weights.pop("vector")
-    total = sum(weights.values())
-    weights = {name: weight / total for name, weight in weights.items()}
+    columns = {
+        name: scaled(values, _RELATIVE[name])
+        if name in _RELATIVE
+        else [value or 0.0 for value in values]
+        for name, values in measured.items()
+        if any(value is not None for value in values)  # what nobody has is no reason to lose
+    }
+    total = sum(_WEIGHTS[name] for name in columns)
+    weights = {name: _WEIGHTS[name] / total for name in columns}
     for name, weight, values in (
         ("recency", ranking.recency, [_recency(entry.memory, now) for entry in candidates]),
         ("importance", ranking.importance, [_importance(entry.memory) for entry in candidates]),
         (
             "date",
-            max(ranking.date, days.share) if ranking.date and days else 0.0,
+            ranking.date * days.stress if days else 0.0,
             [_dated(entry.memory, days.span) if days else 0.0 for entry in candidates],
         ),
     ):
@@ -110,42 +115,8 @@ def rank(
     return _diverse(ranked) if ranking.diversity else ranked
 
 
-def alone(
-    read: Callable[[int], Memory | None],
-    words: Words,
-    near: Near,
-    tagged: list[tuple[int, float]],
-) -> Iterator[tuple[Memory, Scored]]:
-    """Rank by one measure alone, which is the score; a cosine counts calibrated."""
-    by_name = {
-        "keyword": sorted(words.shares().items(), key=lambda item: (-item[1], item[0])),
-        "vector": [
-            (uid, near.similarity(hit.cosine))
-            for uid, hit in sorted(near.hits.items(), key=lambda item: (-item[1].cosine, item[0]))
-        ],
-        "tag": tagged,
-    }
-    for name, scores in by_name.items():
-        for uid, score in scores:
-            memory = read(uid)
-            if memory is not None:
-                yield memory, Scored(uid, score, {name: score})
-
-
 def _order(entry: Ranked) -> tuple[float, int]:
     return -entry.score, entry.candidate.uid
-
-
-def _scaled(values: Iterable[float | None]) -> list[float]:
-    """Scale values between their least and most to 0..1; nothing is 0."""
-    every = list(values)
-    known = [value for value in every if value is not None]
-    low, high = min(known, default=0.0), max(known, default=0.0)
-    spread = high - low
-    return [
-        0.0 if value is None else (value - low) / spread if spread > _NOISE else 1.0
-        for value in every
-    ]
 
 
 def _recency(memory: Memory, now: datetime) -> float:
@@ -165,30 +136,41 @@ def _importance(memory: Memory) -> float:
 
 def _dated(memory: Memory, span: Span) -> float:
     """Say how near a memory's dates are to the days that were asked for."""
-    moments = [clock.parse(text) for text in (memory.created, memory.modified)]
-    return max((nearness(span, moment.date()) for moment in moments if moment), default=0.0)
+    return max(nearness(span, memory.created), nearness(span, memory.modified))
 
 
 def _diverse(ranked: list[Ranked]) -> list[Ranked]:
-    """Put what says the same as a better candidate further down."""
-    kept: list[Ranked] = []
-    found: list[Ranked] = []
+    """Put what repeats a better candidate further down; of near equals the newest stays."""
+    groups: list[list[Ranked]] = []
     for entry in ranked:
         stems = entry.candidate.close.stems
-        if any(_alike(stems, other.candidate.close.stems) for other in kept):
-            loss = entry.score * (1.0 - _REPEATED)
-            found.append(
-                entry._replace(score=entry.score - loss, parts={**entry.parts, "repeats": -loss})
-            )
-        else:
-            kept.append(entry)
-            found.append(entry)
+        own = next((group for group in groups if _alike(stems, group[0].candidate.close.stems)), [])
+        if not own:
+            groups.append(own)
+        own.append(entry)
+    found = []
+    for group in groups:
+        equals = [entry for entry in group if entry.score >= _EQUAL * group[0].score]
+        first = max(equals, key=lambda entry: (entry.candidate.memory.modified, *_better(entry)))
+        found += [entry if entry is first else _repeating(entry) for entry in group]
     return sorted(found, key=_order)
 
 
+def _repeating(entry: Ranked) -> Ranked:
+    loss = entry.score * (1.0 - _REPEATED)
+    return entry._replace(score=entry.score - loss, parts={**entry.parts, "repeats": -loss})
+
+
+def _better(entry: Ranked) -> tuple[float, int]:
+    return entry.score, -entry.candidate.uid
+
+
 def _alike(first: frozenset[str], second: frozenset[str]) -> bool:
+    """Say whether two memories share nearly all terms; a number or a "not" makes a difference."""
     small, large = sorted((len(first), len(second)))
     if small < _SAME * large or not small:
         return False
     common = len(first & second)
-    return common >= _SAME * (len(first) + len(second) - common)
+    if common < _SAME * (len(first) + len(second) - common):
+        return False
+    return not any(stem in _NEGATIONS or _HAS_DIGIT(stem) for stem in first ^ second)

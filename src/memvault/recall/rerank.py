@@ -14,7 +14,7 @@ from memvault.index.analysis import Analyser
 from memvault.model import Memory
 from memvault.recall import snippets
 from memvault.recall.query import Query
-from memvault.recall.rank import Scored
+from memvault.recall.scored import Scored
 
 __all__ = ["reranked"]
 

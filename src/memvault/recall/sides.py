@@ -7,17 +7,18 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError
-from memvault.index.embed import Embedder
+from memvault.index.embed import Calibration, Embedder
 from memvault.index.keyword import KeywordHit
 from memvault.index.snapshot import Snapshot
 from memvault.index.vectors import VectorHit
-from memvault.recall.dates import Span
+from memvault.recall.dates import Span, nearness
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query
 
 __all__ = ["Near", "Words", "allowed", "by_date", "by_tag", "by_vector", "by_words", "said"]
 
 _LEAST_SIMILARITY = 0.1
+_NEAR = 0.25
 
 Test = Callable[[int], bool]
 
@@ -35,15 +36,20 @@ class Words(NamedTuple):
 
 
 class Near(NamedTuple):
-    """The vector side: hits by uid, what their cosines mean, what to tell.
+    """The vector side: hits by uid, nearest first, what their cosines mean, what to tell.
 
-    ``embedder`` is None where there were no vectors to ask.
+    ``embedder`` and ``calibration`` are None where there were no vectors to ask.
     """
 
     hits: Mapping[int, VectorHit] = {}
-    similarity: Callable[[float], float] = abs
+    calibration: Calibration | None = None
     notes: tuple[str, ...] = ()
     embedder: Embedder | None = None
+
+    def similarity(self, uid: int) -> float:
+        """Return a memory's similarity to the query, 0 where no passage of it is near."""
+        hit = self.hits.get(uid)
+        return self.calibration.similarity(hit.cosine) if hit and self.calibration else 0.0
 
 
 def allowed(snapshot: Snapshot, filters: Filters) -> Test | None:
@@ -87,7 +93,7 @@ def by_vector(
                 f"None of {snapshot.unembedded} memories has a vector yet",
                 "memvault reindex embeds them; --mode keyword works without",
             )
-        similarity = snapshot.calibration(embedder).similarity if embedder else abs
+        calibration = snapshot.calibration(embedder) if embedder else None
     except EmbedderError as error:
         if words is None:
             raise
@@ -98,25 +104,31 @@ def by_vector(
         notes = (
             f"{snapshot.unembedded} memories wait for their vectors; memvault reindex makes them",
         )
-    if embedder is None:
+    if embedder is None or calibration is None:
         return Near(notes=notes)
     also = frozenset(words.hits) if words is not None else frozenset()
     hits = snapshot.nearest(embedder, query.text, passes, limit, also)
     least = _LEAST_SIMILARITY if words is not None else 0.0
-    kept = {uid: hit for uid, hit in hits.items() if uid in also or similarity(hit.cosine) >= least}
-    return Near(kept, similarity, notes, embedder)
+    kept = {
+        uid: hit
+        for uid, hit in hits.items()
+        if uid in also or calibration.similarity(hit.cosine) >= least
+    }
+    return Near(kept, calibration, notes, embedder)
 
 
 def by_date(snapshot: Snapshot, span: Span, passes: Test | None, limit: int) -> list[int]:
-    """Return memories written or changed within a span of days, newest first."""
-    first, last = span.first.isoformat(), span.last.isoformat()
-    found = [
-        (record.modified, record.uid)
-        for record in snapshot.records()
-        if (first <= record.created[:10] <= last or first <= record.modified[:10] <= last)
-        and (passes is None or passes(record.uid))
-    ]
-    return [uid for _, uid in sorted(found, reverse=True)[:limit]]
+    """Return memories written or changed within a span of days or shortly beside it.
+
+    The nearest come first, of those the newest.
+    """
+    found = []
+    for record in snapshot.records():
+        if passes is None or passes(record.uid):
+            near = max(nearness(span, day) for day in (record.created, record.modified))
+            if near >= _NEAR:
+                found.append((near, record.modified, record.uid))
+    return [uid for *_, uid in sorted(found, reverse=True)[:limit]]
 
 
 def by_tag(snapshot: Snapshot, query: str, passes: Test | None) -> list[tuple[int, float]]:
@@ -132,8 +144,9 @@ def by_tag(snapshot: Snapshot, query: str, passes: Test | None) -> list[tuple[in
     return [(uid, share) for share, _, uid in scored]
 
 
-def said(word: KeywordHit | None, vector: VectorHit | None, similarity: float) -> dict[str, object]:
+def said(words: Words, near: Near, uid: int) -> dict[str, object]:
     """Return what the two sides said of a memory before it was weighed."""
+    word, vector = words.hits.get(uid), near.hits.get(uid)
     raw: dict[str, object] = {}
     if word is not None:
         raw["bm25"] = round(word.score, 4)
@@ -141,6 +154,6 @@ def said(word: KeywordHit | None, vector: VectorHit | None, similarity: float) -
         raw["terms"] = {term: round(gain, 4) for term, gain in ranked}
     if vector is not None:
         raw["cosine"] = round(vector.cosine, 4)
-        raw["similarity"] = round(similarity, 4)
+        raw["similarity"] = round(near.similarity(uid), 4)
         raw["passage"] = vector.passage
     return raw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.errors import UsageError
@@ -258,7 +259,13 @@ def _left(workspace: Workspace, held: Held) -> list[str]:
 def _active(workspace: Workspace) -> ActiveMemory:
     from memvault.memories.active import ActiveMemory
     from memvault.work.agents import address
+    from memvault.work.locking import agent_lock
 
-    folder = address(workspace.agent).private(workspace.root)
-    budget = workspace.settings.active_budget
-    return ActiveMemory(workspace.store, workspace.engine, folder, budget)
+    own = address(workspace.agent)
+    return ActiveMemory(
+        workspace.store,
+        workspace.engine,
+        own.private(workspace.root),
+        partial(agent_lock, workspace.store, own),
+        workspace.settings.active_budget,
+    )

@@ -84,7 +84,7 @@ def _target(workspace: Workspace, query: str) -> Any:
         return exact
     if not query.strip():
         raise UsageError("The query is empty", "name a memory by memId, path, title or words")
-    found = workspace.engine.search(Request(query, limit=5)).found
+    found = workspace.engine.search(Request(query, limit=5, diverse=False)).found
     if not found:
         raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
     best = found[0]

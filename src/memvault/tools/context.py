@@ -19,7 +19,7 @@ _TELLING = 0.3
 """What fits the task less than this is left out, whatever the budget."""
 
 
-@tool("context", "context", "state", read_only=True)
+@tool("context", "context", "brain", read_only=True)
 def context(
     workspace: Workspace,
     task: Annotated[
@@ -61,19 +61,41 @@ def context(
     }
 
 
-def _memories(workspace: Workspace) -> list[Entry]:  # noqa: ARG001  # see the docstring
-    """Return the agent's keys and values; to be wired to ``work.keyvalues``."""
-    return []
+def _memories(workspace: Workspace) -> list[Entry]:
+    """Return the agent's keys and values."""
+    from memvault.memories.prompt import Entry
+    from memvault.work import agents, keyvalues
+
+    values, notes = keyvalues.all_values(workspace.store, agents.address(workspace.agent))
+    workspace.notes += notes
+    return [Entry("", f"{key}: {value}") for key, value in values.items()]
 
 
-def _goals(workspace: Workspace) -> list[Entry]:  # noqa: ARG001  # see the docstring
-    """Return the agent's active goals; to be wired to ``work.goals``."""
-    return []
+def _goals(workspace: Workspace) -> list[Entry]:
+    """Return the agent's active goals."""
+    from memvault.memories.prompt import Entry
+    from memvault.work import agents, goals
+
+    found = goals.active(workspace.store, agents.address(workspace.agent))
+    return [Entry("", f"{goal.id}: {goal.description}") for goal in found]
 
 
-def _plans(workspace: Workspace) -> list[Entry]:  # noqa: ARG001  # see the docstring
-    """Return the agent's plans that are due; to be wired to ``work.plans``."""
-    return []
+def _plans(workspace: Workspace) -> list[Entry]:
+    """Return the agent's plans that are due and have not become events yet; none is fired."""
+    from memvault import clock
+    from memvault.memories.prompt import Entry
+    from memvault.work import agents, firing, plans
+
+    found, notes = plans.all_plans(workspace.store, agents.address(workspace.agent))
+    workspace.notes += notes
+    zone, now = clock.zone(workspace.settings.timezone), clock.now()
+    due: list[Entry] = []
+    for plan in found:
+        run = firing.due(plan, now, zone)
+        moment = plan.pending or (run.at if run else None)
+        if moment is not None:
+            due.append(Entry(clock.iso(moment)[:16], f"{plan.name}: {plan.instruction}"))
+    return due
 
 
 def _inbox(workspace: Workspace) -> list[Entry]:  # noqa: ARG001  # see the docstring

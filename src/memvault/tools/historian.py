@@ -150,7 +150,11 @@ def memory_recall(
     workspace: Workspace,
     query: Annotated[
         str,
-        Arg('What to look for; "quoted words" must be there as they are', positional=True),
+        Arg(
+            'What to look for; "quoted words" must be there as they are, '
+            "unless a long question only quotes them in passing",
+            positional=True,
+        ),
     ] = "",
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg(TAGS_HELP)] = None,
@@ -159,9 +163,15 @@ def memory_recall(
     ] = None,
     mode: Annotated[
         Literal["hybrid", "keyword", "vector", "tag"],
-        Arg("How to search", key="type", flag="--mode"),
+        Arg(
+            "How to search; only hybrid weighs dates, recency, importance and repeats",
+            key="type",
+            flag="--mode",
+        ),
     ] = "hybrid",
-    threshold: Annotated[float, Arg("Leave out lower scores", least=0, most=1)] = 0.0,
+    threshold: Annotated[
+        float, Arg("Leave out lower scores; a score ranks within one answer", least=0, most=1)
+    ] = 0.0,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     since: Annotated[str | None, Arg("Changed since a date, a time, or an age such as 7d")] = None,
     until: Annotated[str | None, Arg("Changed until a date, a time, or an age")] = None,

@@ -130,7 +130,7 @@ def _metadata(memory: Memory) -> dict[str, Any]:
 @tool("memory_delete", "delete", "long-term", destructive=True)
 def memory_delete(
     workspace: Workspace,
-    ids: Annotated[list[str] | str, Arg(_IDS_HELP)],
+    ids: Annotated[list[str] | str, Arg(_IDS_HELP, positional=True)],
 ) -> dict[str, Any]:
     """Delete exactly these memories: they move to the trash, all or none.
 

@@ -19,6 +19,7 @@ __all__ = [
     "input_schema",
     "kebab",
     "parameters",
+    "property_schema",
     "shell_parameters",
 ]
 
@@ -143,7 +144,7 @@ def input_schema(tool: Tool) -> dict[str, Any]:
 
 
 def _object(expected: tuple[Parameter, ...]) -> dict[str, Any]:
-    properties = {parameter.key: _property(parameter) for parameter in expected}
+    properties = {parameter.key: property_schema(parameter) for parameter in expected}
     required = [parameter.key for parameter in expected if parameter.required]
     return {
         "type": "object",
@@ -153,7 +154,8 @@ def _object(expected: tuple[Parameter, ...]) -> dict[str, Any]:
     }
 
 
-def _property(parameter: Parameter) -> dict[str, Any]:
+def property_schema(parameter: Parameter) -> dict[str, Any]:
+    """Return the JSON schema of one argument."""
     names = [_JSON_NAMES[kind] for kind in parameter.kinds]
     entry: dict[str, Any] = {"type": names[0] if len(names) == 1 else names}
     if "array" in names:

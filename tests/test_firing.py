@@ -1,0 +1,397 @@
+"""A plan that is due becomes one event, exactly once: whoever looks, whenever one is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from conftest import write
+from memvault.config import Settings
+from memvault.vault.store import Store
+from memvault.work import firing, plans
+from memvault.work.agents import Address
+from memvault.work.schedule import Schedule
+
+START = datetime(2026, 2, 18, 8, 30, tzinfo=UTC)
+MAIN = Address("main")
+
+
+class Inbox:
+    """A folder of events as the inbox keeps them; what is popped is noted in order."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "inbox"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.popped: list[tuple[str, str]] = []
+        self.trouble: Callable[[], None] = lambda: None
+
+    def deliver(self, event_id: str, timestamp: datetime, data: dict[str, Any]) -> None:
+        """Write an event unless one of that id is there."""
+        self.trouble()
+        if not (self.folder / event_id).exists():
+            (self.folder / event_id).write_text(json.dumps(data), "utf-8")
+        assert timestamp.isoformat(timespec="milliseconds")[:23] == data["scheduledFor"][:23]
+        self.trouble()
+
+    def pop(self) -> list[tuple[str, str]]:
+        """Take every event out; return the plans' names and moments."""
+        new = []
+        for file in sorted(self.folder.iterdir()):
+            data = json.loads(file.read_text("utf-8"))
+            new.append((data["planName"], data["scheduledFor"]))
+            file.unlink()
+        self.popped += new
+        return new
+
+
+def opened(root: Path) -> Store:
+    """The store of a vault that is made where there is none."""
+    if not (root / "memvault.toml").exists():
+        write(root, "memvault.toml", "version = 1\n")
+    return Store(root, Settings())
+
+
+def look(store: Store, inbox: Inbox, now: datetime) -> list[tuple[str, str]]:
+    """Fire and pop as a process does; return what was popped."""
+    firing.fire(store, MAIN, now, UTC, inbox.deliver)
+    return inbox.pop()
+
+
+def plan(store: Store, name: str, kind: str, text: str, now: datetime = START) -> plans.Plan:
+    """Set a plan."""
+    wanted = plans.Wanted(name, f"Do {name}", Schedule(kind, text))
+    return plans.put(store, MAIN, [wanted], now, UTC)[0]
+
+
+@pytest.fixture
+def store(folder: Path) -> Store:
+    """An empty vault's store."""
+    return opened(folder)
+
+
+def test_one_shots_fire_once_and_are_completed(store: Store, tmp_path: Path) -> None:
+    """A delay and a moment each give one event, at their time and never again."""
+    inbox = Inbox(tmp_path)
+    plan(store, "Follow up", "runAfter", "2 hours")
+    plan(store, "Checklist", "scheduledAt", "2026-02-18T11:00:00Z")
+    assert firing.next_due(store, MAIN, UTC) == START + timedelta(hours=2)
+    assert look(store, inbox, START + timedelta(minutes=119)) == []
+    assert look(store, inbox, START + timedelta(hours=9)) == [
+        ("Follow up", "2026-02-18T10:30:00.000Z"),
+        ("Checklist", "2026-02-18T11:00:00.000Z"),
+    ]
+    assert look(store, inbox, START + timedelta(days=90)) == []
+    assert {each.status for each in plans.all_plans(store, MAIN)[0]} == {"completed"}
+    assert firing.next_due(store, MAIN, UTC) is None
+
+
+def test_missed_runs_of_a_cron_line_are_one(store: Store, tmp_path: Path) -> None:
+    """Who looks after a week gets the latest run, not one for every day."""
+    inbox = Inbox(tmp_path)
+    plan(store, "Report", "cron", "0 9 * * *")
+    assert look(store, inbox, START + timedelta(days=7)) == [("Report", "2026-02-24T09:00:00.000Z")]
+    assert firing.next_due(store, MAIN, UTC) == datetime(2026, 2, 25, 9, tzinfo=UTC)
+    assert look(store, inbox, START + timedelta(days=7, minutes=20)) == []
+
+
+def test_a_run_every_minute_missed_for_a_year_is_found_at_once(
+    store: Store, tmp_path: Path
+) -> None:
+    """A frequent plan that nobody looked at for long does not slow the next look down."""
+    inbox = Inbox(tmp_path)
+    plan(store, "Tick", "cron", "* * * * *")
+    begun = time.monotonic()
+    assert look(store, inbox, START + timedelta(days=365)) == [("Tick", "2027-02-18T08:30:00.000Z")]
+    assert time.monotonic() - begun < 2
+
+
+def test_two_machines_write_the_same(tmp_path: Path) -> None:
+    """Two copies of a vault that fire the same run at different moments merge without a word."""
+    first = opened(tmp_path / "a")
+    plan(first, "Report", "cron", "0 9 * * *")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    trees = []
+    for name, minutes in (("a", 31), ("b", 44)):
+        inbox = Inbox(tmp_path / name)
+        now = START + timedelta(minutes=minutes, seconds=7)
+        firing.fire(opened(tmp_path / name), MAIN, now, UTC, inbox.deliver)
+        files = [path for path in (tmp_path / name).rglob("*") if path.is_file()]
+        trees.append(
+            {
+                path.relative_to(tmp_path / name): path.read_bytes()
+                for path in files
+                if ".memvault" not in path.parts
+            }
+        )
+    assert trees[0] == trees[1]
+    assert len([path for path in trees[0] if path.parts[0] == "inbox"]) == 1
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_run_that_broke_off_is_completed(store: Store, tmp_path: Path, before: bool) -> None:
+    """A look that fails before or after the event is written is completed by the next one."""
+    inbox = Inbox(tmp_path)
+    plan(store, "Report", "cron", "0 9 * * *")
+    calls = []
+
+    def trouble() -> None:
+        calls.append(1)
+        if len(calls) == (1 if before else 2):
+            raise RuntimeError("killed")
+
+    inbox.trouble = trouble
+    with pytest.raises(RuntimeError):
+        look(store, inbox, START + timedelta(hours=1))
+    assert firing.next_due(store, MAIN, UTC) == datetime(2026, 2, 18, 9, tzinfo=UTC)
+    assert look(store, inbox, START + timedelta(hours=2)) == [
+        ("Report", "2026-02-18T09:00:00.000Z")
+    ]
+    assert look(store, inbox, START + timedelta(hours=3)) == []
+    assert "pending" not in plans.all_plans(store, MAIN)[0][0].entry.header
+
+
+def test_a_plan_is_renamed_while_its_run_is_under_way(store: Store, tmp_path: Path) -> None:
+    """A file renamed in the very moment of a run does not make it run twice."""
+    inbox = Inbox(tmp_path)
+    file = store.root / plan(store, "Report", "cron", "0 9 * * *").entry.path
+
+    def trouble() -> None:
+        if file.exists():
+            file.rename(file.with_name("moved.md"))
+
+    inbox.trouble = trouble
+    assert len(look(store, inbox, START + timedelta(hours=1))) == 1
+    assert look(store, inbox, START + timedelta(hours=1)) == []
+
+
+def test_a_plan_that_cannot_be_written_does_not_run(store: Store, tmp_path: Path) -> None:
+    """A plan without write permission is named, and the others run."""
+    inbox = Inbox(tmp_path)
+    file = store.root / plan(store, "Locked", "cron", "0 9 * * *").entry.path
+    plan(store, "Open", "cron", "0 9 * * *")
+    file.chmod(0o444)
+    fired = firing.fire(store, MAIN, START + timedelta(hours=1), UTC, inbox.deliver)
+    assert [name for name, _ in inbox.pop()] == ["Open"]
+    assert any("'Locked' does not run" in note for note in fired.notes)
+    file.chmod(0o644)
+    assert [name for name, _ in look(store, inbox, START + timedelta(hours=1))] == ["Locked"]
+
+
+@pytest.mark.parametrize(
+    ("cron", "day", "expected"),
+    [
+        ("30 2 * * *", 29, ["29T01:00", "30T00:30"]),
+        ("0 3 * * *", 29, ["29T01:00", "30T01:00"]),
+        ("*/30 * * * *", 29, ["29T00:00", "29T00:30", "29T01:00", "29T01:30"]),
+        ("30 2 * * *", 25, ["25T00:30", "26T01:30"]),
+        ("0 3 * * *", 25, ["25T02:00", "26T02:00"]),
+        ("*/30 * * * *", 25, ["25T00:00", "25T00:30", "25T01:00", "25T01:30"]),
+    ],
+)
+def test_clock_changes_neither_lose_nor_repeat_a_run(
+    store: Store, tmp_path: Path, cron: str, day: int, expected: list[str]
+) -> None:
+    """In Berlin a nightly plan runs once in each night, also in those when clocks change."""
+    zone = ZoneInfo("Europe/Berlin")
+    now = datetime(2026, 3 if day == 29 else 10, day, tzinfo=UTC) - timedelta(minutes=5)
+    wanted = plans.Wanted("Nightly", "Do it", Schedule("cron", cron))
+    plans.put(store, MAIN, [wanted], now, zone)
+    inbox = Inbox(tmp_path)
+    while len(inbox.popped) < len(expected):
+        now += timedelta(minutes=10)
+        firing.fire(store, MAIN, now, zone, inbox.deliver)
+        inbox.pop()
+        assert now.day < 28 or now.month == 3
+    assert [at[8:16] for _, at in inbox.popped] == expected
+
+
+class Days(RuleBasedStateMachine):
+    """Plans set, time passing, looks that succeed and looks that are cut off anywhere."""
+
+    LINES = ("*/15 * * * *", "0 * * * *", "30 6 * * *", "0 9 1 * *")
+
+    @initialize()
+    def begin(self) -> None:
+        """Begin with an empty vault."""
+        self.root = Path(tempfile.mkdtemp())
+        self.store = opened(self.root)
+        self.inbox = Inbox(self.root)
+        self.now = START
+        self.once: dict[str, datetime] = {}
+        self.often: dict[str, tuple[str, datetime]] = {}
+
+    @rule(line=st.sampled_from(LINES))
+    def recurring(self, line: str) -> None:
+        """Set a recurring plan under a new name."""
+        name = f"often {len(self.often)}"
+        self.often[name] = (line, self.now)
+        plan(self.store, name, "cron", line, self.now)
+
+    @rule(minutes=st.integers(1, 3000))
+    def single(self, minutes: int) -> None:
+        """Set a one-shot under a new name."""
+        name = f"once {len(self.once)}"
+        self.once[name] = self.now + timedelta(minutes=minutes)
+        plan(self.store, name, "runAfter", f"{minutes} minutes", self.now)
+
+    @rule(minutes=st.sampled_from([1, 14, 61, 1441, 50_000]))
+    def passes(self, minutes: int) -> None:
+        """Let time pass."""
+        self.now += timedelta(minutes=minutes)
+
+    @rule(nth=st.integers(1, 6))
+    def cut_off(self, nth: int) -> None:
+        """Look, and be cut off before or after some event is written."""
+        left = [nth]
+
+        def trouble() -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+
+        self.inbox.trouble = trouble
+        try:
+            firing.fire(self.store, MAIN, self.now, UTC, self.inbox.deliver)
+        except KeyboardInterrupt:
+            pass
+        else:
+            self.inbox.pop()
+        self.inbox.trouble = lambda: None
+
+    @rule()
+    def looks(self) -> None:
+        """Look; whatever has come due by now has been handed out."""
+        look(self.store, self.inbox, self.now)
+        for name, at in self.once.items():
+            assert ((name, stamp(at)) in self.inbox.popped) == (at <= self.now)
+        for name, (line, begun) in self.often.items():
+            at = last_before(line, self.now)
+            if at > begun:
+                assert (name, stamp(at)) in self.inbox.popped
+
+    @invariant()
+    def never_twice(self) -> None:
+        """No run is handed out twice."""
+        if hasattr(self, "inbox"):
+            assert len(set(self.inbox.popped)) == len(self.inbox.popped)
+
+    def teardown(self) -> None:
+        """Remove the vault."""
+        if hasattr(self, "root"):
+            shutil.rmtree(self.root)
+
+
+def stamp(at: datetime) -> str:
+    """A moment as events spell it."""
+    return f"{at:%Y-%m-%dT%H:%M:%S}.000Z"
+
+
+def last_before(line: str, now: datetime) -> datetime:
+    """The last moment of one of the machine's cron lines, worked out by arithmetic."""
+    minute = now.replace(second=0, microsecond=0)
+    if line == "*/15 * * * *":
+        return minute - timedelta(minutes=minute.minute % 15)
+    if line == "0 * * * *":
+        return minute.replace(minute=0)
+    if line == "30 6 * * *":
+        at = minute.replace(hour=6, minute=30)
+        return at if at <= now else at - timedelta(days=1)
+    at = minute.replace(day=1, hour=9, minute=0)
+    return at if at <= now else (at - timedelta(days=2)).replace(day=1)
+
+
+TestDays = Days.TestCase
+TestDays.settings = settings(max_examples=25, stateful_step_count=25)
+
+LOOKING = """
+import json, sys, itertools, os
+from datetime import datetime, timedelta, UTC
+from pathlib import Path
+from memvault.config import Settings
+from memvault.vault.store import Store
+from memvault.work import firing
+from memvault.work.agents import Address
+from memvault.work.locking import agent_lock
+root, rounds = Path(sys.argv[1]), int(sys.argv[2])
+store, main = Store(root, Settings()), Address("main")
+inbox, out = root / "inbox", root / "popped"
+def deliver(name, at, data):
+    if not (inbox / name).exists():
+        temporary = inbox / f".{os.getpid()}"
+        temporary.write_text(data["scheduledFor"])
+        temporary.rename(inbox / name)
+counter = root / "counter"
+while True:
+    with agent_lock(store, main):
+        done = len(counter.read_bytes())
+        if done >= rounds:
+            break
+        now = datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC) + timedelta(minutes=done + 1)
+        firing.fire(store, main, now, UTC, deliver)
+        for number, file in enumerate(inbox.glob("[!.]*")):
+            file.rename(out / f"{file.read_text().replace(':', '')}-{os.getpid()}-{done}-{number}")
+        with counter.open("ab") as file:
+            file.write(b".")
+"""
+
+
+def watched(root: Path) -> list[str]:
+    """Make a vault with a plan for every minute; return the command that looks at it."""
+    plan(opened(root), "Tick", "cron", "* * * * *")
+    for name in ("inbox", "popped"):
+        (root / name).mkdir()
+    (root / "counter").touch()
+    return [sys.executable, "-c", LOOKING, str(root)]
+
+
+def runs(root: Path) -> list[str]:
+    """The runs that were popped, each as often as it was."""
+    return sorted(path.name.split("-")[2] for path in (root / "popped").iterdir())
+
+
+def minutes(count: int) -> list[str]:
+    """The runs that there must be."""
+    first = START + timedelta(minutes=1)
+    return [f"18T{first + timedelta(minutes=n):%H%M%S}.000Z" for n in range(count)]
+
+
+def test_ten_processes_at_once_hand_out_each_run_once(folder: Path) -> None:
+    """However many processes look at the same time, each run is handed out once."""
+    command = watched(folder)
+    started = [subprocess.Popen([*command, "40"]) for _ in range(10)]
+    assert [process.wait(120) for process in started] == [0] * 10
+    assert runs(folder) == minutes(40)
+
+
+def test_killed_processes_lose_and_repeat_nothing(folder: Path) -> None:
+    """Processes that are killed while they look lose no run and hand out none twice."""
+    command = watched(folder)
+    chance = random.Random(7)
+    for _ in range(15):
+        process = subprocess.Popen([*command, "100000"])
+        before = (folder / "counter").stat().st_size
+        while (folder / "counter").stat().st_size == before:
+            time.sleep(0.001)
+        time.sleep(chance.random() * 0.02)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    total = (folder / "counter").stat().st_size + 3
+    subprocess.run([*command, str(total)], check=True, timeout=60)
+    assert runs(folder) == minutes(total)
