@@ -181,6 +181,37 @@ def test_a_plan_is_renamed_while_its_run_is_under_way(store: Store, tmp_path: Pa
     assert look(store, inbox, START + timedelta(hours=1)) == []
 
 
+def test_setting_the_same_plan_again_skips_and_repeats_nothing(
+    store: Store, tmp_path: Path
+) -> None:
+    """An agent that sets its plans whenever it begins misses no run and gets none again."""
+    inbox = Inbox(tmp_path)
+    late = START + timedelta(hours=1)
+    for now in (START, late):
+        plan(store, "Report", "cron", "0 9 * * *", now)
+        plan(store, "Checklist", "scheduledAt", "2026-02-18T09:15:00Z", now)
+    assert len(look(store, inbox, late)) == 2
+    plan(store, "Report", "cron", "0 9 * * *", late)
+    again = plan(store, "Checklist", "scheduledAt", "2026-02-18T09:15:00Z", late)
+    assert again.status == "completed"
+    assert look(store, inbox, late) == []
+    plan(store, "Checklist", "scheduledAt", "2026-02-18T09:20:00Z", late)
+    assert look(store, inbox, late) == [("Checklist", "2026-02-18T09:20:00.000Z")]
+
+
+def test_headers_of_any_style_are_fired(store: Store, tmp_path: Path) -> None:
+    """A header in braces or with Windows line ends is planned and fired like any other."""
+    inbox = Inbox(tmp_path)
+    at = "2026-02-18T08:00:00Z"
+    write(store.root, "agents/main/plans/a.md", f"---\n{{scheduledAt: '{at}', mine: 1}}\n---\nx\n")
+    write(store.root, "agents/main/plans/b.md", f"---\r\nscheduledAt: {at}\r\n---\r\ny\r\n")
+    assert [name for name, _ in look(store, inbox, START)] == ["a", "b"]
+    assert look(store, inbox, START) == []
+    found = {plan.name: plan.entry for plan in plans.all_plans(store, MAIN)[0]}
+    assert (found["a"].header["mine"], found["a"].text, found["b"].text) == (1, "x", "y")
+    assert b"\r\nlastRunAt: " in (store.root / "agents/main/plans/b.md").read_bytes()
+
+
 def test_a_plan_that_cannot_be_written_does_not_run(store: Store, tmp_path: Path) -> None:
     """A plan without write permission is named, and the others run."""
     inbox = Inbox(tmp_path)
