@@ -229,6 +229,7 @@ def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) ->
         "a": "1", "b": "x=y z", "c": "in\n", "d": "one\ntwo", "e": "@x",
     }  # fmt: skip
     assert "KEY=VALUE" in refused(run("memories", "set"), 2)
+    assert "read once" in refused(run("memories", "set", "a=-", "b=-"), 2)
     assert "'novalue' has no value" in refused(run("memories", "set", "novalue"), 2)
     assert "needs ID" in refused(run("goals", "set"), 2)
     assert "no description" in refused(run("goals", "set", "g"), 2)

@@ -191,7 +191,7 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
     if isinstance(value, list | tuple):
         value = [options.shown(entry) for entry in value]
         if parameter.arg.positional:
-            return [_long_value(entry) for entry in value] if parameter.arg.text else value
+            return _long_values(value) if parameter.arg.text else value
         if parameter.arg.whole:
             return value
         return [part.strip() for entry in value for part in entry.split(",") if part.strip()]
@@ -200,8 +200,19 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
     return value
 
 
-def _long_value(pair: str) -> str:
-    """Return ``KEY=VALUE`` with the text that its value stands for, without the last line end."""
-    key, sign, value = pair.partition("=")
-    text = long_text(value)
-    return f"{key}{sign}{text if text == value else text.removesuffix(chr(10)).rstrip(chr(13))}"
+def _long_values(pairs: list[str]) -> list[str]:
+    """Return each ``KEY=VALUE`` with the text that its value stands for.
+
+    Raises:
+        UsageError: standard input is asked for twice, or a file cannot be read.
+    """
+    if sum(pair.partition("=")[2] == "-" for pair in pairs) > 1:
+        raise UsageError("Standard input can be read once", "give the other texts as @file")
+    found = []
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        text = long_text(value)
+        if text != value:  # what a shell writes ends with a line end that nobody means
+            text = text.removesuffix("\n").removesuffix("\r")
+        found.append(f"{key}{sign}{text}")
+    return found

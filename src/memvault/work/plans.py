@@ -98,6 +98,7 @@ def put(
     for name, (plan, header) in checked.items():
         old = known.get(name)
         plan_id = old.name if old else layout.new_id(name)
+        header |= _unchanged(old, plan.schedule, zone) if old else {}
         entries.put(plan_id, old, header, plan.instruction, stem=name)
         ids.append(plan_id)
     plans = {plan.id: plan for plan in all_plans(store, address)[0]}
@@ -130,6 +131,23 @@ def _checked(
         lines = {**dict.fromkeys(KINDS), schedule.kind: schedule.text}
         header = {"name": name, **lines, "status": ACTIVE, **_timing(schedule, first, zone)}
         yield Wanted(name, instruction, schedule), header
+
+
+def _unchanged(old: Entry, schedule: Schedule, zone: tzinfo) -> dict[str, Any]:
+    """Return what stays as it was of a plan that is set again with the schedule that it has.
+
+    An agent may set its plans whenever it begins: that neither skips a run that
+    is due nor repeats one that was.
+    """
+    try:
+        before = _plan(old)
+    except UsageError:
+        return {}
+    if schedule.kind == "cron" and before.schedule == schedule and before.status == ACTIVE:
+        return {} if stale(before, zone) else _timing(schedule, before.next_run, zone)
+    if schedule.kind == "scheduledAt" and before.last_run == schedule.first(clock.now(), zone):
+        return {"status": COMPLETED, "nextRunAt": None, "nextRunFor": None}
+    return {}
 
 
 def delete(store: Store, address: Address, ids: Iterable[str]) -> list[str]:
@@ -166,8 +184,9 @@ def entries_of(store: Store, address: Address) -> Entries:
     return Entries(store, address.folder(store.root) / "plans", "id")
 
 
-def _timing(schedule: Schedule, first: datetime, zone: tzinfo) -> dict[str, Any]:
-    return {"nextRunAt": clock.iso(first), "nextRunFor": _basis(schedule, zone)}
+def _timing(schedule: Schedule, first: datetime | None, zone: tzinfo) -> dict[str, Any]:
+    at = None if first is None else clock.iso(first)
+    return {"nextRunAt": at, "nextRunFor": _basis(schedule, zone)}
 
 
 def _basis(schedule: Schedule, zone: tzinfo) -> str:
