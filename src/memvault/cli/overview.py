@@ -15,6 +15,7 @@ EXTRA_COMMANDS = {
 
 _GROUPS = {
     "historian": "Remember and recall",
+    "talk": "Spaces, talk and wait",
     "vault": "The vault",
 }
 

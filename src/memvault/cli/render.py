@@ -199,6 +199,59 @@ def _init(found: Result) -> list[Line]:
     return out
 
 
+def _talk(found: Result) -> list[Line]:
+    return [[("talk ", "dim"), (str(found["talkId"]), "bold")]]
+
+
+def _messages(found: Result) -> list[Line]:
+    messages = found["messages"] if "messages" in found else found["history"]
+    total = found["total"] if "total" in found else found["totalMessages"]
+    out: list[Line] = []
+    if "spaceName" in found:
+        out.append([(found["spaceName"], "bold"), (f"  {found['spaceId']}", "dim")])
+    for message in messages:
+        out.append([(message["senderName"], "cyan"), (f"  {message['timestamp']}", "dim")])
+        out += [[(f"   {line}", "")] for line in message["content"].splitlines()]
+    shown = f"{len(messages)} of {total}" if len(messages) < total else str(total)
+    return [*out, [(f"{shown} message{'' if total == 1 else 's'}", "dim")]]
+
+
+def _event(event: Result) -> list[Line]:
+    data = dict(event["data"])
+    sender = data.get("from") or data.get("senderName") or data.get("name")
+    line: Line = [(event["type"], "cyan")]
+    if "talkId" in data:
+        line.append((f" {data['talkId']}", "bold"))
+    if sender:
+        line.append((f" from {sender}" if event["type"] != "service" else f" {sender}", "bold"))
+    if "spaceName" in data:
+        line.append((f" in {data['spaceName']}", "bold"))
+    if "inReplyTo" in data:
+        line.append((f" in reply to {data['inReplyTo']}", ""))
+    text = str(data.get("message") or data.get("content") or data.get("instruction") or "")
+    return [
+        [*line, (f"  {event['timestamp']}", "dim")],
+        *([(f"   {part}", "")] for part in text.splitlines()),
+    ]
+
+
+def _inbox(found: Result) -> list[Line]:
+    out = [line for event in found["events"] for line in _event(event)]
+    if not out and not found["remaining"]:
+        return [[("The inbox is empty", "")]]
+    return [*out, [(f"{found['remaining']} more in the inbox", "dim")]]
+
+
+def _waited(found: Result) -> list[Line]:
+    out: list[Line] = []
+    for pair in found["events"]:
+        if "data" in pair["result"]:
+            out += _event(pair["result"])
+        else:
+            out.append([(f"{pair['result']['seconds']:g} seconds have passed", "")])
+    return out
+
+
 _FORMS: dict[str, Callable[[Result], list[Line]]] = {
     "memory_recall": _recall,
     "memory_list": _list,
@@ -211,4 +264,9 @@ _FORMS: dict[str, Callable[[Result], list[Line]]] = {
     "vault_status": _status,
     "model_list": _models,
     "init": _init,
+    "enter_space": _messages,
+    "read_messages": _messages,
+    "peek_inbox": _inbox,
+    "wait_for": _waited,
+    **dict.fromkeys(("talk_user", "talk_agent", "talk_brain", "talk_log", "reply"), _talk),
 }

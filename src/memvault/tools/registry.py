@@ -15,7 +15,7 @@ from memvault.errors import UsageError
 
 __all__ = ["Arg", "Tool", "all_tools", "find", "shell", "tool"]
 
-_MODULES = ("historian", "changes", "vault")
+_MODULES = ("historian", "changes", "talk", "spaces", "vault")
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 
