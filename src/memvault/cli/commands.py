@@ -33,6 +33,10 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
             value = _argument(parameter, given[parameter.name], options)
             if value is not None:
                 arguments[parameter.name if tool.shell else parameter.key] = value
+            elif parameter.required and tool.shell:
+                raise UsageError(
+                    f"memvault {tool.command} needs {parameter.key}", parameter.arg.help
+                )
         run_tool(tool, dict(tool.shell(**arguments)) if tool.shell else arguments, options)
 
     declared = {parameter.name: _declared(parameter) for parameter in parameters}
