@@ -105,6 +105,26 @@ def test_looking_at_memories_needs_no_keyword_index(indexed: Path, arguments: li
     assert among(loaded(indexed, *arguments), WORDS) == []
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inbox", "peek"],
+        ["inbox", "push", "hook"],
+        ["talk", "agent", "bob", "Hello"],
+        ["space", "enter", "team"],
+        ["space", "read", "--space", "team"],
+        ["wait", "for", "time:0"],
+    ],
+    ids=" ".join,
+)
+def test_talking_needs_no_index_and_no_watcher(indexed: Path, arguments: list[str]) -> None:
+    """Inboxes, talk and spaces load neither index nor vectors, and nothing to watch folders."""
+    if "read" in arguments:
+        loaded(indexed, "space", "enter", "team")
+    found = loaded(indexed, *arguments)
+    assert among(found, NEVER, PERSON, VECTORS, WORDS, SLOW, {"sqlite3"}) == []
+
+
 @pytest.mark.parametrize("mode", ["keyword", "hybrid", "vector"])
 def test_a_recall_loads_the_sides_it_asks(indexed: Path, mode: str) -> None:
     """A keyword recall loads no vectors; with the built-in embedder nothing loads a model."""

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import re
 import secrets
+import threading
 from datetime import UTC, datetime, timedelta, tzinfo
 
-__all__ = ["iso", "iso_from_ns", "nonce", "now", "parse", "since", "zone"]
+__all__ = ["iso", "iso_from_ns", "nonce", "now", "parse", "rising", "since", "zone"]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_TURN = threading.Lock()
+_latest = datetime.min.replace(tzinfo=UTC)
 _AGO = re.compile(r"(\d{1,6})\s*([mhdw])")
 
 
 def now() -> datetime:
     """Return the present moment in UTC."""
     return datetime.now(UTC)
+
+
+def rising() -> datetime:
+    """Return the present moment, but later than any that this process was given before."""
+    global _latest  # noqa: PLW0603  # one clock a process
+    with _TURN:
+        _latest = max(now(), _latest + timedelta(microseconds=1))
+        return _latest
 
 
 def iso(moment: datetime | None = None) -> str:

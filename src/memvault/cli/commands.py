@@ -62,6 +62,7 @@ def run_tool(tool: Tool, arguments: dict[str, Any], options: Options) -> None:
     try:
         result = invoke.call(workspace, tool.name, arguments)
         output.result(tool.name, result, options.json, options.quiet)
+        output.flush()
         workspace.settle()
     finally:
         workspace.close()
@@ -154,6 +155,8 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
         optional = not parameter.required or arg.cli_optional
         if parameter.kinds == (list,):
             kind, metavar = list[str] | None, f"{metavar}..."
+        elif str not in parameter.kinds:
+            kind = (int if int in parameter.kinds else float) | None
         shown = f"[{metavar}]" if optional else metavar
         return kind, typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
     if list in parameter.kinds:

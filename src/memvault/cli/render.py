@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memvault.cli.brain_forms import BRAIN_FORMS
+from memvault.cli.work_forms import WORK_FORMS
 
 __all__ = ["details", "lines"]
 
@@ -201,47 +202,9 @@ def _init(found: Result) -> list[Line]:
     return out
 
 
-def _kept(found: Result) -> list[Line]:
-    return [[(f"Kept {found['count']}", "")]]
-
-
-def _deleted(found: Result) -> list[Line]:
-    return [[(f"Deleted {found['deleted']}", "")]]
-
-
-def _memories(found: Result) -> list[Line]:
-    out: list[Line] = []
-    for entry in found["memories"]:
-        first, *more = entry["value"].split("\n")
-        out.append([(entry["key"], "bold"), ("" if more else f"  {first}", "")])
-        out += [[(f"   {line}", "")] for line in (first, *more) if more]
-    return out or [[("No memories are kept", "")]]
-
-
-def _goals(found: Result) -> list[Line]:
-    out: list[Line] = []
-    for entry in found["goals"]:
-        first, *more = entry["description"].split("\n")
-        out.append([(entry["id"], "bold"), (f"  {entry['status']}", "cyan"), (f"  {first}", "")])
-        out += [[(f"   {line}", "")] for line in more]
-    return out or [[("There are no goals", "")]]
-
-
-def _plans(found: Result) -> list[Line]:
-    out: list[Line] = []
-    for entry in found["plans"]:
-        out.append([(entry["name"], "bold"), (f"  {entry['status']}", "cyan")])
-        written = next((entry[key] for key in ("cron", "runAfter") if key in entry), "")
-        for key, before in (("nextRunAt", "next"), ("lastRunAt", "last")):
-            if key in entry:
-                written += f"  {before} {entry[key]}"
-        out.append([(f"   {entry['id']}  {written.strip()}", "dim")])
-        out += [[(f"   {line}", "")] for line in entry.get("instruction", "").splitlines()]
-    return out or [[("There are no plans", "")]]
-
-
 _FORMS: dict[str, Callable[[Result], list[Line]]] = {
     **BRAIN_FORMS,
+    **WORK_FORMS,
     "memory_recall": _recall,
     "memory_list": _list,
     "memory_list_types": _types,
@@ -253,13 +216,4 @@ _FORMS: dict[str, Callable[[Result], list[Line]]] = {
     "vault_status": _status,
     "model_list": _models,
     "init": _init,
-    "set_memories": _kept,
-    "get_memories": _memories,
-    "delete_memories": _deleted,
-    "set_goals": _kept,
-    "get_goals": _goals,
-    "delete_goals": _deleted,
-    "set_plans": _plans,
-    "get_plans": _plans,
-    "delete_plans": _deleted,
 }

@@ -19,7 +19,7 @@ _TELLING = 0.3
 """What fits the task less than this is left out, whatever the budget."""
 
 
-@tool("context", "context", "brain", read_only=True)
+@tool("context", "context", "brain")
 def context(
     workspace: Workspace,
     task: Annotated[
@@ -31,6 +31,7 @@ def context(
 ) -> dict[str, Any]:
     """Write the block for a system prompt: memories, goals, due plans, inbox, recalled memories.
 
+    Plans that are due become events of the inbox, from which nothing is taken.
     Sections come in this order of worth, dated and fenced as data. What does
     not fit the budget is left out from the end and named under cut. Where
     there is nothing to say the block is empty.
@@ -38,11 +39,12 @@ def context(
     from memvault.index import tokens
     from memvault.memories import prompt
 
+    plans, others = _events(workspace)
     sections = [
         prompt.Section("MEMORIES", _memories(workspace)),
         prompt.Section("GOALS", _goals(workspace)),
-        prompt.Section("DUE PLANS", _plans(workspace)),
-        prompt.Section("INBOX", _inbox(workspace)),
+        prompt.Section("DUE PLANS", plans),
+        prompt.Section("INBOX", others),
         prompt.Section("RECALLED", _recalled(workspace, task) if task.strip() else []),
     ]
     block = prompt.build(sections, budget, tokens.count)
@@ -80,27 +82,29 @@ def _goals(workspace: Workspace) -> list[Entry]:
     return [Entry("", f"{goal.id}: {goal.description}") for goal in found]
 
 
-def _plans(workspace: Workspace) -> list[Entry]:
-    """Return the agent's plans that are due and have not become events yet; none is fired."""
-    from memvault import clock
+def _events(workspace: Workspace) -> tuple[list[Entry], list[Entry]]:
+    """Return the plans that are due and a preview of the rest of the inbox; nothing is taken."""
+    from memvault.errors import MemvaultError
     from memvault.memories.prompt import Entry
-    from memvault.work import agents, firing, plans
+    from memvault.work.mailbox import PLAN
 
-    found, notes = plans.all_plans(workspace.store, agents.address(workspace.agent))
-    workspace.notes += notes
-    zone, now = clock.zone(workspace.settings.timezone), clock.now()
-    due: list[Entry] = []
-    for plan in found:
-        run = firing.due(plan, now, zone)
-        moment = plan.pending or (run.at if run else None)
-        if moment is not None:
-            due.append(Entry(clock.iso(moment)[:16], f"{plan.name}: {plan.instruction}"))
-    return due
-
-
-def _inbox(workspace: Workspace) -> list[Entry]:  # noqa: ARG001  # see the docstring
-    """Return a preview of the inbox, taking nothing out; to be wired to ``work.mailbox``."""
-    return []
+    try:
+        events, _ = workspace.inbox.peek()
+    except MemvaultError as error:  # a vault that cannot be written, say
+        workspace.notes.append(f"the inbox was not looked at: {error.message}")
+        return [], []
+    workspace.notes += workspace.inbox.problems
+    plans: list[Entry] = []
+    others: list[Entry] = []
+    for event in events:
+        data = event.data
+        sender = data.get("from") or data.get("senderName") or data.get("planName")
+        sender = sender or data.get("name") or event.kind
+        where = f"[{data['spaceName']}] " if "spaceName" in data else ""
+        text = data.get("message") or data.get("content") or data.get("instruction") or ""
+        entry = Entry(event.timestamp[:16], f"{where}{sender}: {text}")
+        (plans if event.kind == PLAN else others).append(entry)
+    return plans, others
 
 
 def _recalled(workspace: Workspace, task: str) -> list[Entry]:

@@ -15,7 +15,17 @@ from memvault.errors import UsageError
 
 __all__ = ["Arg", "Tool", "all_tools", "find", "shell", "tool"]
 
-_MODULES = ("historian", "changes", "brain", "longterm", "context", "vault", "state")
+_MODULES = (
+    "historian",
+    "changes",
+    "brain",
+    "longterm",
+    "context",
+    "state",
+    "talk",
+    "spaces",
+    "vault",
+)
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 
