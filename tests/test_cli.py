@@ -64,8 +64,8 @@ FORMS = {
     "reply": ("7 Hello", '{"talkId": 7, "message": "Hello"}'),
     "wait_for": (
         "hook:x TIME:0 --timeout 5",
-        '{"events": [{"eventType": "Hook", "parameter": "x"}, '
-        '{"eventType": "time", "parameter": 0}], "timeout": 5}',
+        """{"events": [{"eventType": "Hook", "parameter": "x"},
+        {"eventType": "time", "parameter": 0}], "timeout": 5}""",
     ),
     "peek_inbox": ("--count 2 --filter talk", '{"count": 2, "filter": "talk"}'),
     "push_service": ("x Hello", '{"name": "x", "message": "Hello"}'),
@@ -79,7 +79,8 @@ FORMS = {
     "model_verify": ("builtin", '{"name": "builtin"}'),
 }
 VARYING = re.compile(
-    r'"(?:talkId|eventId|messageId|vault|folder|created|modified|seconds|index|inUse)": .*|\d{8}T\d{6}\.\d{3}Z|-[0-9a-z]{6}"'
+    r'"(?:talkId|eventId|messageId|vault|folder|created|modified|seconds|index|inUse)": .*'
+    r'|\d{8}T\d{6}\.\d{3}Z|-[0-9a-z]{6}"'
 )
 
 
