@@ -26,9 +26,13 @@ NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\
 
 @pytest.fixture
 def notes(folder: Path) -> Path:
-    """A vault with two memories."""
+    """A vault with two memories, a talk that was received, and a space that was entered."""
     write(folder, "fact/wombats.md", NOTE)
     write(folder, "issue/crows.md", "# Crows\n\nThey fly over the harbour.\n")
+    header = "type: talk\ntimestamp: 2026-01-31T12:00:00.000Z\nfrom: bob\ntalkId: 7"
+    write(folder, "agents/main/inbox/asked.md", f"---\n{header}\n---\n\nReady?\n")
+    write(folder, "spaces/team/space.md", "---\nname: Team\n---\n")
+    write(folder, ".memvault/agents/main/space", "team\n")
     return folder
 
 
@@ -74,6 +78,21 @@ FORMS = {
         """{"memoryType": "fact", "filter": "'animal' in tags", "since": "9d", "limit": 1}""",
     ),
     "memory_restore": ("", "{}"),
+    "talk_user": ("Hello", '{"message": "Hello"}'),
+    "talk_agent": ("bob Hello", '{"agent": "bob", "message": "Hello"}'),
+    "talk_brain": ("planner Hello", '{"subbrain": "planner", "message": "Hello"}'),
+    "talk_log": ("INFO Hello", '{"severity": "Info", "message": "Hello"}'),
+    "reply": ("7 Hello", '{"talkId": 7, "message": "Hello"}'),
+    "wait_for": (
+        "hook:x TIME:0 --timeout 5",
+        """{"events": [{"eventType": "Hook", "parameter": "x"},
+        {"eventType": "time", "parameter": 0}], "timeout": 5}""",
+    ),
+    "peek_inbox": ("--count 2 --filter talk", '{"count": 2, "filter": "talk"}'),
+    "push_service": ("x Hello", '{"name": "x", "message": "Hello"}'),
+    "enter_space": ("team --limit 1", '{"spaceId": "team", "limit": 1}'),
+    "send_message": ("Hello", '{"text": "Hello"}'),
+    "read_messages": ("--space team", '{"spaceId": "team"}'),
     "vault_status": ("", "{}"),
     "vault_reindex": ("", "{}"),
     "model_list": ("", "{}"),
@@ -99,7 +118,8 @@ FORMS = {
     "delete_plans": ("p", '{"planIds": ["p"]}'),
 }
 VARYING = re.compile(
-    r'"(?:vault|folder|created|modified|seconds|index|inUse)": .*|\d{8}T\d{6}\.\d{3}Z|-[0-9a-z]{6}"'
+    r'"(?:talkId|eventId|messageId|vault|folder|created|modified|seconds|index|inUse)": .*'
+    r'|\d{8}T\d{6}\.\d{3}Z|-[0-9a-z]{6}"'
 )
 
 

@@ -20,7 +20,6 @@ __all__ = ["Polling", "Waker", "Watching", "waker"]
 _POLL = 0.2
 _AT_LEAST = 5.0
 """Seconds after which even a watcher looks: some network file systems tell nothing."""
-_PATIENCE = 0.05
 
 
 class Waker(Protocol):
@@ -75,7 +74,6 @@ class Watching:
         self._folder = folder
         self._turn = turn
         self._changed = False
-        self._closed = False
         self._observer: Any = None
         self._inode = 0
         self._start()
@@ -90,13 +88,14 @@ class Watching:
             self._start()
 
     def close(self) -> None:
-        """Stop the observer; its thread may be waiting for the condition, and gives up first."""
-        self._closed = True
+        """Stop the observer, without waiting for its threads: one may want the condition."""
         if self._observer is not None:
-            self._observer.stop()
+            threading.Thread(target=self._observer.stop, daemon=True).start()
             self._observer = None
 
     def _start(self) -> None:
+        import logging
+
         from watchdog.events import (
             FileClosedEvent,
             FileCreatedEvent,
@@ -115,7 +114,7 @@ class Watching:
         kinds = [FileCreatedEvent, FileMovedEvent, FileModifiedEvent, FileClosedEvent]
         self._folder.mkdir(parents=True, exist_ok=True)
         self._inode = _inode(self._folder)
-        self._closed = False
+        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # it has nothing to say
         observer = Observer()
         observer.schedule(Handler(), str(self._folder), recursive=False, event_filter=kinds)
         observer.daemon = True
@@ -125,13 +124,9 @@ class Watching:
     def _told(self, event: FileSystemEvent) -> None:
         name = Path(os.fsdecode(event.dest_path or event.src_path)).name
         if name.endswith(".md") and not name.startswith("."):
-            self._changed = True
-            # observer.stop() waits for this thread: it must not wait without end itself.
-            while not self._closed:
-                if self._turn.acquire(timeout=_PATIENCE):
-                    self._turn.notify_all()
-                    self._turn.release()
-                    return
+            with self._turn:
+                self._changed = True
+                self._turn.notify_all()
 
 
 def _state(folder: Path) -> frozenset[tuple[str, int, int]]:
