@@ -104,7 +104,7 @@ def wait_for(
     workspace: Workspace,
     events: Annotated[list[Waited], Arg("The events, of which the first ends the wait")],
     timeout: Annotated[
-        float | None, Arg("Give up after this many seconds; without it never", least=0)
+        float | None, Arg("Give up after this many seconds; without it never", least=0, most=1e9)
     ] = None,
 ) -> dict[str, Any]:
     """Wait until one of several events happens, take it from the inbox, and return it.
@@ -147,7 +147,7 @@ def _wait_words(
         Arg("agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", positional=True),
     ],
     timeout: Annotated[
-        float | None, Arg("Give up after this many seconds; without it never", least=0)
+        float | None, Arg("Give up after this many seconds; without it never", least=0, most=1e9)
     ] = None,
 ) -> dict[str, Any]:
     return {
