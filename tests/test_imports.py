@@ -105,6 +105,26 @@ def test_looking_at_memories_needs_no_keyword_index(indexed: Path, arguments: li
     assert among(loaded(indexed, *arguments), WORDS) == []
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inbox", "peek"],
+        ["inbox", "push", "hook"],
+        ["talk", "agent", "bob", "Hello"],
+        ["space", "enter", "team"],
+        ["space", "read", "--space", "team"],
+        ["wait", "for", "time:0"],
+    ],
+    ids=" ".join,
+)
+def test_talking_needs_no_index_and_no_watcher(indexed: Path, arguments: list[str]) -> None:
+    """Inboxes, talk and spaces load neither index nor vectors, and nothing to watch folders."""
+    if "read" in arguments:
+        loaded(indexed, "space", "enter", "team")
+    found = loaded(indexed, *arguments)
+    assert among(found, NEVER, PERSON, VECTORS, WORDS, SLOW, {"sqlite3"}) == []
+
+
 @pytest.mark.parametrize("mode", ["keyword", "hybrid", "vector"])
 def test_a_recall_loads_the_sides_it_asks(indexed: Path, mode: str) -> None:
     """A keyword recall loads no vectors; with the built-in embedder nothing loads a model."""
@@ -114,12 +134,40 @@ def test_a_recall_loads_the_sides_it_asks(indexed: Path, mode: str) -> None:
         assert among(found, VECTORS) == []
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["memories", "set", "k=v"],
+        ["memories", "get"],
+        ["memories", "delete", "k"],
+        ["goals", "set", "g", "Ship it"],
+        ["goals", "get"],
+        ["plans", "set", "p", "Do it", "--cron", "0 9 * * *"],
+        ["plans", "get"],
+    ],
+    ids=" ".join,
+)
+def test_an_agents_state_needs_no_index(indexed: Path, arguments: list[str]) -> None:
+    """Key-values, goals and plans load neither side of the index, and no terminal."""
+    found = loaded(indexed, *arguments)
+    assert among(found, NEVER, PERSON, VECTORS, WORDS, {"sqlite3"}, SLOW) == []
+    if arguments[0] != "plans":
+        assert among(found, {"cronsim", "zoneinfo"}) == []
+
+
 def test_remembering_and_indexing_load_no_model(indexed: Path) -> None:
     """Writing, and indexing what was written, load neither a model's runtime nor a terminal."""
     assert among(loaded(indexed, "remember", "New", "A bilby."), NEVER, PERSON) == []
     write(indexed, "more.md", "# More\n\nThe numbat.\n")
     assert among(loaded(indexed, "recall", "numbat"), NEVER, PERSON) == []
     assert among(loaded(indexed, "status"), NEVER, PERSON) == []
+
+
+def test_the_active_set_is_listed_from_a_small_file(indexed: Path) -> None:
+    """Listing and evicting what has not changed load neither index nor vectors nor a terminal."""
+    assert among(loaded(indexed, "load", "Note 1"), NEVER, PERSON, WORDS) == []
+    for command in (["active", "--json"], ["evict", "Note 1"], ["active"]):
+        assert among(loaded(indexed, *command), NEVER, PERSON, VECTORS, WORDS, SLOW) == []
 
 
 def test_the_library_loads_as_little_as_the_command_line(indexed: Path) -> None:

@@ -18,13 +18,18 @@ import pytest
 PAGES = sorted((Path(__file__).parent / "transcripts").glob("*.md"))
 _BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _VARYING = (
+    (re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-z]{10}"), "<event>"),
+    (re.compile(r"\b\d\.\d+(?= seconds have passed)"), "<seconds>"),
+    (re.compile(r"(?<=talk )\d{9,}|(?<=reply to )\d{9,}"), "<talk>"),
+    (re.compile(r'(?<="talkId": )\d{9,}|(?<="inReplyTo": )\d{9,}'), "<talk>"),
     (re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{20}"), "<revision>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3}Z)?"), "<time>"),
     (re.compile(r"(?<=  )20\d\d-\d\d-\d\d$", re.MULTILINE), "<date>"),
+    (re.compile(r"(?<=^> )20\d\d-\d\d-\d\d(?= )", re.MULTILINE), "<date>"),
     (re.compile(r"\b[0-9a-f]{20}\b"), "<etag>"),
     (re.compile(r'(?<=--confirm )[0-9a-f]{12}|(?<="confirmToken": ")[0-9a-f]{12}'), "<token>"),
     (re.compile(r"(?<=[^\W_]-)(?=[0-9a-z]*[0-9])[0-9a-hjkmnp-tv-z]{6}\b"), "<id>"),
-    (re.compile(r"(?<=[^\W_]-)[0-9a-hjkmnp-tv-z]{6}(?=  |\"|$)", re.MULTILINE), "<id>"),
+    (re.compile(r"(?<=[^\W_]-)[0-9a-hjkmnp-tv-z]{6}(?=  |\"|\)|$)", re.MULTILINE), "<id>"),
 )
 
 

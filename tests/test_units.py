@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -211,17 +211,34 @@ def _fitting(entry: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Values that a property of a schema allows."""
     if "enum" in entry:
         return st.sampled_from(entry["enum"])
+    if entry.get("items", {}).get("type") == "object":
+        return st.lists(_object(entry["items"]), max_size=2)
     least, most = entry.get("minimum"), entry.get("maximum")
     number = st.floats(least, most, allow_nan=False, allow_infinity=False)
     bounded = {"integer": st.integers(least, most), "number": number}
     return st.one_of(*(bounded.get(kind, JSON[kind]) for kind in _kinds(entry)))
 
 
-def _arguments(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
-    whole = schema.input_schema(tool)
+def _object(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects that a schema allows."""
     fitting = {key: _fitting(entry) for key, entry in whole["properties"].items()}
     must = {key: fitting.pop(key) for key in whole["required"]}
     return st.fixed_dictionaries(must, optional=fitting)
+
+
+def _arguments(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
+    return _object(schema.input_schema(tool))
+
+
+def _named(expected: Iterable[schema.Parameter], given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments under the names that functions have for them."""
+    return {
+        parameter.name: [_named(parameter.items, entry) for entry in given[parameter.key]]
+        if parameter.items
+        else given[parameter.key]
+        for parameter in expected
+        if parameter.key in given
+    }
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -230,8 +247,7 @@ def test_a_tool_takes_what_its_schema_says(tool: Tool, data: st.DataObject) -> N
     """Arguments that fit a tool's schema are taken as they are, however their keys are spelled."""
     given_values = data.draw(_arguments(tool))
     bound = schema.bind(tool, given_values)
-    names = {parameter.key: parameter.name for parameter in schema.parameters(tool)}
-    assert bound == {names[key]: value for key, value in given_values.items()}
+    assert bound == _named(schema.parameters(tool), given_values)
     for spell in (str.upper, str.lower, "_".join, "-{}_".format, schema.kebab):
         respelled = {spell(key): value for key, value in given_values.items()}
         assert schema.bind(tool, respelled) == bound

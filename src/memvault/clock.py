@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import re
 import secrets
-from datetime import UTC, datetime, timedelta
+import threading
+from datetime import UTC, datetime, timedelta, tzinfo
 
-__all__ = ["iso", "iso_from_ns", "nonce", "now", "parse", "since"]
+__all__ = ["iso", "iso_from_ns", "nonce", "now", "parse", "rising", "since", "zone"]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_TURN = threading.Lock()
+_latest = datetime.min.replace(tzinfo=UTC)
 _AGO = re.compile(r"(\d{1,6})\s*([mhdw])")
 
 
 def now() -> datetime:
     """Return the present moment in UTC."""
     return datetime.now(UTC)
+
+
+def rising() -> datetime:
+    """Return the present moment, but later than any that this process was given before."""
+    global _latest  # noqa: PLW0603  # one clock a process
+    with _TURN:
+        _latest = max(now(), _latest + timedelta(microseconds=1))
+        return _latest
 
 
 def iso(moment: datetime | None = None) -> str:
@@ -55,3 +66,19 @@ def since(text: str) -> datetime | None:
 def nonce(length: int = 6) -> str:
     """Return random lower-case letters and digits that are not mistaken for each other."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def zone(name: str) -> tzinfo:
+    """Return a time zone by its name in the tz database, such as ``Europe/Berlin``.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if name == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:  # a folder's name, a path, an odd character
+        raise ValueError(f"there is no time zone {name!r}") from error

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memvault import clock
 from memvault.errors import StorageError, UsageError, VaultNotFound, VaultUnreadable
 from memvault.model import MemoryType
 
@@ -67,6 +68,8 @@ class Settings(NamedTuple):
     embedder: str = "builtin"
     reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
     ranking: Ranking = Ranking()
+    timezone: str = "UTC"
+    active_budget: int = 8_000
     sources: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
 
@@ -136,6 +139,8 @@ def load_settings(root: Path) -> Settings:
         embedder=_model(table, "embedder", path, warnings) or plain.embedder,
         reranker=_model(table, "rerank", path, warnings) or plain.reranker,
         ranking=_ranking(table.pop("ranking", {}), path, warnings),
+        timezone=_timezone(table.pop("plans", {}), path, warnings),
+        active_budget=_active_budget(table.pop("active", {}), path, warnings),
     )
     if table.pop("version", 1) != 1:
         warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
@@ -148,7 +153,16 @@ def _set(settings: Settings) -> dict[str, bool]:
     plain = Settings()
     return {
         key: getattr(settings, key) != getattr(plain, key)
-        for key in ("types", "ignore", "language", "embedder", "reranker", "ranking")
+        for key in (
+            "types",
+            "ignore",
+            "language",
+            "embedder",
+            "reranker",
+            "ranking",
+            "timezone",
+            "active_budget",
+        )
     }
 
 
@@ -216,8 +230,40 @@ def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:
     return ranking
 
 
+def _active_budget(value: Any, path: Path, warnings: list[str]) -> int:
+    if not isinstance(value, dict):
+        raise VaultUnreadable(f"{path}: active must be written as an [active] table")
+    warnings += [
+        f"{SETTINGS_FILE}: unknown setting 'active.{key}' is ignored"
+        for key in value
+        if key != "budget"
+    ]
+    budget = value.get("budget", Settings().active_budget)
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise VaultUnreadable(f"{path}: active.budget must be a whole number of tokens, at least 1")
+    return budget
+
+
 def _is_share(value: Any) -> bool:
     return isinstance(value, int | float) and 0 <= value <= 1
+
+
+def _timezone(value: Any, path: Path, warnings: list[str]) -> str:
+    name = value.get("timezone", "UTC") if isinstance(value, dict) else None
+    if not isinstance(name, str):
+        raise VaultUnreadable(f'{path}: plans must be written [plans] and timezone = "NAME"')
+    try:
+        clock.zone(name)
+    except ValueError as error:
+        raise VaultUnreadable(
+            f"{path}: plans.timezone: {error}", "write a name such as UTC or Europe/Berlin"
+        ) from error
+    warnings += [
+        f"{SETTINGS_FILE}: unknown setting 'plans.{key}' is ignored"
+        for key in value
+        if key != "timezone"
+    ]
+    return name
 
 
 def with_setting(root: Path, section: str, key: str, value: str) -> bytes:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from memvault import config
+from memvault import clock, config
 
 if TYPE_CHECKING:
     from memvault.index.sync import Index
     from memvault.recall.engine import Engine
     from memvault.vault.store import Store
+    from memvault.work.agents import Address
+    from memvault.work.mailbox import Claim, Inbox
 
 __all__ = ["DEFAULT_AGENT", "Workspace"]
 
@@ -29,7 +32,9 @@ class Workspace:
     """One open vault, for one caller at a time (``lock``).
 
     ``progress`` is told of slow work; ``notes`` collects what a caller should
-    be told beside a result.
+    be told beside a result, ``unsettled`` what is to be done once the caller
+    has the result. ``taken`` are events that are its own from then on; where
+    the result does not reach it they go back.
     """
 
     def __init__(
@@ -41,6 +46,8 @@ class Workspace:
         self.root = root
         self.agent = agent
         self.notes: list[str] = []
+        self.unsettled: list[Callable[[], None]] = []
+        self.taken: list[Claim] = []
         self.lock = threading.RLock()
         self._progress = progress
         self._settings_state: tuple[int, ...] = ()
@@ -90,14 +97,67 @@ class Workspace:
 
         return Engine(self.store, self.index)
 
+    @cached_property
+    def address(self) -> Address:
+        """Who is asking.
+
+        Raises:
+            UsageError: the agent's name cannot be one.
+        """
+        from memvault.work.agents import address
+
+        return address(self.agent)
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """The agent's own inbox."""
+        from memvault.work.mailbox import Inbox
+
+        return Inbox(self.root, self.address, self._fire, self._seconds_until_due)
+
+    def _fire(self) -> list[str]:
+        """Deliver the agent's plans that are due into its inbox, whose lock is held."""
+        from memvault.work import firing
+        from memvault.work.mailbox import PLAN
+
+        def deliver(event_id: str, at: datetime, data: dict[str, Any]) -> None:
+            self.inbox.deliver(PLAN, data, event_id, clock.iso(at))
+
+        zone = clock.zone(self.settings.timezone)
+        return firing.fire(self.store, self.address, clock.now(), zone, deliver).notes
+
+    def _seconds_until_due(self) -> float | None:
+        from memvault.work import firing
+
+        zone = clock.zone(self.settings.timezone)
+        at = firing.next_due(self.store, self.address, zone)
+        return (at - clock.now()).total_seconds() if at else None
+
     def reload(self) -> None:
         """Forget settings and parts, because ``memvault.toml`` has changed."""
         self.close()
         for name in ("settings", "store", "index", "engine"):
             self.__dict__.pop(name, None)
 
+    def settle(self) -> None:
+        """Do what waits for the caller to have the result."""
+        waiting, self.unsettled = self.unsettled, []
+        for action in waiting:
+            action()
+        taken, self.taken = self.taken, []
+        for claim in taken:
+            claim.settle()
+
+    def abandon(self) -> None:
+        """Undo what waits for a result that the caller will not have."""
+        self.unsettled.clear()
+        taken, self.taken = self.taken, []
+        for claim in taken:
+            claim.put_back()
+
     def close(self) -> None:
         """Let go of whatever is open."""
+        self.abandon()
         if "index" in self.__dict__:
             self.index.close()
 

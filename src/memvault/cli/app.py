@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; every error but the output's ends here."""
     options = Options.from_environment()
     try:
-        _application(options)(
+        code = _application(options)(  # Typer returns the code of an Exit, 130 after Ctrl-C
             args=options.hide_texts(arguments), prog_name="memvault", standalone_mode=False
         )
     except typer.Exit as stop:
@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> int:
         return _failed(StorageError(said, "look at the file and try again"), arguments, options)
     except Exception as error:
         return _failed(_translated(error), arguments, options)
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def _failed(error: MemvaultError, arguments: list[str], options: Options) -> int:

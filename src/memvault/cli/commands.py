@@ -24,7 +24,7 @@ __all__ = ["extra_command", "shared_options", "tool_command", "with_signature"]
 
 def tool_command(tool: Tool, name: str, options: Options) -> Any:
     """Build a tool's command."""
-    parameters = schema.parameters(tool)
+    parameters = schema.shell_parameters(tool)
 
     def callback(**given: Any) -> None:
         _take_shared(options, given)
@@ -32,11 +32,26 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
         for parameter in parameters:
             value = _argument(parameter, given[parameter.name], options)
             if value is not None:
-                arguments[parameter.key] = value
-        run_tool(tool, arguments, options)
+                arguments[parameter.name if tool.shell else parameter.key] = value
+        run_tool(tool, _shaped(tool, arguments) if tool.shell else arguments, options)
 
     declared = {parameter.name: _declared(parameter) for parameter in parameters}
     return _built(callback, name, tool.doc, declared)
+
+
+def _shaped(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool's arguments, made by its command-line form.
+
+    Raises:
+        UsageError: one that the form needs is missing.
+    """
+    assert tool.shell
+    for parameter in schema.shell_parameters(tool):
+        if parameter.required and parameter.name not in given:
+            raise UsageError(
+                f"memvault {tool.command} needs {_kebab_upper(parameter.key)}", parameter.arg.help
+            )
+    return dict(tool.shell(**given))
 
 
 def run_tool(tool: Tool, arguments: dict[str, Any], options: Options) -> None:
@@ -46,9 +61,11 @@ def run_tool(tool: Tool, arguments: dict[str, Any], options: Options) -> None:
     workspace = options.workspace()
     try:
         result = invoke.call(workspace, tool.name, arguments)
+        output.result(tool.name, result, options.json, options.quiet)
+        output.flush()
+        workspace.settle()
     finally:
         workspace.close()
-    output.result(tool.name, result, options.json, options.quiet)
 
 
 def extra_command(name: str, options: Options) -> Any:
@@ -136,6 +153,10 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
         metavar = "|".join(parameter.choices)
     if arg.positional:
         optional = not parameter.required or arg.cli_optional
+        if parameter.kinds == (list,):
+            kind, metavar = list[str] | None, f"{metavar}..."
+        elif str not in parameter.kinds:
+            kind = (int if int in parameter.kinds else float) | None
         shown = f"[{metavar}]" if optional else metavar
         return kind, typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
     if list in parameter.kinds:
@@ -172,7 +193,29 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
         value = options.shown(value)
     if isinstance(value, list | tuple):
         value = [options.shown(entry) for entry in value]
+        if parameter.arg.positional:
+            return _long_values(value) if parameter.arg.text else value
+        if parameter.arg.whole:
+            return value
         return [part.strip() for entry in value for part in entry.split(",") if part.strip()]
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)
     return value
+
+
+def _long_values(pairs: list[str]) -> list[str]:
+    """Return each ``KEY=VALUE`` with the text that its value stands for.
+
+    Raises:
+        UsageError: standard input is asked for twice, or a file cannot be read.
+    """
+    if sum(pair.partition("=")[2] == "-" for pair in pairs) > 1:
+        raise UsageError("Standard input can be read once", "give the other texts as @file")
+    found = []
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        text = long_text(value)
+        if text != value:  # what a shell writes ends with a line end that nobody means
+            text = text.removesuffix("\n").removesuffix("\r")
+        found.append(f"{key}{sign}{text}")
+    return found

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from memvault.cli.streams import writing
 from memvault.errors import MemvaultError
 
-__all__ = ["Progress", "failure", "result"]
+__all__ = ["Progress", "failure", "flush", "result"]
 
 _PATIENCE = 1.0
 _SIGNS = {code: 0x2400 + code for code in range(32) if code not in (9, 10)}
@@ -42,6 +42,13 @@ def failure(error: MemvaultError, as_json: bool) -> None:
     said = [f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else [])]
     _write([[(text.replace("\n", " "), "")] for text in said], sys.stderr)
     _write(render.details(error.details), sys.stderr)
+
+
+def flush() -> None:
+    """See to it that what was written has left this process."""
+    if sys.stdout is not None:
+        with writing():
+            sys.stdout.flush()
 
 
 def _print_json(found: Mapping[str, Any]) -> None:

@@ -15,7 +15,11 @@ EXTRA_COMMANDS = {
 
 _GROUPS = {
     "historian": "Remember and recall",
+    "brain": "Active memory and context",
+    "long-term": "Long-term memory",
+    "talk": "Spaces, talk and wait",
     "vault": "The vault",
+    "state": "Key-values, goals and plans of an agent",
 }
 
 

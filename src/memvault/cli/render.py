@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memvault.cli.brain_forms import BRAIN_FORMS
+from memvault.cli.work_forms import WORK_FORMS
+
 __all__ = ["details", "lines"]
 
 Line = list[tuple[str, str]]
@@ -200,6 +203,8 @@ def _init(found: Result) -> list[Line]:
 
 
 _FORMS: dict[str, Callable[[Result], list[Line]]] = {
+    **BRAIN_FORMS,
+    **WORK_FORMS,
     "memory_recall": _recall,
     "memory_list": _list,
     "memory_list_types": _types,

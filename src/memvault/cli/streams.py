@@ -5,14 +5,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 
 __all__ = ["OutputError", "guarded", "writing"]
 
+_INTERRUPTED = 130
+_TERMINATED = 143
+
 
 class OutputError(Exception):
     """Standard output or error cannot be written; the cause is the ``OSError``."""
+
+
+class _Terminated(BaseException):
+    """The system asked the process to end."""
 
 
 @contextlib.contextmanager
@@ -28,8 +36,10 @@ def guarded(run: Callable[[], int]) -> int:
     """Run a command and return its exit code, whatever becomes of its output.
 
     A reader that went away, as after ``| head``, is no error; an output that
-    takes nothing is one, with a sentence.
+    takes nothing is one, with a sentence. Ctrl-C and SIGTERM end it in order.
     """
+    with contextlib.suppress(ValueError):  # not the main thread: signals are someone else's
+        signal.signal(signal.SIGTERM, _terminate)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             encoding = "utf-8" if os.name == "nt" and not stream.isatty() else None
@@ -40,6 +50,10 @@ def guarded(run: Callable[[], int]) -> int:
         code = run()
         if sys.stdout is not None:
             sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except _Terminated:
+        return _TERMINATED
     except SystemExit as stop:  # Typer ends so when its own help cannot be written
         cause = stop.__context__
         return _ended(cause, code) if isinstance(cause, OSError) else int(stop.code or 0)
@@ -48,6 +62,11 @@ def guarded(run: Callable[[], int]) -> int:
     except OSError as error:
         return _ended(error, code)
     return code
+
+
+def _terminate(number: int, _frame: object) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once is enough
+    raise _Terminated
 
 
 def _ended(error: BaseException | None, code: int) -> int:

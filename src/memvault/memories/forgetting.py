@@ -11,9 +11,10 @@ from memvault.errors import MemvaultError, NotFound
 from memvault.model import Memory
 from memvault.recall.engine import Engine, Request
 from memvault.recall.filters import Filters
+from memvault.vault.history import Discarded
 from memvault.vault.store import Store
 
-__all__ = ["Candidate", "candidates", "forget", "token"]
+__all__ = ["Candidate", "candidates", "delete", "forget", "token"]
 
 
 class Candidate(NamedTuple):
@@ -78,6 +79,22 @@ def forget(store: Store, chosen: list[Candidate]) -> list[str]:
             error.details.update(deletedFiles=len(done), files=done)
             raise
     return done
+
+
+def delete(store: Store, memories: list[Memory]) -> None:
+    """Move memories to the trash, all of them or none.
+
+    Raises:
+        MemvaultError: one could not go; those that had gone are back.
+    """
+    done: list[Discarded] = []
+    try:
+        for memory in memories:
+            done.append(store.discard(memory.path, memory.etag))  # noqa: PERF401  # kept for the way back
+    except BaseException:
+        for item in reversed(done):
+            store.put_back(item)
+        raise
 
 
 def token(chosen: list[Candidate]) -> str:

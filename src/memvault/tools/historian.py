@@ -70,19 +70,14 @@ def memory_remember(
     compounded instead when it says the same. With filePath that memory gets the
     new content; what it said before is kept as a revision.
     """
-    from memvault import clock
-    from memvault.model import FALLBACK_TYPE
+    from memvault.memories import adding
     from memvault.vault import layout
-    from memvault.vault.codec import plain_text
 
-    told = plain_text(title)
-    name = " ".join("".join(char for char in told if char.isprintable() or char.isspace()).split())
-    if not name:
-        raise UsageError("The title is empty", "say in a few words what the memory is about")
+    name = adding.clean_title(title)
     kind = layout.normal_type(memory_type) if memory_type.strip() else ""
     header: dict[str, Any] = {}
     if tags is not None:
-        header["tags"] = _clean_tags(tags)
+        header["tags"] = adding.clean_tags(tags)
     if importance is not None:
         header["importance"] = importance
     if source:
@@ -91,21 +86,7 @@ def memory_remember(
         header["supersedes"] = workspace.engine.resolve(supersedes).mem_id
     if file_path:
         return _update(workspace, file_path, name, content, kind, header)
-    stamp = clock.iso()
-    kind = kind or FALLBACK_TYPE
-    memory = workspace.store.add(
-        kind,
-        name,
-        {
-            "id": layout.new_id(name),
-            "memory_type": kind,
-            "tags": header.pop("tags", []),
-            **header,
-            "created": stamp,
-            "modified": stamp,
-        },
-        content,
-    )
+    memory = adding.add(workspace.store, name, content, kind, header)
     return {
         "filePath": memory.path,
         "memId": memory.mem_id,
@@ -137,11 +118,6 @@ def _update(
         "isUpdate": True,
         "similar": _similar(workspace, title, content, change.memory.path),
     }
-
-
-def _clean_tags(tags: list[str]) -> list[str]:
-    cleaned = ("-".join(tag.strip().lstrip("#").split()) for tag in tags)
-    return list(dict.fromkeys(tag for tag in cleaned if tag))
 
 
 def _similar(workspace: Workspace, title: str, content: str, own_path: str) -> list[dict[str, Any]]:

@@ -15,7 +15,9 @@ __all__ = ["call", "result_of"]
 def call(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Run a tool with arguments named as in its schema; return its result.
 
-    What the caller should be told besides is under ``warnings``.
+    What the caller should be told besides is under ``warnings``. The caller
+    settles the workspace once it has the result. A tool that waits lets go of
+    the workspace's lock meanwhile, as a condition's ``wait`` does.
 
     Raises:
         MemvaultError: it failed; ``error.result()`` is the failed result.
@@ -25,7 +27,12 @@ def call(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[
     with workspace.lock:
         workspace.look()
         workspace.notes.clear()
-        found = tool.function(workspace, **bound)
+        workspace.abandon()
+        try:
+            found = tool.function(workspace, **bound)
+        except BaseException:
+            workspace.abandon()
+            raise
         notes = [*workspace.settings.warnings, *workspace.notes]
     result: dict[str, Any] = {"success": True, **found}
     if notes:
@@ -34,8 +41,14 @@ def call(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[
 
 
 def result_of(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a tool; return its result, or the failed result where it failed."""
-    try:
-        return call(workspace, name, arguments)
-    except MemvaultError as error:
-        return error.result()
+    """Run a tool; return its result, or the failed result where it failed.
+
+    What the tool hands out counts as handed out from here on.
+    """
+    with workspace.lock:
+        try:
+            found = call(workspace, name, arguments)
+        except MemvaultError as error:
+            return error.result()
+        workspace.settle()
+        return found

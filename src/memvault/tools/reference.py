@@ -6,6 +6,7 @@ from typing import Any
 
 from memvault.tools import registry, schema
 from memvault.tools.registry import Tool
+from memvault.tools.schema import Parameter
 
 __all__ = ["SCHEMA_VERSION", "described", "markdown", "schema_document"]
 
@@ -70,19 +71,52 @@ def markdown() -> str:
 def _section(tool: Tool) -> list[str]:
     lines = [f"## `memvault {tool.command}` · `{tool.name}`", "", tool.doc, ""]
     parameters = schema.parameters(tool)
+    if tool.shell is not None:
+        return [*lines, *_in_json(parameters), *_on_the_command_line(tool)]
     if parameters:
         lines += ["| argument | on the command line | type | |", "|---|---|---|---|"]
+        for parameter in parameters:
+            required = "Required" + (" in JSON" if parameter.arg.cli_optional else "")
+            kind, notes = _described(parameter, required)
+            lines.append(f"| `{parameter.key}` | `{_spelled(parameter)}` | {kind} | {notes} |")
+        lines.append("")
+    return lines
+
+
+def _in_json(parameters: tuple[Parameter, ...]) -> list[str]:
+    """Return the table of arguments that are lists of objects, with the objects' keys."""
+    lines = ["| argument in JSON | type | |", "|---|---|---|"]
     for parameter in parameters:
-        entry = schema.input_schema(tool)["properties"][parameter.key]
-        line = parameter.key.upper() if parameter.arg.positional else parameter.flag
-        kind = entry["type"] if isinstance(entry["type"], str) else " or ".join(entry["type"])
-        notes = [parameter.arg.help]
-        if parameter.choices:
-            notes.append("One of " + ", ".join(parameter.choices))
-        if parameter.required:
-            notes.append("Required" + (" in JSON" if parameter.arg.cli_optional else ""))
-        if entry.get("default") not in (None, False, ""):
-            notes.append(f"Default {entry['default']}")
-        shown = ". ".join(notes).replace("|", "\\|")
-        lines.append(f"| `{parameter.key}` | `{line}` | {kind} | {shown} |")
-    return [*lines, ""] if parameters else lines
+        kind, notes = _described(parameter, "Required")
+        lines.append(f"| `{parameter.key}` | {kind} | {notes} |")
+        for item in parameter.items:
+            kind, notes = _described(item, "Required")
+            lines.append(f"| `{parameter.key}[].{item.key}` | {kind} | {notes} |")
+    return [*lines, ""]
+
+
+def _on_the_command_line(tool: Tool) -> list[str]:
+    """Return the table of what a command takes that has a form of its own."""
+    lines = ["| on the command line | |", "|---|---|"]
+    for parameter in schema.shell_parameters(tool):
+        _, notes = _described(parameter, "Required")
+        lines.append(f"| `{_spelled(parameter)}` | {notes} |")
+    return [*lines, ""]
+
+
+def _spelled(parameter: Parameter) -> str:
+    return parameter.key.upper() if parameter.arg.positional else parameter.flag
+
+
+def _described(parameter: Parameter, required: str) -> tuple[str, str]:
+    """Return a parameter's type and the notes on it."""
+    entry = schema.property_schema(parameter)
+    kind = entry["type"] if isinstance(entry["type"], str) else " or ".join(entry["type"])
+    notes = [parameter.arg.help]
+    if parameter.choices:
+        notes.append("One of " + ", ".join(parameter.choices))
+    if parameter.required:
+        notes.append(required)
+    if entry.get("default") not in (None, False, ""):
+        notes.append(f"Default {entry['default']}")
+    return kind, ". ".join(notes).replace("|", "\\|")

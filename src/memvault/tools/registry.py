@@ -13,9 +13,19 @@ from typing import Any, NamedTuple, TypeVar
 
 from memvault.errors import UsageError
 
-__all__ = ["Arg", "Tool", "all_tools", "find", "tool"]
+__all__ = ["Arg", "Tool", "all_tools", "find", "shell", "tool"]
 
-_MODULES = ("historian", "changes", "vault")
+_MODULES = (
+    "historian",
+    "changes",
+    "brain",
+    "longterm",
+    "context",
+    "state",
+    "talk",
+    "spaces",
+    "vault",
+)
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 
@@ -27,7 +37,8 @@ class Arg(NamedTuple):
     ``flag`` its option where that is not the key in kebab-case; ``positional``
     makes it a command-line argument; ``text`` lets ``-`` and ``@file`` stand
     for a text; ``assumed`` is what the schema names as the default where the
-    function decides it.
+    function decides it; ``whole`` keeps a list's entries on the command line
+    from being split at commas.
     """
 
     help: str
@@ -39,10 +50,15 @@ class Arg(NamedTuple):
     least: float | None = None
     most: float | None = None
     assumed: object = None
+    whole: bool = False
 
 
 class Tool(NamedTuple):
-    """A tool: its exact name, its command's words, and the function that does it."""
+    """A tool: its exact name, its command's words, and the function that does it.
+
+    ``shell`` turns what is convenient on a command line into the arguments,
+    where those are no flat values.
+    """
 
     name: str
     command: str
@@ -50,6 +66,7 @@ class Tool(NamedTuple):
     function: Callable[..., Mapping[str, Any]]
     read_only: bool
     destructive: bool
+    shell: Callable[..., Mapping[str, Any]] | None = None
 
     @property
     def summary(self) -> str:
@@ -77,6 +94,19 @@ def tool(
 
     def enter(function: Function) -> Function:
         _TOOLS[name] = Tool(name, command, group, function, read_only, destructive)
+        return function
+
+    return enter
+
+
+def shell(name: str) -> Callable[[Function], Function]:
+    """Enter a function as the command-line form of the tool entered before it.
+
+    Its parameters become the command's; it returns the tool's arguments.
+    """
+
+    def enter(function: Function) -> Function:
+        _TOOLS[name] = _TOOLS[name]._replace(shell=function)
         return function
 
     return enter

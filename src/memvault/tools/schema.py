@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
@@ -13,7 +13,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 from memvault.errors import UsageError
 from memvault.tools.registry import Arg, Tool
 
-__all__ = ["Parameter", "bind", "input_schema", "kebab", "parameters"]
+__all__ = [
+    "Parameter",
+    "bind",
+    "input_schema",
+    "kebab",
+    "parameters",
+    "property_schema",
+    "shell_parameters",
+]
 
 _LARGEST = 1e300
 _JSON_NAMES = {
@@ -27,7 +35,11 @@ _JSON_NAMES = {
 
 
 class Parameter(NamedTuple):
-    """One argument of a tool: ``kinds`` are the plain types it may have."""
+    """One argument of a tool: ``kinds`` are the plain types it may have.
+
+    ``items`` are the keys of the objects that an array holds; an array without
+    them holds strings.
+    """
 
     name: str
     key: str
@@ -37,6 +49,7 @@ class Parameter(NamedTuple):
     required: bool
     default: Any
     arg: Arg
+    items: tuple[Parameter, ...] = ()
 
     @property
     def named(self) -> str:
@@ -48,28 +61,55 @@ class Parameter(NamedTuple):
 @cache
 def parameters(tool: Tool) -> tuple[Parameter, ...]:
     """Read a tool's arguments off its function; the workspace comes first and is none."""
-    hints = typing.get_type_hints(tool.function, include_extras=True)
-    found = []
-    for name, parameter in list(inspect.signature(tool.function).parameters.items())[1:]:
-        hint = hints[name]
-        assert typing.get_origin(hint) is Annotated, f"{tool.name}: {name} has no Arg"
+    return _read(tool.function)[1:]
+
+
+@cache
+def shell_parameters(tool: Tool) -> tuple[Parameter, ...]:
+    """Read what a tool's command takes: the arguments, unless it has a form of its own."""
+    return _read(tool.shell) if tool.shell else parameters(tool)
+
+
+def _read(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    given = inspect.signature(function).parameters.values()
+    return tuple(_parameter(entry.name, hints[entry.name], entry.default) for entry in given)
+
+
+def _parameter(name: str, hint: Any, default: Any) -> Parameter:
+    """Make a parameter of an annotated name; the workspace has no ``Arg`` and becomes none."""
+    kind, arg = hint, Arg("")
+    if typing.get_origin(hint) is Annotated:
         kind, arg = typing.get_args(hint)[:2]
-        key = arg.key or _camel(name)
-        required = parameter.default is inspect.Parameter.empty
-        kinds, choices = _kinds(kind)
-        found.append(
-            Parameter(
-                name,
-                key,
-                arg.flag or f"--{kebab(key)}",
-                kinds,
-                choices,
-                required,
-                None if required else parameter.default,
-                arg,
-            )
-        )
-    return tuple(found)
+    key = arg.key or _camel(name)
+    required = default is inspect.Parameter.empty
+    kinds, choices = _kinds(kind)
+    return Parameter(
+        name,
+        key,
+        arg.flag or f"--{kebab(key)}",
+        kinds,
+        choices,
+        required,
+        None if required else default,
+        arg,
+        _items(kind),
+    )
+
+
+def _items(hint: Any) -> tuple[Parameter, ...]:
+    """Read the keys of the ``TypedDict`` that a list holds."""
+    for part in (hint, *typing.get_args(hint)):
+        if typing.get_origin(part) is list and typing.is_typeddict(typing.get_args(part)[0]):
+            shape = typing.get_args(part)[0]
+            fields = typing.get_type_hints(shape, include_extras=True)
+            found = []
+            for name, field in fields.items():
+                optional = typing.get_origin(field) is typing.NotRequired
+                inner = typing.get_args(field)[0] if optional else field
+                found.append(_parameter(name, inner, None if optional else inspect.Parameter.empty))
+            return tuple(found)
+    return ()
 
 
 def _kinds(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:
@@ -100,8 +140,12 @@ def kebab(key: str) -> str:
 
 def input_schema(tool: Tool) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments."""
-    properties = {parameter.key: _property(parameter) for parameter in parameters(tool)}
-    required = [parameter.key for parameter in parameters(tool) if parameter.required]
+    return _object(parameters(tool))
+
+
+def _object(expected: tuple[Parameter, ...]) -> dict[str, Any]:
+    properties = {parameter.key: property_schema(parameter) for parameter in expected}
+    required = [parameter.key for parameter in expected if parameter.required]
     return {
         "type": "object",
         "properties": properties,
@@ -110,11 +154,12 @@ def input_schema(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _property(parameter: Parameter) -> dict[str, Any]:
+def property_schema(parameter: Parameter) -> dict[str, Any]:
+    """Return the JSON schema of one argument."""
     names = [_JSON_NAMES[kind] for kind in parameter.kinds]
     entry: dict[str, Any] = {"type": names[0] if len(names) == 1 else names}
     if "array" in names:
-        entry["items"] = {"type": "string"}
+        entry["items"] = _object(parameter.items) if parameter.items else {"type": "string"}
     if parameter.choices:
         entry["enum"] = list(parameter.choices)
     if parameter.arg.least is not None:
@@ -136,15 +181,21 @@ def bind(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: a key is unknown, given twice or missing, or a value has the wrong type.
     """
-    known = {_normal(parameter.key): parameter for parameter in parameters(tool)}
+    return _bound(parameters(tool), arguments, tool.name)
+
+
+def _bound(
+    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str
+) -> dict[str, Any]:
+    known = {_normal(parameter.key): parameter for parameter in expected}
     bound: dict[str, Any] = {}
     for key, value in arguments.items():
-        parameter = known.get(_normal(key))
+        parameter = known.get(_normal(str(key)))
         if parameter is None:
-            near = get_close_matches(_normal(key), list(known), n=1, cutoff=0.5)
+            near = get_close_matches(_normal(str(key)), list(known), n=1, cutoff=0.5)
             names = ", ".join(entry.key for entry in known.values()) or "none"
             raise UsageError(
-                f"{tool.name} has no argument {key!r}",
+                f"{whose} has no argument {key!r}",
                 f"did you mean {known[near[0]].key}?" if near else f"its arguments are {names}",
             )
         if parameter.name in bound:
@@ -152,7 +203,7 @@ def bind(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         bound[parameter.name] = _checked(parameter, value)
     for parameter in known.values():
         if parameter.required and parameter.name not in bound:
-            raise UsageError(f"{tool.name} needs {parameter.key}", parameter.arg.help)
+            raise UsageError(f"{whose} needs {parameter.key}", parameter.arg.help)
     return bound
 
 
@@ -161,6 +212,18 @@ def _normal(key: str) -> str:
 
 
 def _checked(parameter: Parameter, value: Any) -> Any:
+    """Return a value as what it is declared as: right type, one of the choices, in range."""
+    value = _typed(parameter, value)
+    if parameter.choices and isinstance(value, str):
+        value = _chosen(parameter, value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        _in_range(parameter, value)
+    if parameter.items and isinstance(value, list):
+        return [_bound(parameter.items, entry, f"each of {parameter.key}") for entry in value]
+    return value
+
+
+def _typed(parameter: Parameter, value: Any) -> Any:
     """Return a value as the type it is declared with: an integral 3.0 is the integer 3."""
     kinds = parameter.kinds
     if isinstance(value, bool):
@@ -173,25 +236,26 @@ def _checked(parameter: Parameter, value: Any) -> Any:
     else:
         fits = isinstance(value, tuple(kind for kind in kinds if kind is not bool) or ())
     if fits and isinstance(value, list):
-        fits = all(isinstance(entry, str) for entry in value)
+        fits = all(isinstance(entry, dict if parameter.items else str) for entry in value)
     if not fits:
         wanted = " or ".join(_JSON_NAMES[kind] for kind in kinds)
-        wanted += " of strings" if list in kinds else ""
+        if list in kinds:
+            wanted += " of objects" if parameter.items else " of strings"
         article = "an" if wanted[0] in "aio" else "a"
         raise UsageError(
             f"{parameter.named} must be {article} {wanted}, not {_shown(value)}", parameter.arg.help
         )
-    if parameter.choices and isinstance(value, str):
-        lowered = {choice.lower(): choice for choice in parameter.choices}
-        if value.lower() not in lowered:
-            raise UsageError(
-                f"{parameter.named} must be one of {', '.join(parameter.choices)}, not {value!r}",
-                parameter.arg.help,
-            )
-        value = lowered[value.lower()]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        _in_range(parameter, value)
     return value
+
+
+def _chosen(parameter: Parameter, value: str) -> str:
+    lowered = {choice.lower(): choice for choice in parameter.choices}
+    if value.lower() not in lowered:
+        raise UsageError(
+            f"{parameter.named} must be one of {', '.join(parameter.choices)}, not {value!r}",
+            parameter.arg.help,
+        )
+    return lowered[value.lower()]
 
 
 def _in_range(parameter: Parameter, value: float) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from memvault import clock
 from memvault.errors import StorageError
 
-__all__ = ["create", "explained", "move_new", "read", "replace"]
+__all__ = ["create", "explained", "move_new", "put", "read", "replace"]
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
@@ -98,6 +98,22 @@ def replace(path: Path, data: bytes) -> None:
             temporary.unlink(missing_ok=True)
             raise
         _sync_folder(path.parent)
+
+
+def put(path: Path, data: bytes) -> None:
+    """Write a file of the program's own, its folders too, in place of an older one.
+
+    Raises:
+        StorageError: the disk refused; an older file is as it was.
+    """
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _write_temporary(path, data)
+        try:
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def move_new(source: Path, target: Path) -> None:

@@ -1,0 +1,271 @@
+"""The brain's tools: the few memories that an agent holds in its context."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from memvault.errors import UsageError
+from memvault.tools.historian import FILTER_HELP, TYPE_HELP
+from memvault.tools.registry import Arg, tool
+from memvault.tools.shapes import stamped
+from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.memories.active import ActiveMemory, Held, Piece
+    from memvault.model import Memory
+
+__all__ = [
+    "memory_active",
+    "memory_create",
+    "memory_evict",
+    "memory_load",
+    "memory_mutate",
+    "memory_search",
+]
+
+_MEM_ID = "memId or its beginning, path, or exact title"
+_DEFAULT_LIMIT = 10
+_DEFAULT_LOADED = 5
+_DEFAULT_THRESHOLD = 0.6
+
+
+@tool("memory_create", "create", "brain")
+def memory_create(
+    workspace: Workspace,
+    name: Annotated[str, Arg("What the memory is called; its memId begins so", positional=True)],
+    value: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
+    memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
+    tags: Annotated[list[str] | None, Arg("Tags of the memory")] = None,
+) -> dict[str, Any]:
+    """Create a memory and hold it in active memory.
+
+    It gets a new memId, also where another memory has the same name. What the
+    budget pushed out of active memory is named under evicted.
+    """
+    from memvault.errors import MemvaultError
+    from memvault.memories import adding
+
+    header = {"tags": adding.clean_tags(tags or [])}
+    memory = adding.add(workspace.store, name, value, memory_type or "", header)
+    result: dict[str, Any] = {"memId": memory.mem_id, "filePath": memory.path}
+    try:
+        loaded = _active(workspace).load(memory)
+    except MemvaultError as error:  # the memory is safe, and a second one would be wrong
+        workspace.notes.append(f"the memory is not in active memory: {error.message}")
+        return result
+    return {**result, "evicted": _left(workspace, loaded.held)}
+
+
+@tool("memory_load", "load", "brain")
+def memory_load(
+    workspace: Workspace,
+    mem_id: Annotated[str | None, Arg(f"Put this memory in: {_MEM_ID}", positional=True)] = None,
+    offset: Annotated[int | None, Arg("First character to load", least=0, assumed=0)] = None,
+    length: Annotated[
+        int | None, Arg("Characters to load; 0: all, up to 20,000", least=0, assumed=0)
+    ] = None,
+    query: Annotated[
+        str | None, Arg("Give the memories that fit these words instead; nothing is put in")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        Arg("Leave out lower similarities", least=0, most=1, assumed=_DEFAULT_THRESHOLD),
+    ] = None,
+    limit: Annotated[int | None, Arg("How many at most", least=1, assumed=_DEFAULT_LOADED)] = None,
+    expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
+) -> dict[str, Any]:
+    """Load a memory into active memory by memId, or long-term memories by a query.
+
+    By memId: what was held of the memory is replaced; where the budget is used
+    up, the least recently used others are evicted. A piece is at most 20,000
+    characters long and never larger than the budget; the result says where it
+    was cut, and offset loads the rest.
+    By query: whole texts with a similarity that means the same in every answer.
+    """
+    if query is not None:
+        _refuse_mix("query", memId=mem_id, offset=offset, length=length)
+        from memvault.tools.longterm import found_for
+
+        least = _DEFAULT_THRESHOLD if threshold is None else threshold
+        return found_for(workspace, query, least, limit or _DEFAULT_LOADED, expression)
+    _refuse_mix("memId", threshold=threshold, limit=limit, filter=expression)
+    if not (mem_id or "").strip():
+        raise UsageError("memory_load needs memId or query", "memvault search QUERY finds memIds")
+    return _put_in(workspace, mem_id or "", offset or 0, length or 0)
+
+
+def _refuse_mix(given: str, **others: object) -> None:
+    names = [name for name, value in others.items() if value is not None]
+    if names:
+        raise UsageError(
+            f"{given} and {names[0]} do not go together",
+            "load by memId with offset and length, or by query with threshold, limit and filter",
+        )
+
+
+def _put_in(workspace: Workspace, mem_id: str, offset: int, length: int) -> dict[str, Any]:
+    from memvault.memories.active import MAX_LENGTH
+
+    memory = workspace.engine.resolve(mem_id)
+    piece, text, held = _active(workspace).load(memory, offset, length)
+    result = {
+        "memId": piece.mem_id,
+        "length": piece.length,
+        "totalLength": piece.total,
+        "offset": piece.offset,
+        "content": text,
+        "evicted": _left(workspace, held),
+        "tokens": piece.tokens,
+        "etag": piece.etag,
+    }
+    asked = min(length or piece.total, piece.total - piece.offset)
+    if piece.length < asked:
+        result["cutAt"] = "maximum" if piece.length == MAX_LENGTH else "budget"
+        result["maximum"] = MAX_LENGTH
+        result["budget"] = workspace.settings.active_budget
+    return result
+
+
+@tool("memory_evict", "evict", "brain")
+def memory_evict(
+    workspace: Workspace,
+    mem_id: Annotated[str, Arg(f"The memory to take out: {_MEM_ID}", positional=True)],
+) -> dict[str, Any]:
+    """Evict a memory from active memory; the memory itself stays in the vault."""
+    piece, _ = _active(workspace).evict(mem_id)
+    return {"memId": piece.mem_id}
+
+
+@tool("memory_mutate", "mutate", "brain")
+def memory_mutate(
+    workspace: Workspace,
+    mem_id: Annotated[str, Arg(f"A memory in active memory: {_MEM_ID}", positional=True)],
+    value: Annotated[
+        str, Arg("Its new text, in place of the whole old one", positional=True, text=True)
+    ],
+    if_match: Annotated[
+        str | None, Arg("Only if the memory still has this etag, as memvault load gives it")
+    ] = None,
+) -> dict[str, Any]:
+    """Give a memory in active memory another text, in its file too.
+
+    What it said before is kept as a revision; front matter stays as it is. Not
+    in active memory: nothing is changed. Afterwards the whole text is held.
+    """
+    from memvault.memories import compounding
+
+    revisions: list[str] = []
+
+    def change(memory: Memory) -> Memory:
+        body = compounding.replace_all(memory.body, value, memory.newline)
+        changed = workspace.store.change(memory, stamped(memory.metadata), body, if_match)
+        revisions.append(changed.previous_revision)
+        return changed.memory
+
+    loaded = _active(workspace).mutate(mem_id, change)
+    return {
+        "memId": loaded.piece.mem_id,
+        "etag": loaded.piece.etag,
+        "previousRevision": revisions[0],
+        "evicted": _left(workspace, loaded.held),
+    }
+
+
+@tool("memory_search", "search", "brain", read_only=True)
+def memory_search(
+    workspace: Workspace,
+    query: Annotated[str, Arg("What to look for; with Tag, one or more tags", positional=True)],
+    mode: Annotated[
+        Literal["Vector", "Keyword", "Tag", "Hybrid"],
+        Arg("How to search", key="type", flag="--mode"),
+    ] = "Hybrid",
+    limit: Annotated[int, Arg("How many at most", least=1)] = _DEFAULT_LIMIT,
+) -> dict[str, Any]:
+    """Search for memories to load: memIds with short snippets."""
+    from memvault.recall.engine import Request
+
+    if not query.strip():
+        raise UsageError("The query is empty", "say what to look for")
+    answer = workspace.engine.search(Request(query, mode.lower(), limit))
+    workspace.notes += answer.notes
+    result: dict[str, Any] = {
+        "results": [
+            {
+                "memId": found.memory.mem_id,
+                "title": found.memory.title,
+                "snippet": found.snippet,
+                "score": round(found.score, 4),
+            }
+            for found in answer.found
+        ]
+    }
+    if not answer.found:
+        result["message"] = "No memory was found; other words may help"
+    return result
+
+
+@tool("memory_active", "active", "brain", read_only=True)
+def memory_active(
+    workspace: Workspace,
+    full: Annotated[bool, Arg("Give the texts too")] = False,
+) -> dict[str, Any]:
+    """List active memory, last used first: sizes in tokens, and what is left of the budget.
+
+    Sizes are of the files as they are now. A memory whose file is gone leaves
+    the set, with a warning; one that has grown past the budget pushes others out.
+    """
+    active = _active(workspace)
+    held = active.look()
+    evicted = _left(workspace, held)
+    if evicted:
+        workspace.notes.append(f"memories have grown; evicted to fit: {', '.join(evicted)}")
+    memories = [_entry(piece) for piece in reversed(held.pieces)]
+    if full:
+        for entry, piece in zip(memories, reversed(held.pieces), strict=True):
+            entry["content"] = active.text(piece)
+    used = sum(piece.tokens for piece in held.pieces)
+    budget = workspace.settings.active_budget
+    return {
+        "agent": workspace.agent,
+        "memories": memories,
+        "tokens": used,
+        "budget": budget,
+        "left": budget - used,
+    }
+
+
+def _entry(piece: Piece) -> dict[str, Any]:
+    return {
+        "memId": piece.mem_id,
+        "title": piece.title,
+        "filePath": piece.path,
+        "offset": piece.offset,
+        "length": piece.length,
+        "totalLength": piece.total,
+        "tokens": piece.tokens,
+    }
+
+
+def _left(workspace: Workspace, held: Held) -> list[str]:
+    """Name what the budget pushed out, and warn of what is gone from the vault."""
+    workspace.notes += [
+        f"{piece.mem_id} is no longer in the vault and has left active memory"
+        for piece in held.gone
+    ]
+    return [piece.mem_id for piece in held.evicted]
+
+
+def _active(workspace: Workspace) -> ActiveMemory:
+    from memvault.memories.active import ActiveMemory
+    from memvault.work.agents import address
+    from memvault.work.locking import agent_lock
+
+    own = address(workspace.agent)
+    return ActiveMemory(
+        workspace.store,
+        workspace.engine,
+        own.private(workspace.root),
+        partial(agent_lock, workspace.store, own),
+        workspace.settings.active_budget,
+    )

@@ -1,0 +1,133 @@
+"""The context tool: what an agent should know, as one block for its system prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.tools.registry import Arg, tool
+from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.memories.prompt import Entry
+    from memvault.recall.engine import Found
+
+__all__ = ["context"]
+
+_DEFAULT_BUDGET = 2_000
+_RECALLED = 10
+_TELLING = 0.3
+"""What fits the task less than this is left out, whatever the budget."""
+
+
+@tool("context", "context", "brain")
+def context(
+    workspace: Workspace,
+    task: Annotated[
+        str, Arg("What is to be done; memories that fit it are recalled", positional=True)
+    ] = "",
+    budget: Annotated[
+        int, Arg("Tokens that the block has at most, as the built-in tokenizer counts", least=0)
+    ] = _DEFAULT_BUDGET,
+) -> dict[str, Any]:
+    """Write the block for a system prompt: memories, goals, due plans, inbox, recalled memories.
+
+    Plans that are due become events of the inbox, from which nothing is taken.
+    Sections come in this order of worth, dated and fenced as data. What does
+    not fit the budget is left out from the end and named under cut. Where
+    there is nothing to say the block is empty.
+    """
+    from memvault.index import tokens
+    from memvault.memories import prompt
+
+    plans, others = _events(workspace)
+    sections = [
+        prompt.Section("MEMORIES", _memories(workspace)),
+        prompt.Section("GOALS", _goals(workspace)),
+        prompt.Section("DUE PLANS", plans),
+        prompt.Section("INBOX", others),
+        prompt.Section("RECALLED", _recalled(workspace, task) if task.strip() else []),
+    ]
+    block = prompt.build(sections, budget, tokens.count)
+    if block.cut and not block.text:
+        workspace.notes.append(f"not even the first entry fits into {budget} tokens")
+    return {
+        "context": block.text,
+        "tokens": block.tokens,
+        "budget": budget,
+        "parts": [
+            {"section": section.title, "entries": [entry._asdict() for entry in section.entries]}
+            for section in block.kept
+        ],
+        "cut": [{"section": cut.title, "leftOut": cut.left_out, "of": cut.of} for cut in block.cut],
+        **({"shortened": block.shortened} if block.shortened else {}),
+    }
+
+
+def _memories(workspace: Workspace) -> list[Entry]:
+    """Return the agent's keys and values."""
+    from memvault.memories.prompt import Entry
+    from memvault.work import agents, keyvalues
+
+    values, notes = keyvalues.all_values(workspace.store, agents.address(workspace.agent))
+    workspace.notes += notes
+    return [Entry("", f"{key}: {value}") for key, value in values.items()]
+
+
+def _goals(workspace: Workspace) -> list[Entry]:
+    """Return the agent's active goals."""
+    from memvault.memories.prompt import Entry
+    from memvault.work import agents, goals
+
+    found = goals.active(workspace.store, agents.address(workspace.agent))
+    return [Entry("", f"{goal.id}: {goal.description}") for goal in found]
+
+
+def _events(workspace: Workspace) -> tuple[list[Entry], list[Entry]]:
+    """Return the plans that are due and a preview of the rest of the inbox; nothing is taken."""
+    from memvault.errors import MemvaultError
+    from memvault.memories.prompt import Entry
+    from memvault.work.mailbox import PLAN
+
+    try:
+        events, _ = workspace.inbox.peek()
+    except MemvaultError as error:  # a vault that cannot be written, say
+        workspace.notes.append(f"the inbox was not looked at: {error.message}")
+        return [], []
+    workspace.notes += workspace.inbox.problems
+    plans: list[Entry] = []
+    others: list[Entry] = []
+    for event in events:
+        data = event.data
+        sender = data.get("from") or data.get("senderName") or data.get("planName")
+        sender = sender or data.get("name") or event.kind
+        where = f"[{data['spaceName']}] " if "spaceName" in data else ""
+        text = data.get("message") or data.get("content") or data.get("instruction") or ""
+        entry = Entry(event.timestamp[:16], f"{where}{sender}: {text}")
+        (plans if event.kind == PLAN else others).append(entry)
+    return plans, others
+
+
+def _recalled(workspace: Workspace, task: str) -> list[Entry]:
+    """Return the memories that fit a task, best first; without a search the block stands alone."""
+    from memvault.errors import MemvaultError
+    from memvault.memories.prompt import Entry
+    from memvault.recall.engine import Request
+
+    try:
+        answer = workspace.engine.search(Request(task, limit=_RECALLED))
+    except MemvaultError as error:
+        workspace.notes.append(f"no memories were recalled: {error.message}")
+        return []
+    workspace.notes += answer.notes
+    return [
+        Entry(found.memory.modified[:10], _told(found))
+        for found in answer.found
+        if found.strength >= _TELLING
+    ]
+
+
+def _told(found: Found) -> str:
+    """Say what was found, under its title unless it begins so, and what loads the rest."""
+    title, snippet = found.memory.title, found.snippet
+    text = snippet if snippet.startswith(title) else f"{title}: {snippet}"
+    return f"{text} ({found.memory.mem_id})"

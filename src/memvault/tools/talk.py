@@ -1,0 +1,220 @@
+"""The tools with which agents and the user talk, hear of things, and wait for each other."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from memvault.errors import UsageError
+from memvault.tools.registry import Arg, shell, tool
+from memvault.work.agents import USER, Address, address
+from memvault.work.mailbox import SERVICE, Event
+from memvault.work.talk import Talks
+from memvault.workspace import Workspace
+
+__all__ = [
+    "peek_inbox",
+    "push_service",
+    "reply",
+    "talk_agent",
+    "talk_brain",
+    "talk_log",
+    "talk_user",
+    "wait_for",
+]
+
+Message = Annotated[str, Arg("What to say", positional=True, text=True)]
+
+
+class Waited(TypedDict):
+    """One event to wait for."""
+
+    event_type: Annotated[
+        Literal["User", "Agent", "Time", "Hook"], Arg("What kind of event to wait for")
+    ]
+    parameter: NotRequired[
+        Annotated[str | float, Arg("Agent: its name; Time: seconds; Hook: its name; User: empty")]
+    ]
+    talk_id: NotRequired[Annotated[int, Arg("Only the answer to this talk; 0 for any", least=0)]]
+
+
+@tool("talk_user", "talk user", "talk")
+def talk_user(
+    workspace: Workspace,
+    message: Message,
+    user: Annotated[str, Arg("Empty: there is one user")] = "",
+) -> dict[str, Any]:
+    """Say something to the user, without waiting for an answer.
+
+    It lies in the user's inbox, which memvault inbox peek --agent user shows.
+    """
+    if user.strip():
+        raise UsageError(f"There is one user, not {user!r}", "leave user empty")
+    return _said(workspace, Address(USER), message)
+
+
+@tool("talk_agent", "talk agent", "talk")
+def talk_agent(
+    workspace: Workspace,
+    other: Annotated[str, Arg("The agent's name, or AGENT/BRAIN", key="agent", positional=True)],
+    message: Message,
+) -> dict[str, Any]:
+    """Say something to another agent, without waiting for an answer."""
+    return _said(workspace, address(other), message)
+
+
+@tool("talk_brain", "talk brain", "talk")
+def talk_brain(
+    workspace: Workspace,
+    subbrain: Annotated[str, Arg("The brain's name; primary is the main one", positional=True)],
+    message: Message,
+) -> dict[str, Any]:
+    """Say something to another brain of the same agent, without waiting for an answer."""
+    return _said(workspace, workspace.address.of_brain(subbrain), message)
+
+
+@tool("talk_log", "talk log", "talk")
+def talk_log(
+    workspace: Workspace,
+    severity: Annotated[
+        Literal["debug", "info", "warning", "error"], Arg("How grave it is", positional=True)
+    ],
+    message: Message,
+) -> dict[str, Any]:
+    """Say something to the agent's log, .memvault/agents/AGENT/log.jsonl."""
+    return {"talkId": Talks(workspace.root, workspace.address).log(severity, message)}
+
+
+@tool("reply", "reply", "talk")
+def reply(
+    workspace: Workspace,
+    talk_id: Annotated[int, Arg("The talk that is answered", positional=True, least=1)],
+    message: Message,
+) -> dict[str, Any]:
+    """Answer a talk: its sender gets the message, tied to the talkId.
+
+    The result is the answer's own talkId.
+    """
+    talks = Talks(workspace.root, workspace.address)
+    return {"talkId": talks.answer(talk_id, message, workspace.inbox)}
+
+
+@tool("wait_for", "wait for", "talk")
+def wait_for(
+    workspace: Workspace,
+    events: Annotated[list[Waited], Arg("The events, of which the first ends the wait")],
+    timeout: Annotated[
+        float | None, Arg("Give up after this many seconds; without it never", least=0, most=1e9)
+    ] = None,
+) -> dict[str, Any]:
+    """Wait until one of several events happens, take it from the inbox, and return it.
+
+    An Agent or User event is talk from there; with a talkId only the answer to
+    that talk. It needs an earlier talk to the same. A Hook event is what
+    memvault inbox push NAME delivers. An event that is there already ends the
+    wait at once.
+    """
+    from memvault.work import waiting
+
+    if not events:
+        raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
+    wanted = [
+        waiting.Wanted(
+            entry["event_type"], str(entry.get("parameter") or ""), entry.get("talk_id") or 0
+        ).checked()
+        if entry["event_type"] != "Time"
+        else waiting.Wanted("Time", str(entry.get("parameter", ""))).checked()
+        for entry in events
+    ]
+    talks = Talks(workspace.root, workspace.address)
+    turn = threading.Condition(workspace.lock)
+    happened = waiting.wait(workspace.inbox, wanted, talks.has_talked_to, turn, timeout)
+    workspace.notes[:] = workspace.inbox.problems
+    found = happened.wanted
+    result: dict[str, Any] = {"seconds": round(happened.seconds, 3)}
+    if happened.popped.claim is not None:
+        workspace.taken.append(happened.popped.claim)
+        talks.hear(happened.popped.events)
+        result = _shown(happened.popped.events[0])
+    event = {"eventType": found.kind, "parameter": found.parameter, "talkId": found.talk_id}
+    return {"events": [{"event": event, "result": result}]}
+
+
+@shell("wait_for")
+def _wait_words(
+    events: Annotated[
+        list[str],
+        Arg("agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", positional=True),
+    ],
+    timeout: Annotated[
+        float | None, Arg("Give up after this many seconds; without it never", least=0, most=1e9)
+    ] = None,
+) -> dict[str, Any]:
+    return {
+        "events": [_waited(word) for word in events],
+        **({} if timeout is None else {"timeout": timeout}),
+    }
+
+
+def _waited(word: str) -> dict[str, Any]:
+    """Read one word of the command line, as ``agent:NAME#TALKID``."""
+    kind, _, rest = word.partition(":")
+    talk_id = ""
+    if kind.lower().startswith(("agent", "user")) and "#" in word:
+        kind, _, rest = word.rpartition("#")[0].partition(":")
+        talk_id = word.rpartition("#")[2]
+        if not talk_id.isdecimal():
+            raise UsageError(f"{talk_id!r} is no talkId", "write agent:NAME#TALKID")
+    found: dict[str, Any] = {"eventType": kind, "parameter": rest}
+    return {**found, "talkId": int(talk_id)} if talk_id else found
+
+
+@tool("peek_inbox", "inbox peek", "talk")
+def peek_inbox(
+    workspace: Workspace,
+    count: Annotated[int, Arg("How many at most", least=1)] = 1,
+    kind: Annotated[
+        Literal["space_message", "plan", "service", "talk"] | None,
+        Arg("Only events of this type", key="filter"),
+    ] = None,
+) -> dict[str, Any]:
+    """Take the oldest events out of the agent's inbox.
+
+    Each event is handed to exactly one caller. remaining counts all that stay,
+    of whatever type.
+    """
+    popped = workspace.inbox.pop(count, kind)
+    workspace.notes += workspace.inbox.problems
+    if popped.claim is not None:
+        workspace.taken.append(popped.claim)
+        Talks(workspace.root, workspace.address).hear(popped.events)
+    return {"events": [_shown(event) for event in popped.events], "remaining": popped.remaining}
+
+
+@tool("push_service", "inbox push", "talk")
+def push_service(
+    workspace: Workspace,
+    name: Annotated[str, Arg("The hook's name", positional=True)],
+    message: Annotated[str, Arg("What to say of it", positional=True, text=True)] = "",
+) -> dict[str, Any]:
+    """Put an event into the agent's own inbox, as a git hook or a CI job would.
+
+    It wakes a memvault wait for hook:NAME.
+    """
+    if not name.strip():
+        raise UsageError("The hook's name is empty", "memvault inbox push NAME")
+    event_id = workspace.inbox.deliver(SERVICE, {"name": name.strip(), "message": message})
+    return {"eventId": event_id}
+
+
+def _said(workspace: Workspace, to: Address, message: str) -> dict[str, Any]:
+    return {"talkId": Talks(workspace.root, workspace.address).say(to, message)}
+
+
+def _shown(event: Event) -> dict[str, Any]:
+    return {
+        "eventId": event.event_id,
+        "type": event.kind,
+        "timestamp": event.timestamp,
+        "data": event.data,
+    }

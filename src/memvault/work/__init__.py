@@ -1,0 +1,1 @@
+"""What agents keep and say: key-values, goals, plans, inboxes, spaces, talk, waiting."""

@@ -1,0 +1,91 @@
+"""Who is meant by a name: an agent, one of its sub-brains, or the user."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.errors import UsageError
+
+__all__ = ["PRIMARY", "USER", "Address", "address"]
+
+USER = "user"
+"""The participant that is a person."""
+PRIMARY = "primary"
+"""The name of an agent's main brain."""
+_LONGEST = 60
+_WINDOWS = ("con", "prn", "aux", "nul", "com", "lpt")
+
+
+class Address(NamedTuple):
+    """An agent, or a sub-brain of it; ``brain`` is empty for the main one."""
+
+    agent: str
+    brain: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.agent}/{self.brain}" if self.brain else self.agent
+
+    @property
+    def is_user(self) -> bool:
+        """Say whether a person is meant."""
+        return self.agent == USER
+
+    @property
+    def kind(self) -> str:
+        """``human`` or ``agent``."""
+        return "human" if self.is_user else "agent"
+
+    def folder(self, root: Path) -> Path:
+        """Return the folder of its files in the vault, which travel with git."""
+        own = root / "agents" / self.agent
+        return own / "brains" / self.brain if self.brain else own
+
+    def private(self, root: Path) -> Path:
+        """Return the folder of what is only of this machine."""
+        own = root / ".memvault" / "agents" / self.agent
+        return own / "brains" / self.brain if self.brain else own
+
+    def of_brain(self, name: str) -> Address:
+        """Return the address of a brain of the same agent; ``primary`` is the main one.
+
+        Raises:
+            UsageError: the name is none, or names another agent's brain.
+        """
+        agent, slash, brain = name.partition("/")
+        if slash and agent != self.agent:
+            raise UsageError(
+                f"{name!r} is a brain of another agent",
+                "brains talk to brains of the same agent; talk agent reaches the others",
+            )
+        wanted = brain if slash else name
+        return Address(self.agent, "" if wanted == PRIMARY else _checked(wanted, "sub-brain"))
+
+
+def address(text: str) -> Address:
+    """Read ``AGENT`` or ``AGENT/BRAIN``.
+
+    Raises:
+        UsageError: it cannot be a name.
+    """
+    agent, slash, brain = text.strip().partition("/")
+    found = Address(_checked(agent, "agent"))
+    return found.of_brain(brain) if slash else found
+
+
+def _checked(name: str, what: str) -> str:
+    """Return a name that can be a folder's on every system."""
+    plain = unicodedata.normalize("NFC", name.strip())
+    fits = plain and len(plain.encode()) <= _LONGEST and plain[0].isalnum()
+    if not fits or not all(char.isalnum() or char in "-_." for char in plain):
+        raise UsageError(
+            f"{name!r} cannot be the name of an {what}"
+            if what[0] in "aeiou"
+            else f"{name!r} cannot be the name of a {what}",
+            "use up to 60 letters, digits, hyphens, dots and underscores",
+        )
+    stem = plain.lower().split(".")[0].rstrip("0123456789")
+    if plain.endswith(".") or stem in _WINDOWS:
+        raise UsageError(f"{name!r} is a name that some systems reserve", "use another")
+    return plain

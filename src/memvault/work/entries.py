@@ -1,0 +1,259 @@
+"""A folder of small markdown files, one for each entry, that people may edit by hand.
+
+A file's header holds what the program reads, its body the entry's text. Names
+are made from the entry's name; which entry a file is says its header, so that
+renaming it in an editor changes nothing. A file without a header is an entry
+too, called like the file.
+
+Whoever writes holds the agent's lock; people's editors hold none, so every
+change is made of the bytes that are there, and those are kept as a revision.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault.errors import Conflict, MemvaultError, Refused
+from memvault.vault import atomic, codec, layout
+from memvault.vault.frontmatter import new_header, parse_header, split
+from memvault.vault.store import Store
+
+__all__ = ["Entries", "Entry", "Found"]
+
+_LONGEST_STEM = 80
+_UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
+
+
+class Entry(NamedTuple):
+    """One file: what it is called, its header as plain values, its text, its bytes' etag."""
+
+    name: str
+    path: str
+    header: dict[str, Any]
+    text: str
+    etag: str
+
+
+class Found(NamedTuple):
+    """Entries by name in the order of names, and what to say of files that are passed over.
+
+    ``copies`` are files with the name of another entry.
+    """
+
+    entries: dict[str, Entry]
+    notes: list[str]
+    copies: list[Entry]
+
+
+class Entries:
+    """The entries in one folder of the vault; ``key`` is the header's key that names them."""
+
+    def __init__(self, store: Store, folder: Path, key: str) -> None:
+        self._store = store
+        self._folder = folder.relative_to(store.root).as_posix()
+        self._key = key
+
+    def read(self) -> Found:
+        """Return every entry.
+
+        A file that is broken, binary or unreadable is passed over; of two
+        files with one name the first by path counts.
+        """
+        found: dict[str, Entry] = {}
+        notes: list[str] = []
+        copies: list[Entry] = []
+        for path in self._files():
+            try:
+                entry = self._entry(path)
+            except (MemvaultError, ValueError, OSError) as error:
+                said = error.message if isinstance(error, MemvaultError) else str(error)
+                notes.append(f"{codec.printable(path)} is passed over: {said}")
+                continue
+            first = found.setdefault(entry.name, entry)
+            if first is not entry:
+                copies.append(entry)
+                notes.append(
+                    f"{codec.printable(path)} is passed over: it has the same "
+                    f"{self._key} as {codec.printable(first.path)}"
+                )
+        return Found(dict(sorted(found.items())), notes, copies)
+
+    def put(
+        self, name: str, old: Entry | None, header: Mapping[str, Any], text: str, stem: str = ""
+    ) -> str:
+        """Write an entry, over ``old`` where there is one; return its path.
+
+        Of an old file every header line stays that is not named here; None
+        takes a line away. ``stem`` is what a new file is named after, if not
+        after the entry.
+
+        Raises:
+            StorageError: the disk refused.
+            Refused: the folder leads out of the vault.
+        """
+        if old is not None and self._rewrite(old, header, text):
+            return old.path
+        given = {key: value for key, value in header.items() if value is not None}
+        return self._create(name, {self._key: name, **given}, text, stem or name)
+
+    def change(self, entry: Entry, header: Mapping[str, Any]) -> None:
+        """Change header lines of an entry that the program keeps there; its text stays.
+
+        No revision is made of that: those of a plan that runs every minute
+        would push out what a person wrote.
+
+        Raises:
+            Conflict: the file is not as it was when it was read.
+            StorageError: the disk refused.
+        """
+        with atomic.explained(entry.path):
+            try:
+                data = atomic.read(self._store.root / entry.path)
+                if codec.etag(data) == entry.etag:
+                    self._write(entry, data, header, None, kept=False)
+                    return
+            except FileNotFoundError:
+                pass
+        raise Conflict(f"{entry.path} was changed meanwhile", "try again")
+
+    def again(self, entry: Entry) -> Entry | None:
+        """Return an entry as it is now, under another file name too; None where it is gone."""
+        try:
+            now = self._entry(entry.path)
+        except (MemvaultError, ValueError, OSError):
+            now = None
+        if now is not None and now.name == entry.name:
+            return now
+        return self.read().entries.get(entry.name)
+
+    def remove(self, name: str, found: Found) -> bool:
+        """Take an entry and its copies away, their bytes kept as revisions."""
+        doomed = [entry for entry in (found.entries.get(name), *found.copies) if entry is not None]
+        gone = False
+        for entry in doomed:
+            if entry.name != name:
+                continue
+            path = self._store.root / entry.path
+            with atomic.explained(entry.path):
+                try:
+                    self._store.history.keep(self._revisions(entry), atomic.read(path))
+                    path.unlink()
+                except FileNotFoundError:
+                    continue
+            gone = True
+        return gone
+
+    def _rewrite(self, old: Entry, header: Mapping[str, Any], text: str) -> bool:
+        """Write over an entry, as it is now; say whether it is still there."""
+        with atomic.explained(old.path):
+            try:
+                data = atomic.read(self._store.root / old.path)
+                now = self._parsed(old.path, data)
+                if now.name != old.name:
+                    return False
+                plain = codec.plain_text(text)
+                self._write(now, data, header, None if plain == now.text else plain, True)
+            except (FileNotFoundError, ValueError):
+                return False
+        return True
+
+    def _write(
+        self, entry: Entry, data: bytes, header: Mapping[str, Any], text: str | None, kept: bool
+    ) -> None:
+        """Write header lines and text over the bytes that an entry was read from."""
+        changes = {key: value for key, value in header.items() if entry.header.get(key) != value}
+        if entry.header.get(self._key) in (None, ""):  # from now on it has its name for good
+            changes = {self._key: entry.name, **changes}
+        fresh = _edited(data, entry.header, changes, text)
+        if fresh != data:
+            if kept:
+                self._store.history.keep(self._revisions(entry), data)
+            atomic.replace(self._store.root / entry.path, fresh)
+
+    def _create(self, name: str, header: Mapping[str, Any], text: str, named: str) -> str:
+        data = f"---\n{new_header(header)}---\n\n{codec.plain_text(text)}\n".encode()
+        self._check_place()
+        stem = layout.slug(named, _LONGEST_STEM)
+        digest = hashlib.blake2b(name.encode(), digest_size=3).hexdigest()
+        for candidate in (stem, f"{stem}-{digest}", f"{stem}-{codec.etag(data)}"):
+            path = f"{self._folder}/{candidate}.md"
+            try:
+                atomic.create(self._store.root / path, data)
+            except FileExistsError:
+                continue
+            return path
+        raise Conflict(f"{self._folder} has no free name for {name!r}", "rename one of its files")
+
+    def _check_place(self) -> None:
+        """Refuse to write where a link leads out of the vault or a file takes a folder's place."""
+        folder = self._store.root
+        for part in self._folder.split("/"):
+            folder /= part
+            if folder.is_symlink():
+                raise Refused(
+                    f"{folder} is a link, and nothing is written through links",
+                    "make it a plain folder",
+                )
+            if folder.exists() and not folder.is_dir():
+                raise Refused(f"{folder} is a file where a folder should be", "rename that file")
+
+    def _files(self) -> list[str]:
+        try:
+            self._check_place()
+            names = os.listdir(self._store.root / self._folder)
+        except (OSError, Refused):
+            return []
+        markdown = (name for name in names if name[0] != "." and name.lower().endswith(".md"))
+        return [f"{self._folder}/{name}" for name in sorted(markdown)]
+
+    def _entry(self, path: str) -> Entry:
+        """Read a file as an entry.
+
+        Raises:
+            ValueError: it is none.
+            MemvaultError: it cannot be read.
+        """
+        return self._parsed(path, self._store.read_bytes(path)[0])
+
+    def _parsed(self, path: str, data: bytes) -> Entry:
+        text = codec.decode(data)
+        if text.encoding == "binary":
+            raise ValueError(text.problem)
+        parts = split(text.text)
+        header: dict[str, Any] = {}
+        body = parts.body.replace("\r\n", "\n").replace("\r", "\n")
+        if parts.before:
+            header = parse_header(parts.header)
+            body = body.removeprefix("\n")  # the blank line that every header is followed by
+        elif _UNCLOSED.match(text.text):
+            raise ValueError("broken front matter: it has no closing line")
+        given = header.get(self._key)
+        named = codec.printable(Path(path).stem) if given in (None, "") else str(given)
+        name = unicodedata.normalize("NFC", named).strip()
+        return Entry(name, path, header, body.removesuffix("\n"), codec.etag(data))
+
+    def _revisions(self, entry: Entry) -> str:
+        return layout.derived_id(entry.path)
+
+
+def _edited(
+    data: bytes, header: Mapping[str, Any], changes: Mapping[str, Any], text: str | None
+) -> bytes:
+    """Return a file's bytes with changes; a file that cannot be patched is written anew."""
+    parts = split(codec.decode(data).text)
+    body = parts.body
+    if text is not None:
+        # A header that is added brings the blank line behind it along.
+        body = f"{text}\n" if not parts.before and changes else f"\n{text}\n"
+        body = body.replace("\n", parts.newline)
+    try:
+        return codec.edit(data, changes, body)
+    except Refused:
+        merged = {key: value for key, value in {**header, **changes}.items() if value is not None}
+        return f"---\n{new_header(merged)}---\n{body}".encode("utf-8", "replace")

@@ -1,0 +1,148 @@
+"""Letters: messages and events as small markdown files, one each, that only ever come and go.
+
+A letter's name begins with the moment it was written, so that names are in
+the order of time, and ends at random, so that two machines never choose the
+same one. A file that a person put there under another name is a letter too,
+of the moment when it was last saved.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.errors import Refused, UsageError
+from memvault.vault import atomic, codec, layout
+from memvault.vault.frontmatter import parse_header, split
+from memvault.vault.store import private_folder
+from memvault.work.agents import Address
+
+__all__ = ["Letter", "inside", "listed", "new_id", "private", "read", "said", "write"]
+
+_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
+
+
+class Letter(NamedTuple):
+    """One file: the name without its ending, its header, its text, and when it was saved.
+
+    ``bare`` says that it has no header: a person wrote it.
+    """
+
+    name: str
+    header: dict[str, Any]
+    text: str
+    saved: str
+    bare: bool
+
+
+def new_id() -> str:
+    """Return a fresh name, later in order than any that this process made before."""
+    return f"{_stamp(clock.rising())}-{clock.nonce(10)}"
+
+
+def _stamp(moment: datetime) -> str:
+    return f"{moment:%Y%m%dT%H%M%S.%fZ}"
+
+
+def write(folder: Path, name: str, header: Mapping[str, Any], text: str) -> None:
+    """Write a new letter, whole or not at all.
+
+    Raises:
+        FileExistsError: there is one of that name.
+        StorageError: the disk refused.
+    """
+    values = {key: value for key, value in header.items() if value is not None}
+    atomic.create(folder / f"{name}.md", codec.encode_new(values, text))
+
+
+def listed(folder: Path) -> list[str]:
+    """Return the names of the letters in a folder, the oldest first."""
+    found: list[tuple[str, str]] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.startswith(".") or not name.endswith(".md"):
+                    continue
+                stem = name[:-3]
+                found.append((stem if _ID.fullmatch(stem) else _saved_stamp(entry), name))
+    except OSError:
+        return []
+    return [name for _, name in sorted(found)]
+
+
+def _saved_stamp(entry: os.DirEntry[str]) -> str:
+    try:
+        moment = clock.parse(clock.iso_from_ns(entry.stat(follow_symlinks=False).st_mtime_ns))
+    except OSError:
+        moment = None
+    return _stamp(moment or clock.now())
+
+
+def read(path: Path) -> Letter:
+    """Read a letter.
+
+    Raises:
+        FileNotFoundError: it is gone, or no plain file.
+        ValueError: it is none; the text says why.
+    """
+    try:
+        data = atomic.read(path)
+        saved = clock.iso_from_ns(path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(f"it cannot be read: {error.strerror}") from error
+    text = codec.decode(data)
+    if text.encoding == "binary":
+        raise ValueError(text.problem)
+    if not text.text.strip():
+        raise ValueError("it is empty")
+    parts = split(text.text)
+    if not parts.before and re.match(r"---[ \t]*(\r?\n|\Z)", text.text):
+        raise ValueError("its front matter has no closing line")
+    header = parse_header(parts.header) if parts.before else {}
+    body = codec.plain_text(parts.body).strip("\n")
+    return Letter(path.name[:-3], header, body, saved, not parts.before)
+
+
+def said(text: str, what: str = "message") -> str:
+    """Return a text as a letter keeps it.
+
+    Raises:
+        UsageError: there is nothing in it.
+    """
+    kept = codec.plain_text(text).strip("\n")
+    if not kept.strip():
+        raise UsageError(f"The {what} is empty", "give the text, - for standard input")
+    return kept
+
+
+def inside(root: Path, folder: Path) -> Path:
+    """Return a folder of the vault.
+
+    Raises:
+        Refused: a link leads out of the vault.
+    """
+    layout.contained(root, folder.relative_to(root).as_posix())
+    return folder
+
+
+def private(root: Path, owner: Address) -> Path:
+    """Return the folder of what is an agent's and only of this machine.
+
+    Raises:
+        Refused: a part of it is a link.
+        StorageError: the vault cannot be written.
+    """
+    folder = private_folder(root)
+    for part in owner.private(root).relative_to(folder).parts:
+        folder /= part
+        if folder.is_symlink():
+            raise Refused(f"{folder} is a link", "remove the link; memvault makes the folder anew")
+    return folder

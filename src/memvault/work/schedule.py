@@ -1,0 +1,172 @@
+"""When plans are due: cron lines, delays in words, and moments; the one home of cronsim.
+
+A cron line means wall-clock time in the vault's zone. As in Debian's cron, a
+time of day that a change to summer time skips comes right after the gap, one
+that comes twice runs the first time, and a line with a star for minute or
+hour runs whenever real time matches.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from memvault import clock
+from memvault.errors import UsageError
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
+
+__all__ = ["KINDS", "Schedule", "delay", "latest", "moment", "next_after"]
+
+KINDS = ("cron", "runAfter", "scheduledAt")
+_UNITS = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3_600),
+    **dict.fromkeys(("d", "day", "days"), 86_400),
+    **dict.fromkeys(("w", "week", "weeks"), 604_800),
+}
+_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)(?:\s*,\s*|\s+and\s+|\s*)")
+_LONGEST_DELAY = 3_660 * 86_400
+_LONGEST_CRON = 200
+_OVERLAP = timedelta(hours=3)
+"""More than any clock was ever set back by."""
+
+
+class Schedule(NamedTuple):
+    """A plan's one schedule: which of ``KINDS``, and how it is written."""
+
+    kind: str
+    text: str
+
+    def check(self) -> None:
+        """Check that it can be read.
+
+        Raises:
+            UsageError: it makes no sense.
+        """
+        if self.kind == "cron":
+            _line(self.text)
+        else:
+            self.first(clock.now(), UTC)
+
+    def first(self, now: datetime, zone: tzinfo) -> datetime | None:
+        """Return when it is due for the first time, seen from now; None if never.
+
+        Raises:
+            UsageError: it makes no sense.
+        """
+        if self.kind == "cron":
+            return next_after(self.text, now, zone)
+        if self.kind == "runAfter":
+            return now + delay(self.text)
+        return moment(self.text, zone)
+
+
+def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
+    """Return a cron line's first moment after another one, in UTC; None if there is none.
+
+    Raises:
+        UsageError: it is no cron line.
+    """
+    try:
+        # In the hour that comes twice the library begins with the first pass, which is over.
+        return next(
+            (utc for at in _moments(cron, after, zone) if (utc := at.astimezone(UTC)) > after), None
+        )
+    except (OverflowError, ValueError):
+        return None  # beyond the last year
+
+
+def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
+    """Return a cron line's last moment that is not after ``until``; errors as above."""
+    try:
+        # Begun past the hour that comes twice: seen from its second pass, the library
+        # does not find what was in the first.
+        start = until + _OVERLAP
+        backwards = _moments(cron, start, zone, reverse=True)
+        return next((utc for at in backwards if (utc := at.astimezone(UTC)) <= until), None)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _moments(cron: str, start: datetime, zone: tzinfo, reverse: bool = False) -> CronSim:
+    line = _line(cron)
+    from cronsim import CronSim
+
+    return CronSim(line, start.astimezone(zone), reverse)
+
+
+def _line(cron: str) -> str:
+    """Return a cron line with single blanks.
+
+    Raises:
+        UsageError: it is none.
+    """
+    line = " ".join(cron.split())
+    problem = _problem(line)
+    if problem:
+        raise UsageError(
+            f"{line[:60]!r} is no cron line: {problem}",
+            "write minute, hour, day of month, month and weekday, as in '0 9 * * MON-FRI'",
+        )
+    return line
+
+
+@lru_cache(maxsize=256)
+def _problem(line: str) -> str:
+    """Say what is wrong with a cron line; empty where nothing is."""
+    if len(line.split()) != 5:
+        return "it needs five fields"
+    if len(line) > _LONGEST_CRON:
+        return "it is too long"
+    from cronsim import CronSim, CronSimError
+
+    try:
+        CronSim(line, datetime(2026, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        return str(error).lower()
+    except Exception:
+        return "it cannot be read"
+    return ""
+
+
+def delay(text: str) -> timedelta:
+    """Read a delay such as ``2 hours``, ``90 seconds``, ``1h30m`` or ``1 day and 2 hours``.
+
+    Raises:
+        UsageError: it is none, not positive, or longer than ten years.
+    """
+    plain = text.strip().lower()
+    seconds, place = 0.0, 0
+    while match := _PART.match(plain, place):
+        if match[2] not in _UNITS:
+            break
+        seconds += float(match[1]) * _UNITS[match[2]]
+        place = match.end()
+    if not plain or place != len(plain) or not 0 < seconds <= _LONGEST_DELAY:
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        raise UsageError(
+            f"runAfter cannot be {shown!r}",
+            "write 90 seconds, 30 minutes, 2 hours, 1 day or 1 week, at most ten years",
+        )
+    return timedelta(seconds=seconds)
+
+
+def moment(text: str, zone: tzinfo) -> datetime:
+    """Read an ISO 8601 date or time, in the vault's zone where it names none.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    try:
+        at = datetime.fromisoformat(text.strip().replace(" +", "+").replace(" UTC", "Z"))
+        at = at.replace(tzinfo=zone) if at.tzinfo is None else at
+        return at.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"scheduledAt cannot be {text[:40]!r}", "write 2026-03-01T08:00:00Z"
+        ) from error

@@ -1,0 +1,218 @@
+"""Spaces: folders of messages that several agents and the user share.
+
+``spaces/<space>/space.md`` names the space, ``members/`` holds a file for each
+member, ``messages/`` one for each message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.errors import MemvaultError, NotFound, Refused, UsageError
+from memvault.vault import atomic, layout
+from memvault.work import letters
+from memvault.work.agents import Address, address
+from memvault.work.mailbox import SPACE_MESSAGE, Inbox
+
+__all__ = ["Message", "Space", "Spaces"]
+
+_LONGEST = 60
+
+
+class Message(NamedTuple):
+    """What a member said in a space."""
+
+    message_id: str
+    sender: str
+    sender_type: str
+    content: str
+    timestamp: str
+
+
+class Space(NamedTuple):
+    """A space: the name of its folder, and what people call it."""
+
+    space_id: str
+    name: str
+
+
+class Spaces:
+    """The spaces of a vault as one participant sees them.
+
+    ``problems`` names files that are no messages, and members that could not
+    be told of one.
+    """
+
+    def __init__(self, root: Path, me: Address) -> None:
+        self._root = root
+        self._me = me
+        self.problems: list[str] = []
+
+    def enter(self, given: str) -> Space:
+        """Enter a space, made where there is none, and become its member.
+
+        Raises:
+            UsageError: it cannot be a space's name.
+        """
+        space = self._make(given)
+        name = str(self._me).replace("/", "~")
+        member = {"agent": str(self._me), "joined": clock.iso()}
+        with contextlib.suppress(FileExistsError):
+            if str(self._me) not in self._members(space):
+                letters.write(self._folder(space, "members"), name, member, "")
+        atomic.put(self._entered_file, f"{space.space_id}\n".encode())
+        return space
+
+    def entered(self) -> Space:
+        """Return the space that this participant entered last on this machine.
+
+        Raises:
+            Refused: none was entered.
+        """
+        try:
+            space_id = atomic.read(self._entered_file).decode().strip()
+        except (OSError, UnicodeDecodeError):
+            space_id = ""
+        if not space_id or not self._exists(space_id):
+            raise Refused(f"{self._me} has not entered a space", "memvault space enter SPACE")
+        return self._named(space_id)
+
+    def find(self, given: str) -> Space:
+        """Return an existing space by its id or name.
+
+        Raises:
+            NotFound: there is none.
+        """
+        space_id = self._id(given)
+        if not self._exists(space_id):
+            known = [path.name for path in (self._root / "spaces").glob("*/") if path.is_dir()]
+            near = get_close_matches(space_id, known, n=1)
+            raise NotFound(
+                f"There is no space {given!r}",
+                f"did you mean {near[0]}?" if near else "memvault space enter SPACE makes one",
+            )
+        return self._named(space_id)
+
+    def messages(self, space: Space, limit: int, offset: int = 0) -> tuple[list[Message], int]:
+        """Return ``limit`` messages, the oldest first, and how many there are in all.
+
+        ``offset`` leaves out that many of the newest, to page back.
+        """
+        folder = self._folder(space, "messages")
+        names = letters.listed(folder)
+        end = max(0, len(names) - offset)
+        found = []
+        for name in names[max(0, end - limit) : end]:
+            try:
+                found.append(_message(letters.read(folder / name)))
+            except FileNotFoundError:
+                continue
+            except ValueError as error:
+                where = (folder / name).relative_to(self._root).as_posix()
+                self.problems.append(f"{where} is no message: {error}")
+        return found, len(names)
+
+    def send(self, space: Space, text: str) -> Message:
+        """Put a message into a space, and an event into every other member's inbox.
+
+        Raises:
+            UsageError: the text is empty.
+            StorageError: the disk refused.
+        """
+        message = Message(
+            letters.new_id(), str(self._me), self._me.kind, letters.said(text, "text"), clock.iso()
+        )
+        header = {
+            "id": message.message_id,
+            "senderName": message.sender,
+            "senderType": message.sender_type,
+            "timestamp": message.timestamp,
+        }
+        letters.write(self._folder(space, "messages"), message.message_id, header, message.content)
+        event = {
+            "spaceId": space.space_id,
+            "spaceName": space.name,
+            "senderName": message.sender,
+            "senderType": message.sender_type,
+            "content": message.content,
+            "messageId": message.message_id,
+        }
+        for member in self._members(space):
+            if member != str(self._me):
+                self._tell(member, event, message)
+        return message
+
+    def _tell(self, member: str, event: dict[str, Any], message: Message) -> None:
+        try:
+            inbox = Inbox(self._root, address(member))
+            inbox.deliver(SPACE_MESSAGE, event, message.message_id, message.timestamp)
+        except MemvaultError as error:
+            self.problems.append(f"{member} could not be told: {error.message}")
+
+    def _members(self, space: Space) -> list[str]:
+        """Name the members: by their file's header, or by its name where it says none."""
+        folder = self._folder(space, "members")
+        found = []
+        for name in letters.listed(folder):
+            stem = name[:-3].replace("~", "/")
+            try:
+                found.append(str(letters.read(folder / name).header.get("agent") or stem))
+            except (FileNotFoundError, ValueError):
+                found.append(stem)
+        return sorted(set(found))
+
+    def _make(self, given: str) -> Space:
+        space_id = self._id(given)
+        if not self._exists(space_id):
+            header = {"name": given.strip(), "created": clock.iso()}
+            with contextlib.suppress(FileExistsError):
+                letters.write(self._root / "spaces" / space_id, "space", header, "")
+        return self._named(space_id)
+
+    def _named(self, space_id: str) -> Space:
+        path = letters.inside(self._root, self._root / "spaces" / space_id) / "space.md"
+        try:
+            name = letters.read(path).header.get("name")
+        except (FileNotFoundError, ValueError):
+            name = None
+        return Space(space_id, str(name or space_id))
+
+    def _id(self, given: str) -> str:
+        """Return the folder's name for what a caller calls a space."""
+        plain = given.strip()
+        if plain[:1].isalnum() and layout.is_mem_id(plain) and self._exists(plain):
+            return plain
+        letters_there = any(char.isalnum() for char in plain)
+        if not letters_there or len(plain) > 200 or any(char in "/\\\0\n" for char in plain):
+            raise UsageError(
+                f"{given!r} cannot be the name of a space", "use letters, digits and hyphens"
+            )
+        return layout.slug(plain, _LONGEST)
+
+    def _exists(self, space_id: str) -> bool:
+        return layout.is_mem_id(f"{space_id}-") and (self._root / "spaces" / space_id).is_dir()
+
+    def _folder(self, space: Space, part: str) -> Path:
+        return letters.inside(self._root, self._root / "spaces" / space.space_id / part)
+
+    @property
+    def _entered_file(self) -> Path:
+        return letters.private(self._root, self._me) / "space"
+
+
+def _message(letter: letters.Letter) -> Message:
+    """Make a message of a file; one without a header was written by the user."""
+    sender = str(letter.header.get("senderName") or "user")
+    kind = letter.header.get("senderType")
+    moment = clock.parse(str(letter.header.get("timestamp", "")))
+    return Message(
+        letter.name,
+        sender,
+        str(kind) if kind in ("human", "agent") else "human" if sender == "user" else "agent",
+        letter.text,
+        clock.iso(moment) if moment else letter.saved,
+    )

@@ -1,0 +1,145 @@
+"""Being woken when a folder changes; the only home of watchdog.
+
+A waker sleeps by waiting on a condition whose lock its caller holds, so that
+others can go on meanwhile, and whoever notices a change must wait until the
+caller really sleeps: no change falls between looking and sleeping.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEvent
+
+__all__ = ["Polling", "Waker", "Watching", "waker"]
+
+_POLL = 0.2
+_AT_LEAST = 5.0
+"""Seconds after which even a watcher looks: some network file systems tell nothing."""
+
+
+class Waker(Protocol):
+    """Something that sleeps until files of a folder may have changed.
+
+    What changed since the waker was made wakes its first sleep.
+    """
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, the condition's lock released; wake at a change, or after ``seconds`` at most."""
+
+    def close(self) -> None:
+        """Stop looking; doing so twice does no harm."""
+
+
+def waker(folder: Path, turn: threading.Condition) -> Waker:
+    """Return a waker for a folder: told by the system, or polling where that does not work."""
+    if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
+        try:
+            return Watching(folder, turn)
+        except Exception:  # whatever watchdog meets: no more watches, no such file system
+            return Polling(folder, turn)
+    return Polling(folder, turn)
+
+
+class Polling:
+    """Looks at the folder five times a second."""
+
+    def __init__(self, folder: Path, turn: threading.Condition) -> None:
+        self._folder = folder
+        self._turn = turn
+        self._seen = _state(folder)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep until a listing differs from the last one."""
+        while seconds > 0:
+            self._turn.wait(min(seconds, _POLL))
+            seconds -= _POLL
+            state = _state(self._folder)
+            if state != self._seen:
+                self._seen = state
+                return
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Watching:
+    """Is told of changes by the operating system."""
+
+    def __init__(self, folder: Path, turn: threading.Condition) -> None:
+        self._folder = folder
+        self._turn = turn
+        self._changed = False
+        self._observer: Any = None
+        self._inode = 0
+        self._start()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep until the system says that a file came or changed."""
+        if not self._changed and self._inode == _inode(self._folder):
+            self._turn.wait(min(seconds, _AT_LEAST))
+        self._changed = False
+        if self._inode != _inode(self._folder):  # made anew: the old one tells nothing more
+            self.close()
+            self._start()
+
+    def close(self) -> None:
+        """Stop the observer, without waiting for its threads: one may want the condition."""
+        if self._observer is not None:
+            threading.Thread(target=self._observer.stop, daemon=True).start()
+            self._observer = None
+
+    def _start(self) -> None:
+        import logging
+
+        from watchdog.events import (
+            FileClosedEvent,
+            FileCreatedEvent,
+            FileModifiedEvent,
+            FileMovedEvent,
+            FileSystemEventHandler,
+        )
+        from watchdog.observers import Observer
+
+        told = self._told
+
+        class Handler(FileSystemEventHandler):
+            def on_any_event(self, event: FileSystemEvent) -> None:
+                told(event)
+
+        kinds = [FileCreatedEvent, FileMovedEvent, FileModifiedEvent, FileClosedEvent]
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._inode = _inode(self._folder)
+        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # it has nothing to say
+        observer = Observer()
+        observer.schedule(Handler(), str(self._folder), recursive=False, event_filter=kinds)
+        observer.daemon = True
+        observer.start()
+        self._observer = observer
+
+    def _told(self, event: FileSystemEvent) -> None:
+        name = Path(os.fsdecode(event.dest_path or event.src_path)).name
+        if name.endswith(".md") and not name.startswith("."):
+            with self._turn:
+                self._changed = True
+                self._turn.notify_all()
+
+
+def _state(folder: Path) -> frozenset[tuple[str, int, int]]:
+    try:
+        with os.scandir(folder) as entries:
+            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+    except OSError:
+        return frozenset()
+    return frozenset((name, status.st_mtime_ns, status.st_size) for name, status in found)
+
+
+def _inode(folder: Path) -> int:
+    try:
+        return os.stat(folder).st_ino
+    except OSError:
+        return 0

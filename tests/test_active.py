@@ -1,0 +1,388 @@
+"""Active memory: a few memories within a budget, last used first, the same for every process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from conftest import Run, refused, write
+from memvault import Vault, open_vault
+from memvault.index import tokens
+
+_FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # fsync takes no time in memory
+
+
+def words(number: int) -> str:
+    """Return a text of so many tokens."""
+    text = " ".join(["word"] * number)
+    assert tokens.count(text) == number
+    return text
+
+
+def budget(folder: Path, size: int) -> None:
+    """Set how much active memory holds."""
+    write(folder, "memvault.toml", f"version = 1\n[active]\nbudget = {size}\n")
+
+
+def note(folder: Path, name: str, text: str) -> None:
+    """Write a memory whose memId does not depend on its path."""
+    write(folder, f"{name}.md", f"---\nid: {name}-aaaaaa\ntitle: {name}\n---\n\n{text}\n")
+
+
+def held(vault: Vault) -> list[str]:
+    """Name what is held, last used first."""
+    return [entry["title"] for entry in vault.call("memory_active")["memories"]]
+
+
+def test_loading_puts_a_memory_in_and_names_what_it_pushed_out(folder: Path) -> None:
+    """The least recently used memories make room, in this order, and never the one loaded."""
+    budget(folder, 10)
+    for name in ("one", "two", "three"):
+        note(folder, name, words(4))
+    note(folder, "big", words(9))
+    with open_vault(folder) as vault:
+        assert vault.call("memory_load", memId="one")["evicted"] == []
+        assert vault.call("memory_load", memId="two")["evicted"] == []
+        assert vault.call("memory_load", memId="one")["evicted"] == []
+        assert vault.call("memory_load", memId="three")["evicted"] == ["two-aaaaaa"]
+        assert vault.call("memory_load", memId="big")["evicted"] == ["one-aaaaaa", "three-aaaaaa"]
+        found = vault.call("memory_active")
+        assert (found["tokens"], found["budget"], found["left"]) == (9, 10, 1)
+        assert held(vault) == ["big"]
+
+
+def test_a_part_is_loaded_by_offset_and_length(folder: Path, vault: Vault) -> None:
+    """What was asked for comes back, with the length it has; loading again replaces it."""
+    note(folder, "tale", "0123456789")
+    part = vault.call("memory_load", MemId="tale", Offset=3, Length=4)
+    assert (part["content"], part["length"], part["totalLength"]) == ("3456", 4, 10)
+    tail = vault.call("memory_load", memId="tale", offset=8, length=100)
+    assert (tail["content"], tail["length"], tail["offset"]) == ("89", 2, 8)
+    assert "cutAt" not in tail
+    entry = vault.call("memory_active", full=True)["memories"]
+    assert [(one["offset"], one["length"], one["content"]) for one in entry] == [(8, 2, "89")]
+    assert vault.call("memory_load", memId="tale")["content"] == "0123456789"
+    beyond = vault.call("memory_load", memId="tale", offset=10)
+    assert beyond["error"]["code"] == "usage"
+
+
+def test_what_is_too_long_is_cut_and_the_result_says_where(folder: Path) -> None:
+    """A piece is at most 20,000 characters and never larger than the budget; offset loads on."""
+    note(folder, "long", "a" * 30_000)
+    budget(folder, 100_000)
+    with open_vault(folder) as vault:
+        cut = vault.call("memory_load", memId="long")
+        assert (cut["length"], cut["cutAt"], cut["maximum"]) == (20_000, "maximum", 20_000)
+        rest = vault.call("memory_load", memId="long", offset=cut["length"])
+        assert (rest["length"], rest.get("cutAt")) == (10_000, None)
+    note(folder, "many", words(50))
+    budget(folder, 7)
+    with open_vault(folder) as vault:
+        cut = vault.call("memory_load", memId="many")
+        assert (cut["cutAt"], cut["tokens"], cut["budget"]) == ("budget", 7, 7)
+        assert vault.call("memory_active")["left"] == 0
+
+
+def test_a_memory_keeps_its_place_when_its_file_moves_or_changes(
+    folder: Path, vault: Vault
+) -> None:
+    """Renamed, edited and deleted files are followed, recounted and dropped with a warning."""
+    note(folder, "alpha", words(3))
+    note(folder, "beta", words(3))
+    vault.call("memory_load", memId="alpha")
+    vault.call("memory_load", memId="beta")
+    (folder / "alpha.md").rename(folder / "moved.md")
+    note(folder, "beta", words(5))
+    found = vault.call("memory_active")
+    assert [(one["filePath"], one["tokens"]) for one in found["memories"]] == [
+        ("beta.md", 5),
+        ("moved.md", 3),
+    ]
+    (folder / "moved.md").unlink()
+    found = vault.call("memory_active")
+    assert held(vault) == ["beta"]
+    assert "alpha-aaaaaa" in found["warnings"][0]
+    assert "warnings" not in vault.call("memory_active")
+
+
+def test_an_edit_that_outgrows_the_budget_pushes_others_out(folder: Path) -> None:
+    """The set never holds more than the budget, whoever made a memory longer."""
+    budget(folder, 8)
+    note(folder, "alpha", words(3))
+    note(folder, "beta", words(3))
+    with open_vault(folder) as vault:
+        vault.call("memory_load", memId="alpha")
+        vault.call("memory_load", memId="beta")
+        note(folder, "beta", words(30))
+        found = vault.call("memory_active")
+        assert (found["tokens"], held(vault)) == (8, ["beta"])
+        assert "alpha-aaaaaa" in found["warnings"][0]
+        budget(folder, 4)
+        assert vault.call("memory_active")["tokens"] == 4
+
+
+def test_only_what_is_active_can_be_mutated(folder: Path, vault: Vault) -> None:
+    """A mutation needs the memory in active memory, keeps a revision, and obeys an etag."""
+    note(folder, "alpha", "Old text.")
+    before = (folder / "alpha.md").read_bytes()
+    failed = vault.call("memory_mutate", memId="alpha", value="New.")
+    assert failed["error"]["code"] == "not_found"
+    assert (folder / "alpha.md").read_bytes() == before
+    etag = vault.call("memory_load", memId="alpha", length=3)["etag"]
+    wrong = vault.call("memory_mutate", memId="alpha", value="New.", ifMatch="0" * 20)
+    assert wrong["error"]["code"] == "conflict"
+    done = vault.call("memory_mutate", memId="alpha", value=words(6), ifMatch=etag)
+    assert done["memId"] == "alpha-aaaaaa"
+    assert vault.call("memory_active")["memories"][0]["tokens"] == 6
+    assert vault.call("memory_load", memId="alpha")["content"] == words(6)
+    old = vault.call("memory_show", memId="alpha", revision=done["previousRevision"])
+    assert old["content"].strip() == "Old text."
+
+
+def test_a_created_memory_is_active_and_may_share_a_name(vault: Vault) -> None:
+    """Each creation makes a memId of its own and holds the value as it was given."""
+    first = vault.call("memory_create", name="Plan", value="One.", tags=["#a b"])
+    second = vault.call("memory_create", name="Plan", value="Two.")
+    assert first["memId"] != second["memId"]
+    assert vault.call("memory_load", memId=first["memId"])["content"] == "One."
+    shown = vault.call("memory_show", memId=first["memId"])
+    assert (shown["memoryType"], shown["tags"]) == ("context", ["a-b"])
+    assert vault.call("memory_mutate", memId=second["memId"], value="Three.")["success"]
+    assert vault.call("memory_create", name=" ", value="x")["error"]["code"] == "usage"
+
+
+def test_evicting_needs_the_memory_in_the_set_but_not_in_the_vault(
+    folder: Path, vault: Vault
+) -> None:
+    """What is not active cannot be evicted; what is can be, even when its file is gone."""
+    note(folder, "alpha", "Text.")
+    assert vault.call("memory_evict", memId="alpha")["error"]["code"] == "not_found"
+    vault.call("memory_load", memId="alpha")
+    (folder / "alpha.md").unlink()
+    assert vault.call("memory_evict", memId="alpha")["memId"] == "alpha-aaaaaa"
+    assert vault.call("memory_evict", memId="alpha")["error"]["code"] == "not_found"
+
+
+def test_each_agent_and_each_of_its_brains_has_a_set_of_its_own(folder: Path) -> None:
+    """What one agent loads is not held by another, nor by its own sub-brains."""
+    note(folder, "alpha", "Text.")
+    with open_vault(folder, "ann") as ann:
+        ann.call("memory_load", memId="alpha")
+    for other, expected in (("ann", ["alpha"]), ("ann/critic", []), ("main", [])):
+        with open_vault(folder, other) as vault:
+            assert held(vault) == expected
+    with open_vault(folder, "../ann") as vault:
+        assert vault.call("memory_active")["error"]["code"] == "usage"
+    assert (folder / ".memvault/agents/ann/active.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"pieces": 3}',
+        b'{"pieces": [{}, 7]}',
+        b"\xff\xfe",
+        json.dumps(
+            {
+                "pieces": [
+                    dict.fromkeys(("mem_id", "title", "etag"), "x")
+                    | {"path": "../../outside.md"}
+                    | dict.fromkeys(("offset", "wanted", "length", "total", "tokens"), 1)
+                ]
+            }
+        ).encode(),
+    ],
+)
+def test_a_damaged_set_is_an_empty_one(folder: Path, vault: Vault, damage: bytes) -> None:
+    """Whatever the set's file holds, active memory works again, and no file outside is read."""
+    note(folder, "alpha", "Text.")
+    write(folder, ".memvault/agents/main/active.json", damage)
+    assert held(vault) == []
+    assert vault.call("memory_load", memId="alpha")["success"]
+    assert held(vault) == ["alpha"]
+
+
+def test_nothing_is_written_through_a_link(folder: Path, vault: Vault, tmp_path: Path) -> None:
+    """An agent's folder that leads out of the vault is refused."""
+    note(folder, "alpha", "Text.")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (folder / ".memvault").mkdir(exist_ok=True)
+    (folder / ".memvault/agents").symlink_to(outside)
+    assert vault.call("memory_load", memId="alpha")["error"]["code"] == "refused"
+    assert list(outside.iterdir()) == []
+
+
+def test_load_takes_one_of_its_two_forms(run: Run) -> None:
+    """A memId and a query do not mix, and one of them is needed."""
+    refused(run("load", "x", "--query", "y"), 2)
+    refused(run("load", "--query", "y", "--offset", "3"), 2)
+    refused(run("load", "x", "--threshold", "0.5"), 2)
+    refused(run("load"), 2)
+    refused(run("load", "nothing"), 1)
+
+
+def test_ten_processes_that_load_at_once_lose_nothing(folder: Path) -> None:
+    """Loads from many processes all count, and the budget holds."""
+    for number in range(10):
+        note(folder, f"n{number}", words(3))
+    budget(folder, 1_000)
+    load_all(folder)
+    with open_vault(folder) as vault:
+        assert sorted(held(vault)) == [f"n{number}" for number in range(10)]
+    budget(folder, 14)
+    load_all(folder)
+    with open_vault(folder) as vault:
+        found = vault.call("memory_active")
+        assert (len(found["memories"]), found["tokens"]) == (4, 12)
+
+
+def load_all(folder: Path) -> None:
+    """Load ten memories with a process each, all at once."""
+    begun = [
+        subprocess.Popen(
+            [sys.executable, "-m", "memvault", "load", f"n{number}"],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+        )
+        for number in range(10)
+    ]
+    assert [process.wait(timeout=120) for process in begun] == [0] * 10
+
+
+@pytest.mark.parametrize("mode", ["Vector", "keyword", "TAG", "hybrid"])
+def test_search_gives_what_load_takes(folder: Path, vault: Vault, mode: str) -> None:
+    """Whatever the kind of search, in any case, its memIds can be loaded."""
+    write(folder, "wombat.md", "---\ntags: [wombat]\n---\n\nThe wombat digs.\n")
+    (found,) = vault.call("memory_search", query="wombat", type=mode)["results"]
+    assert found.keys() == {"memId", "title", "snippet", "score"}
+    assert vault.call("memory_load", memId=found["memId"])["content"] == "The wombat digs."
+    nothing = vault.call("memory_search", query="zzzz", type="keyword")
+    assert nothing["results"] == []
+    assert nothing["message"]
+
+
+@given(st.text(), st.integers(0, 30))
+def test_a_beginning_is_the_longest_that_fits(text: str, most: int) -> None:
+    """A cut text is within its budget, and a whole one is not cut."""
+    length = tokens.beginning(text, most)
+    assert tokens.count(text[:length]) <= most or length == 0
+    assert length == len(text) or tokens.count(text) > most
+
+
+def test_unknown_text_counts_by_its_bytes() -> None:
+    """A long run of letters that is no word does not pass for one token."""
+    assert tokens.count("x" * 1_000) >= 300
+    assert tokens.count("") == 0
+
+
+class ActiveAgainstModel(RuleBasedStateMachine):
+    """Active memory of a real vault, and a list in the order of use."""
+
+    BUDGET = 12
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Path(tempfile.mkdtemp(prefix="memvault-active-", dir=_FAST))
+        budget(self.root, self.BUDGET)
+        self.sizes = {f"n{number}": number + 1 for number in range(6)}
+        for name, size in self.sizes.items():
+            note(self.root, name, words(size))
+        self.vault = open_vault(self.root)
+        self.model: list[str] = []
+
+    def teardown(self) -> None:
+        """Leave nothing behind."""
+        self.vault.close()
+        shutil.rmtree(self.root)
+
+    def fitted(self) -> list[str]:
+        """Take from the model what the budget pushes out."""
+        out = []
+        while sum(min(self.sizes[name], self.BUDGET) for name in self.model) > self.BUDGET:
+            out.append(self.model.pop(0))
+        return [f"{name}-aaaaaa" for name in out]
+
+    def used(self, name: str) -> list[str]:
+        """Use a memory in the model."""
+        self.model = [*(other for other in self.model if other != name), name]
+        return self.fitted()
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool."""
+        return self.vault.call(tool, **arguments)
+
+    @rule(name=st.sampled_from([f"n{number}" for number in range(6)]))
+    def load(self, name: str) -> None:
+        """A load makes the memory the last used."""
+        evicted = self.call("memory_load", memId=name)["evicted"]
+        assert evicted == self.used(name)
+
+    @rule(name=st.sampled_from([f"n{number}" for number in range(6)]))
+    def evict(self, name: str) -> None:
+        """An eviction takes out what is there."""
+        assert self.call("memory_evict", memId=name)["success"] == (name in self.model)
+        self.model = [other for other in self.model if other != name]
+
+    @rule(name=st.sampled_from([f"n{number}" for number in range(6)]), size=st.integers(1, 15))
+    def mutate(self, name: str, size: int) -> None:
+        """A mutation changes the size of what is there and makes it the last used."""
+        result = self.call("memory_mutate", memId=name, value=words(size))
+        assert result["success"] == (name in self.model)
+        if name in self.model:
+            self.sizes[name] = size
+            assert result["evicted"] == self.used(name)
+
+    @precondition(lambda self: self.model)
+    @rule(which=st.integers(0, 20), size=st.integers(1, 15))
+    def edit(self, which: int, size: int) -> None:
+        """A person's edit keeps the memory's place."""
+        name = self.model[which % len(self.model)]
+        self.sizes[name] = size
+        note(self.root, name, words(size))
+        self.call("memory_active")
+        self.fitted()
+
+    @rule()
+    def reopen(self) -> None:
+        """The set outlives the process."""
+        self.vault.close()
+        self.vault = open_vault(self.root)
+
+    @invariant()
+    def holds_the_same(self) -> None:
+        """The set is the model's, within the budget."""
+        found = self.call("memory_active")
+        assert [entry["title"] for entry in reversed(found["memories"])] == self.model
+        assert sum(entry["tokens"] for entry in found["memories"]) == found["tokens"]
+        assert found["tokens"] <= self.BUDGET
+        assert found["left"] == self.BUDGET - found["tokens"]
+
+
+def test_active_memory_is_what_a_list_in_order_of_use_would_be() -> None:
+    """After any sequence of loads, evictions, mutations and edits the right ones are held."""
+    unshrunk = (Phase.explicit, Phase.reuse, Phase.generate)  # shrinking takes minutes
+    run_state_machine_as_test(
+        ActiveAgainstModel,
+        settings=settings(max_examples=15, stateful_step_count=20, phases=unshrunk),
+    )

@@ -1,0 +1,226 @@
+"""Each event is handed to exactly one taker, in the order of time, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from conftest import Run, write
+from memvault import Vault, open_vault
+from memvault.work.agents import Address
+from memvault.work.mailbox import Claim, Event, Inbox
+
+WORKER = Path(__file__).with_name("mailbox_worker.py")
+KINDS = ("space_message", "plan", "service", "talk")
+TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=30)
+
+
+class MailboxAgainstAList(RuleBasedStateMachine):
+    """An inbox does what a list of events would do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.inbox = Inbox(Path(self.folder.name), Address("main"))
+        self.list: list[tuple[str, str, str]] = []
+        self.claims: list[tuple[Claim, list[tuple[str, str, str]]]] = []
+
+    def teardown(self) -> None:
+        for claim, _ in self.claims:
+            claim.settle()
+        self.folder.cleanup()
+
+    def seen(self, events: list[Event]) -> list[tuple[str, str, str]]:
+        bodies = {"space_message": "content", "plan": "instruction"}
+        return [
+            (event.event_id, event.kind, event.data[bodies.get(event.kind, "message")])
+            for event in events
+        ]
+
+    @rule(kind=st.sampled_from(KINDS), text=TEXTS)
+    def deliver(self, kind: str, text: str) -> None:
+        body = {"space_message": "content", "plan": "instruction"}.get(kind, "message")
+        event_id = self.inbox.deliver(kind, {"from": "x", body: text})
+        assert not self.list or event_id > max(entry[0] for entry in self.list)
+        self.list.append((event_id, kind, text))
+
+    @rule(count=st.integers(1, 3), kind=st.none() | st.sampled_from(KINDS))
+    def pop(self, count: int, kind: str | None) -> None:
+        popped = self.inbox.pop(count, kind)
+        expected = [entry for entry in self.list if kind in (None, entry[1])][:count]
+        assert self.seen(popped.events) == expected
+        self.list = [entry for entry in self.list if entry not in expected]
+        assert popped.remaining == len(self.list)
+        if popped.claim is not None:
+            self.claims.append((popped.claim, expected))
+
+    @rule()
+    def settle(self) -> None:
+        if self.claims:
+            self.claims.pop()[0].settle()
+
+    @rule()
+    def put_back(self) -> None:
+        if self.claims:
+            claim, events = self.claims.pop()
+            claim.put_back()
+            self.list = sorted([*self.list, *events])
+
+    @invariant()
+    def the_same(self) -> None:
+        assert self.seen(self.inbox.peek()[0]) == self.list
+
+
+TestMailbox = MailboxAgainstAList.TestCase
+TestMailbox.settings = settings(max_examples=25, stateful_step_count=15)
+
+
+def worker(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, str(WORKER), *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def given_out(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Return what a worker surely has, and what it may have: killed before it settled."""
+    sure: list[str] = []
+    doubtful: list[str] = []
+    for line in lines:
+        word, *events = line.split()
+        if word == "settled":
+            sure, doubtful = [*sure, *doubtful], []
+        elif word == "has":
+            doubtful = events
+    return sure, doubtful
+
+
+def test_eight_processes_share_one_inbox(folder: Path) -> None:
+    """Of a thousand events that eight processes take at once, each is handed out once."""
+    inbox = Inbox(folder, Address("main"))
+    for number in range(1000):
+        inbox.deliver("service", {"name": "n", "message": str(number)})
+    workers = [worker("take", folder, 20) for _ in range(8)]
+    outs = [process.communicate(timeout=120)[0].splitlines() for process in workers]
+    taken = [event for lines in outs for event in given_out(lines)[0]]
+    assert sorted(taken, key=int) == [str(number) for number in range(1000)]
+    assert all(given_out(lines)[0] == sorted(given_out(lines)[0], key=int) for lines in outs)
+
+
+def test_nothing_is_lost_or_doubled_by_kill(folder: Path) -> None:
+    """However often takers and deliverers are killed, each event ends with exactly one taker."""
+    rounds = int(os.environ.get("KILL_ROUNDS", "20"))
+    chance = random.Random(rounds)
+    sure: list[str] = []
+    doubtful: set[str] = set()
+    delivered = 0
+    for _ in range(rounds):
+        processes = [
+            worker("deliver", folder, delivered, delivered + 200),
+            worker("take", folder, 3),
+        ]
+        time.sleep(0.12 + chance.random() * 0.2)
+        for process in processes:
+            process.kill()
+        outs = [process.communicate()[0].splitlines() for process in processes]
+        delivered = 1 + max(
+            [delivered - 1, *(int(line.split()[1]) for line in outs[0] if " " in line)]
+        )
+        has, may_have = given_out(outs[1])
+        sure += has
+        doubtful.update(may_have)
+    last = worker("take", folder, 50).communicate(timeout=60)[0].splitlines()
+    sure += given_out(last)[0]
+    assert delivered > 0
+    for event in map(str, range(delivered)):
+        assert sure.count(event) == 1 or (sure.count(event) == 0 and event in doubtful), event
+    assert not list((folder / ".memvault/agents/main/claims").iterdir())
+
+
+def test_a_result_that_reached_nobody_gives_the_event_back(vault: Vault, run: Run) -> None:
+    """Where the output cannot be written the event is still in the inbox."""
+    vault.call("push_service", name="n", message="kept")
+    command = f"{sys.executable} -m memvault inbox peek > /dev/full"
+    done = subprocess.run(["sh", "-c", command], cwd=vault._workspace.root, check=False)
+    assert done.returncode != 0
+    assert run("inbox", "peek", "--json").json["events"][0]["data"]["message"] == "kept"
+
+
+def test_what_is_no_event_never_blocks(vault: Vault, run: Run, folder: Path) -> None:
+    """Broken, empty and binary files in an inbox are named and skipped; plain text is an event."""
+    inbox = "agents/main/inbox"
+    write(folder, f"{inbox}/a.md", "---\nid: [\n---\n\nx\n")
+    write(folder, f"{inbox}/b.md", "")
+    write(folder, f"{inbox}/c.md", b"\0\1\2\3\4")
+    write(folder, f"{inbox}/d.md", "---\nid: half")
+    write(folder, f"{inbox}/deploy.md", "It is out.\n")
+    (folder / inbox / "link.md").symlink_to("/etc/passwd")
+    found = vault.call("peek_inbox", count=10)
+    assert [event["data"] for event in found["events"]] == [
+        {"name": "deploy", "message": "It is out."}
+    ]
+    assert found["remaining"] == 0
+    assert len(found["warnings"]) == 4
+    assert (folder / inbox / "a.md").exists()
+
+
+def test_an_inbox_outside_the_vault_is_not_read(vault: Vault, folder: Path, tmp_path: Path) -> None:
+    """A link in an agent's place leads nowhere."""
+    write(tmp_path, "outside/inbox/a.md", "secret")
+    (folder / "agents").mkdir()
+    (folder / "agents" / "main").symlink_to(tmp_path / "outside")
+    assert vault.call("peek_inbox")["error"]["code"] == "refused"
+    assert vault.call("push_service", name="x")["error"]["code"] == "refused"
+
+
+def test_an_event_is_delivered_once_under_its_id(folder: Path) -> None:
+    """Delivering an event again that is there, or was taken lately, does nothing."""
+    inbox = Inbox(folder, Address("main"))
+    for _ in range(2):
+        inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
+    popped = inbox.pop(5)
+    assert len(popped.events) == 1
+    assert popped.claim is not None
+    inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
+    popped.claim.settle()
+    inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
+    assert inbox.peek() == ([], 0)
+
+
+def test_due_plans_are_fired_before_the_inbox_is_looked_at(folder: Path) -> None:
+    """Whoever looks into an inbox finds what became due in it."""
+
+    def due() -> list[str]:
+        inbox.deliver("plan", {"instruction": "now"}, event_id="plan-7")
+        return []
+
+    inbox = Inbox(folder, Address("main"), due)
+    assert inbox.peek()[0][0].data == {"instruction": "now"}
+
+
+def test_ids_are_in_the_order_of_time(folder: Path) -> None:
+    """Events that threads deliver at once have different names, rising for each of them."""
+    inbox = Inbox(folder, Address("main"))
+    made: list[list[str]] = [[] for _ in range(4)]
+
+    def deliver(mine: list[str]) -> None:
+        mine += [inbox.deliver("talk", {"message": "x"}) for _ in range(25)]
+
+    threads = [threading.Thread(target=deliver, args=(mine,)) for mine in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(mine == sorted(mine) for mine in made)
+    assert len({name for mine in made for name in mine}) == 100
+    with open_vault(folder) as vault:
+        found = vault.call("peek_inbox", count=200)["events"]
+    assert [event["eventId"] for event in found] == sorted(name for mine in made for name in mine)

@@ -1,0 +1,239 @@
+"""Plans say when something is to be done; people and tools may write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Run, refused, write
+from memvault import Vault, clock
+from memvault.config import Settings
+from memvault.errors import UsageError
+from memvault.vault.store import Store
+from memvault.work import firing, plans, schedule
+from memvault.work.agents import Address
+from memvault.work.schedule import Schedule
+
+PLANS = "agents/main/plans"
+MAIN = Address("main")
+NOW = datetime(2026, 2, 18, 8, 30, tzinfo=UTC)
+
+
+def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
+    """Fire what is due; return the runs as ``NAME MOMENT``, and the notes."""
+    runs: list[str] = []
+
+    def deliver(event_id: str, timestamp: datetime, data: dict[str, Any]) -> None:
+        runs.append(f"{data['planName']} {data['scheduledFor']}")
+
+    found = firing.fire(Store(folder, Settings()), MAIN, now, UTC, deliver)
+    return runs, found.notes
+
+
+def get(folder: Path) -> dict[str, plans.Plan]:
+    """The plans by name."""
+    return {plan.name: plan for plan in plans.all_plans(Store(folder, Settings()), MAIN)[0]}
+
+
+def test_the_three_kinds_of_plans(vault: Vault) -> None:
+    """A recurring plan, a delay and a moment are set in one call and listed, next due first."""
+    launch = clock.iso(clock.now() + timedelta(days=40))
+    asked = [
+        {"name": "Daily numbers", "cron": "0 9 * * *", "instruction": "Post the numbers"},
+        {"name": "Ask again", "runAfter": "2 hours", "instruction": "Has the mockup been seen?"},
+        {"name": "Before launch", "scheduledAt": launch, "instruction": "Run the checks"},
+    ]
+    done = vault.call("set_plans", plans=asked)
+    assert [(plan["name"], plan["status"]) for plan in done["plans"]] == [
+        ("Daily numbers", "active"),
+        ("Ask again", "active"),
+        ("Before launch", "active"),
+    ]
+    assert done["plans"][2]["nextRunAt"] == launch
+    found = {plan["name"]: plan for plan in vault.call("get_plans", status="active")["plans"]}
+    assert found["Daily numbers"]["cron"] == "0 9 * * *"
+    assert found["Ask again"]["scheduledAt"] == found["Ask again"]["nextRunAt"]
+    assert vault.call("get_plans", status="completed")["plans"] == []
+    ids = [plan["id"] for plan in done["plans"]]
+    again = vault.call("set_plans", plans=[{**asked[0], "cron": "30 9 * * *"}])
+    assert again["plans"][0]["id"] == ids[0]
+    assert vault.call("delete_plans", planIds=[*ids[:2], "nope"])["deleted"] == 2
+    assert [plan["id"] for plan in vault.call("get_plans")["plans"]] == ids[2:]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"cron": "0 9 * * *", "runAfter": "2 hours"},
+        {"cron": "0 9 * *"},
+        {"cron": "* * * * * *"},
+        {"cron": "61 * * * *"},
+        {"cron": "9" * 5000 + " * * * *"},
+        {"cron": "0 0 30 2 *"},
+        {"runAfter": "soon"},
+        {"runAfter": "0 minutes"},
+        {"runAfter": "-1 hours"},
+        {"runAfter": "9999 weeks"},
+        {"runAfter": "2"},
+        {"scheduledAt": "tomorrow"},
+        {"scheduledAt": "2020-01-01"},
+        {"scheduledAt": "0001-01-01T00:00:00+14:00"},
+        {"cron": "0 9 * * *", "instruction": " "},
+        {"cron": "0 9 * * *", "name": ""},
+    ],
+    ids=str,
+)
+def test_one_wrong_plan_and_none_is_written(vault: Vault, wrong: dict[str, str]) -> None:
+    """A plan that makes no sense is refused in one sentence, and so are all of its call."""
+    good = {"name": "Good", "instruction": "x", "cron": "0 9 * * *"}
+    bad = {"name": "Bad", "instruction": "x", **wrong}
+    found = vault.call("set_plans", plans=[good, bad])
+    assert found["error"]["code"] == "usage", found
+    assert found["error"]["hint"]
+    assert vault.call("get_plans")["plans"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2 hours", 7200), ("30 minutes", 1800), ("1 day", 86400), ("90 seconds", 90),
+     ("1 week", 604800), ("2h", 7200), ("1h30m", 5400), ("1.5 Hours", 5400),
+     ("1 day, 2 hours and 1 minute", 93660)],
+)  # fmt: skip
+def test_delays_in_words(text: str, seconds: int) -> None:
+    """A delay is read the way people write it."""
+    assert schedule.delay(text).total_seconds() == seconds
+
+
+@given(st.text(max_size=30) | st.from_regex(r"[0-9*/,#L -]{1,20}", fullmatch=True))
+def test_any_text_is_a_schedule_or_refused(text: str) -> None:
+    """No text can make a schedule fail in another way than with a sentence."""
+    for kind in schedule.KINDS:
+        try:
+            Schedule(kind, text).check()
+            Schedule(kind, text).first(NOW, UTC)
+        except UsageError:
+            continue
+
+
+def test_a_moment_of_the_last_days_is_due_at_once(folder: Path) -> None:
+    """What should have been a moment ago is done now; without a zone the vault's is meant."""
+    store, zone = Store(folder, Settings()), ZoneInfo("Europe/Berlin")
+    wanted = plans.Wanted("Late", "x", Schedule("scheduledAt", "2026-02-18T09:00"))
+    (plan,) = plans.put(store, MAIN, [wanted], NOW, zone)
+    assert plan.schedule.text == "2026-02-18T08:00:00.000Z"
+    assert fire(folder) == (["Late 2026-02-18T08:00:00.000Z"], [])
+    assert get(folder)["Late"].status == "completed"
+
+
+def test_a_plan_written_by_hand_is_planned_when_first_seen(folder: Path) -> None:
+    """A file with a schedule and a text is a plan, called like the file, without more."""
+    write(folder, f"{PLANS}/Water.md", '---\ncron: "0 9 * * *"  # mine\n---\nWater the plants\n')
+    write(folder, f"{PLANS}/Tea.md", "---\nrunAfter: 10 minutes\n---\nDrink it\n")
+    write(folder, f"{PLANS}/Old.md", "---\nscheduledAt: 2026-01-01\n---\nToo late\n")
+    write(folder, f"{PLANS}/Paused.md", '---\ncron: "* * * * *"\nstatus: paused\n---\nNot now\n')
+    store = Store(folder, Settings())
+    assert firing.next_due(store, MAIN, UTC, NOW) == NOW + timedelta(minutes=10)
+    assert fire(folder) == ([], [])
+    found = get(folder)
+    assert found["Water"].next_run == datetime(2026, 2, 18, 9, tzinfo=UTC)
+    assert found["Tea"].next_run == NOW + timedelta(minutes=10)
+    assert found["Old"].status == "expired"
+    assert found["Paused"].next_run is None
+    assert b"# mine" in (folder / PLANS / "Water.md").read_bytes()
+    (folder / PLANS / "Water.md").rename(folder / PLANS / "w.md")
+    runs, _ = fire(folder, NOW + timedelta(hours=1))
+    assert sorted(runs) == ["Tea 2026-02-18T08:40:00.000Z", "Water 2026-02-18T09:00:00.000Z"]
+
+
+def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
+    """Another cron line, moment or zone gets a new next run; a next run moved by hand stays."""
+    store = Store(folder, Settings())
+    wanted = plans.Wanted("Report", "x", Schedule("cron", "0 9 * * *"))
+    (plan,) = plans.put(store, MAIN, [wanted], NOW, UTC)
+    file = folder / plan.entry.path
+    text = file.read_text("utf-8")
+    file.write_text(text.replace('cron: "0 9', 'cron: "45 8'), "utf-8")
+    assert fire(folder) == ([], [])
+    assert get(folder)["Report"].next_run == NOW + timedelta(minutes=15)
+    moved = file.read_text("utf-8").replace("08:45:00.000Z", "08:31:00.000Z")
+    file.write_text(moved, "utf-8")
+    assert fire(folder, NOW + timedelta(minutes=2))[0] == ["Report 2026-02-18T08:31:00.000Z"]
+    assert get(folder)["Report"].next_run == NOW + timedelta(minutes=15)
+    firing.fire(store, MAIN, NOW, ZoneInfo("Asia/Tokyo"), lambda *_: None)
+    assert get(folder)["Report"].next_run == datetime(2026, 2, 18, 23, 45, tzinfo=UTC)
+
+
+def test_broken_plans_are_named_and_block_nothing(vault: Vault, folder: Path) -> None:
+    """A file without a schedule, with two or with a wrong one is named, and the others run."""
+    broken = {
+        "none": "name: x",
+        "two": 'cron: "0 9 * * *"\nrunAfter: 2h',
+        "bad": 'cron: "0 99 * * *"',
+        "star": "cron: */5 * * * *",
+    }
+    for name, header in broken.items():
+        write(folder, f"{PLANS}/{name}.md", f"---\n{header}\n---\nx\n")
+    write(folder, f"{PLANS}/good.md", "---\nscheduledAt: 2026-02-18T08:00:00Z\n---\nx\n")
+    write(folder, f"{PLANS}/odd.md", "---\nrunAfter: 2h\nnextRunAt: soon\npending: [x]\n---\nx\n")
+    runs, notes = fire(folder)
+    assert runs == ["good 2026-02-18T08:00:00.000Z"]
+    assert all(any(f"{name}.md" in note for note in notes) for name in broken)
+    assert len(vault.call("get_plans")["warnings"]) == len(broken)
+
+
+def test_setting_a_plan_again_keeps_what_a_person_added(folder: Path) -> None:
+    """An update changes schedule and instruction; other lines of the header stay."""
+    store = Store(folder, Settings())
+    wanted = plans.Wanted("Report", "x", Schedule("cron", "0 9 * * *"))
+    (plan,) = plans.put(store, MAIN, [wanted], NOW, UTC)
+    file = folder / plan.entry.path
+    file.write_text(file.read_text("utf-8").replace("---\n\n", "owner: me\n---\n\n"), "utf-8")
+    again = plans.Wanted("Report", "y", Schedule("runAfter", "2 hours"))
+    (after,) = plans.put(store, MAIN, [again], NOW, UTC)
+    assert (after.id, after.instruction, after.schedule.kind) == (plan.id, "y", "runAfter")
+    assert after.entry.header["owner"] == "me"
+    assert "cron" not in after.entry.header
+
+
+@pytest.mark.parametrize(
+    "day", [datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 10, 25, tzinfo=UTC)]
+)
+@pytest.mark.parametrize("cron", ["30 2 * * *", "*/20 * * * *", "15 * * * *", "0 1,2,3 * * *"])
+def test_looking_back_and_ahead_agree(day: datetime, cron: str) -> None:
+    """Whenever one looks while clocks change, the last run and the next are neighbours."""
+    zone = ZoneInfo("Europe/Berlin")
+    every = []
+    at: datetime | None = day - timedelta(days=2)
+    while at is not None and at < day + timedelta(days=2):
+        at = schedule.next_after(cron, at, zone)
+        assert at is not None
+        every.append(at)
+    assert every == sorted(set(every))
+    for minute in range(-120, 480, 7):
+        now = day + timedelta(minutes=minute)
+        assert schedule.next_after(cron, now, zone) == min(run for run in every if run > now)
+        assert schedule.latest(cron, now, zone) == max(run for run in every if run <= now)
+
+
+@pytest.mark.parametrize(
+    "name", ["Mars/Phobos", "Europe", "../etc/passwd", "", "x" * 300, "\\u0000"]
+)
+def test_a_wrong_time_zone_is_one_sentence(run: Run, folder: Path, name: str) -> None:
+    """A time zone that does not exist is named by its setting."""
+    write(folder, "memvault.toml", f'[plans]\ntimezone = "{name}"\n')
+    assert "plans.timezone" in refused(run("plans", "get"), 3)
+
+
+def test_the_time_zone_is_the_vaults(run: Run, folder: Path) -> None:
+    """Cron lines are meant in the zone that memvault.toml names."""
+    write(folder, "memvault.toml", '[plans]\ntimezone = "Asia/Tokyo"\n')
+    done = run("plans", "set", "Report", "Do it", "--cron", "0 9 * * *", "--json").json
+    assert done["plans"][0]["nextRunAt"].endswith("T00:00:00.000Z")
+    assert "exactly one schedule" in refused(run("plans", "set", "A", "b"), 2)

@@ -1,0 +1,357 @@
+"""Key-values and goals are small files that people and programs change side by side."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from conftest import Run, refused, write
+from memvault import Vault, open_vault
+from memvault.vault import layout
+from memvault.vault.codec import plain_text
+from memvault.work.keyvalues import normal
+
+KEYS = "agents/main/memories"
+GOALS = "agents/main/goals"
+
+
+def values(vault: Vault, *keys: str) -> dict[str, str]:
+    """What the vault keeps under keys."""
+    found = vault.call("get_memories", keys=list(keys))
+    assert found["success"], found
+    return {entry["key"]: entry["value"] for entry in found["memories"]}
+
+
+def keep(vault: Vault, **pairs: str) -> dict[str, Any]:
+    """Keep values."""
+    memories = [{"key": key, "value": value} for key, value in pairs.items()]
+    return vault.call("set_memories", memories=memories)
+
+
+def test_values_come_back_in_the_order_of_keys(vault: Vault) -> None:
+    """What is set is got, all of it or by key, and a second value replaces the first."""
+    assert keep(vault, b="2", a="1", c="") == {"success": True, "count": 3}
+    keep(vault, b="two")
+    found = vault.call("get_memories")
+    assert found["memories"] == [
+        {"key": "a", "value": "1"},
+        {"key": "b", "value": "two"},
+        {"key": "c", "value": ""},
+    ]
+    assert values(vault, "c", "a") == {"a": "1", "c": ""}
+    some = vault.call("get_memories", keys=["a", "zz"])
+    assert (len(some["memories"]), some["warnings"]) == (1, ["there is no memory 'zz'"])
+    gone = vault.call("delete_memories", keys=["a", "zz", "a"])
+    assert (gone["deleted"], gone["warnings"]) == (1, ["there is no memory 'zz'"])
+    assert set(values(vault)) == {"b", "c"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["a/b", "..", "../../x", "a\\b", "ключ 键 🔑", "con", ".hidden", "k" * 900, "1.0", "true",
+     "#x: [y]", "A", "- a", "null", "x.md", "'", '"', "@file", "e\u0301"],
+)  # fmt: skip
+def test_any_line_is_a_key(vault: Vault, folder: Path, key: str) -> None:
+    """Slashes, dots, any script and long keys name a file in the folder, and nothing outside."""
+    keep(vault, **{key: "first", "other": "x"})
+    keep(vault, **{key: "second"})
+    assert values(vault, key) == {normal(key): "second"}
+    assert {path.parent for path in folder.rglob("*.md")} == {
+        folder / KEYS,
+        *(path.parent for path in (folder / ".memvault").rglob("*.md")),
+    }
+    assert vault.call("delete_memories", keys=[key])["deleted"] == 1
+    assert values(vault) == {"other": "x"}
+
+
+@pytest.mark.parametrize("key", ["", "  ", "a\nb", "k" * 1001])
+def test_what_is_no_line_is_no_key(vault: Vault, key: str) -> None:
+    """A blank key, one of several lines or an endless one is refused before anything is written."""
+    found = vault.call(
+        "set_memories", memories=[{"key": "good", "value": "x"}, {"key": key, "value": "y"}]
+    )
+    assert found["error"]["code"] == "usage"
+    assert values(vault) == {}
+
+
+@given(value=st.text(max_size=60))
+def test_any_text_is_a_value(value: str) -> None:
+    """A value comes back with its blanks and line ends, however it begins or ends."""
+    with tempfile.TemporaryDirectory() as name:
+        write(Path(name), "memvault.toml", "")
+        with open_vault(name) as vault:
+            keep(vault, k="before")
+            keep(vault, k=value, l=value)
+            assert values(vault) == {"k": plain_text(value), "l": plain_text(value)}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["---", "---\nkey: other\n---\nx", "\n\n", " x ", "a\n", "\na", "x" * 10**6, "é\n" * 300_000],
+    ids=["rule", "header", "lines", "blanks", "end", "begin", "long", "long lines"],
+)  # fmt: skip
+def test_a_value_may_look_like_anything(vault: Vault, folder: Path, value: str) -> None:
+    """A value that looks like a header, is blank or holds a million characters is kept exactly."""
+    write(folder, f"{KEYS}/bare.md", "By hand, without a header\n")
+    keep(vault, k=value, bare=value)
+    assert values(vault) == {"bare": value, "k": value}
+    keep(vault, k="after")
+    assert values(vault, "k") == {"k": "after"}
+
+
+def test_files_written_by_hand_are_entries(vault: Vault, folder: Path) -> None:
+    """A file without a header, in another encoding or under another name is an entry."""
+    write(folder, f"{KEYS}/Deadline.md", "28 February\n")
+    write(folder, f"{KEYS}/colour.md", "---\r\nkey: favourite colour # mine\r\n---\r\nred\r\n")
+    write(folder, f"{KEYS}/Größe.md", "größer\n".encode("cp1252"))
+    assert values(vault) == {
+        "Deadline": "28 February",
+        "Größe": "größer",
+        "favourite colour": "red",
+    }
+    keep(vault, **{"favourite colour": "blue\ngreen", "Größe": "日本"})
+    text = (folder / KEYS / "colour.md").read_bytes()
+    assert text == b"---\r\nkey: favourite colour # mine\r\n---\r\n\r\nblue\r\ngreen\r\n"
+    (folder / KEYS / "colour.md").rename(folder / KEYS / "renamed.md")
+    (folder / KEYS / "Deadline.md").write_text("1 March", "utf-8")
+    assert values(vault) == {
+        "Deadline": "1 March",
+        "Größe": "日本",
+        "favourite colour": "blue\ngreen",
+    }
+
+
+BROKEN = {
+    "binary.md": b"\0\1\2\3" * 50,
+    "header.md": b"---\nkey: [\n---\nx\n",
+    "open.md": b"---\nkey: x\nand no end\n",
+    "merge.md": b"<<<<<<< HEAD\n---\nkey: a\n",
+}
+
+
+def test_a_broken_file_is_named_and_blocks_nothing(vault: Vault, folder: Path) -> None:
+    """Files that are no entries stay as they are, are named, and keep nobody from the rest."""
+    for name, data in BROKEN.items():
+        write(folder, f"{KEYS}/{name}", data)
+    (folder / KEYS / "folder.md").mkdir()
+    (folder / KEYS / "link.md").symlink_to(write(folder.parent, "secret.md", "secret"))
+    keep(vault, header="mended", link="mine", good="x")
+    found = vault.call("get_memories")
+    assert {entry["key"] for entry in found["memories"]} == {"good", "header", "link", "merge"}
+    named = " ".join(found["warnings"])
+    assert all(name in named for name in ("binary.md", "header.md", "open.md", "link.md"))
+    assert "secret" not in str(found["memories"])
+    assert all((folder / KEYS / name).read_bytes() == data for name, data in BROKEN.items())
+    assert (folder.parent / "secret.md").read_text("utf-8") == "secret"
+
+
+def test_copies_of_a_file_are_named_and_go_with_it(vault: Vault, folder: Path) -> None:
+    """Of two files with one key the first counts; a deleted key does not come back."""
+    keep(vault, plan="one")
+    shutil.copy(folder / KEYS / "plan.md", folder / KEYS / "plan2.md")
+    found = vault.call("get_memories")
+    assert len(found["memories"]) == 1
+    assert "plan2.md is passed over" in found["warnings"][0]
+    assert vault.call("delete_memories", keys=["plan"])["deleted"] == 1
+    assert values(vault) == {}
+
+
+def test_what_was_there_before_is_in_the_history(vault: Vault, folder: Path) -> None:
+    """A changed and a deleted value can be found again among the revisions."""
+    keep(vault, k="first")
+    keep(vault, k="second")
+    vault.call("delete_memories", keys=["k"])
+    history = vault._workspace.store.history
+    name = layout.derived_id(f"{KEYS}/k.md")
+    kept = [history.read(name, revision) for revision in history.revisions(name)]
+    assert [data.split(b"\n\n")[1].strip() for data in kept] == [b"first", b"second"]
+
+
+def test_nothing_is_written_through_links(vault: Vault, folder: Path, tmp_path: Path) -> None:
+    """An agents folder that is a link is neither read nor written."""
+    outside = tmp_path / "outside"
+    write(outside, "main/memories/k.md", "theirs")
+    (folder / "agents").symlink_to(outside)
+    assert values(vault) == {}
+    assert keep(vault, k="mine")["error"]["code"] == "refused"
+    assert (outside / "main/memories/k.md").read_text("utf-8") == "theirs"
+
+
+def test_each_agent_and_brain_has_its_own(folder: Path) -> None:
+    """Agents and their brains do not see each other's values."""
+    for name in ("one", "two", "one/deep"):
+        with open_vault(folder, name) as vault:
+            keep(vault, who=name)
+    with open_vault(folder, "one/deep") as vault:
+        assert values(vault) == {"who": "one/deep"}
+    with open_vault(folder, "../x") as vault:
+        assert keep(vault, a="b")["error"]["code"] == "usage"
+
+
+def test_goals_are_set_changed_and_listed_by_status(vault: Vault, folder: Path) -> None:
+    """A goal keeps what a change does not name, and a file without a header is an active goal."""
+    goal = {"id": "g1", "description": "Ship"}
+    assert vault.call("set_goals", goals=[goal])["count"] == 1
+    vault.call("set_goals", goals=[{"id": "g1", "status": "Completed"}])
+    write(folder, f"{GOALS}/By hand.md", "Read more\n")
+    assert vault.call("get_goals")["goals"] == [
+        {"id": "By hand", "description": "Read more", "status": "active"},
+        {"id": "g1", "description": "Ship", "status": "completed"},
+    ]
+    assert [g["id"] for g in vault.call("get_goals", status="ACTIVE")["goals"]] == ["By hand"]
+    assert vault.call("delete_goals", goalIds=["g1", "nope"])["deleted"] == 1
+    for wrong in (
+        {"id": "g9"},
+        {"id": "g9", "description": "x", "status": "two words"},
+        {"id": ""},
+    ):
+        assert vault.call("set_goals", goals=[goal, wrong])["error"]["code"] == "usage"
+    assert [g["id"] for g in vault.call("get_goals")["goals"]] == ["By hand"]
+
+
+def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) -> None:
+    """KEY=VALUE may be repeated, and a value may come from standard input or a file."""
+    assert run("memories", "set", "a=1", "b=x=y z").out == "Kept 2\n"
+    write(folder, "long.txt", "one\ntwo\n")
+    assert run("memories", "set", "c=-", "d=@long.txt", "e=@@x", stdin="in\n\n").code == 0
+    found = run("memories", "get", "--json").json["memories"]
+    assert {entry["key"]: entry["value"] for entry in found} == {
+        "a": "1", "b": "x=y z", "c": "in\n", "d": "one\ntwo", "e": "@x",
+    }  # fmt: skip
+    assert "KEY=VALUE" in refused(run("memories", "set"), 2)
+    assert "read once" in refused(run("memories", "set", "a=-", "b=-"), 2)
+    assert "'novalue' has no value" in refused(run("memories", "set", "novalue"), 2)
+    assert "needs ID" in refused(run("goals", "set"), 2)
+    assert "no description" in refused(run("goals", "set", "g"), 2)
+    assert "needs INSTRUCTION" in refused(run("plans", "set", "p", "--cron", "* * * * *"), 2)
+
+
+WRITING = """
+import sys
+from memvault import open_vault
+with open_vault(sys.argv[1]) as vault:
+    for number in range(15):
+        own = {"key": f"{sys.argv[2]}-{number}", "value": sys.argv[2]}
+        done = vault.call("set_memories", memories=[own, {"key": "same", "value": sys.argv[2]}])
+        assert done["success"], done
+"""
+
+
+def test_eight_processes_lose_nothing(vault: Vault, folder: Path) -> None:
+    """What several processes keep at the same time is all there, each key once."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", WRITING, str(folder), str(number)])
+        for number in range(8)
+    ]
+    assert [process.wait(120) for process in started] == [0] * 8
+    found = vault.call("get_memories")
+    assert len(found["memories"]) == 8 * 15 + 1
+    assert "warnings" not in found
+
+
+class Hands(RuleBasedStateMachine):
+    """Key-values and goals changed by tools and by hand, against two dicts."""
+
+    names = st.sampled_from(["a", "A", "b c", "b-c", "ä", "x/y", "x-y"])
+    texts = st.sampled_from(["", "x", "two\n\nlines", "---", " # y "])
+    words = st.sampled_from(["active", "completed", "later"])
+
+    @initialize()
+    def begin(self) -> None:
+        """Begin with an empty vault."""
+        self.root = Path(tempfile.mkdtemp())
+        write(self.root, "memvault.toml", "")
+        self.vault = open_vault(self.root)
+        self.values: dict[str, str] = {}
+        self.goals: dict[str, tuple[str, str]] = {}
+        self.made = 0
+
+    @rule(name=names, text=texts)
+    def keeps(self, name: str, text: str) -> None:
+        """Keep a value."""
+        keep(self.vault, **{name: text})
+        self.values[name] = text
+
+    @rule(name=names)
+    def deletes(self, name: str) -> None:
+        """Delete a value and a goal."""
+        count = self.vault.call("delete_memories", keys=[name])["deleted"]
+        assert count == (self.values.pop(name, None) is not None)
+        count = self.vault.call("delete_goals", goal_ids=[name])["deleted"]
+        assert count == (self.goals.pop(name, None) is not None)
+
+    @rule(name=names, text=texts, word=words)
+    def aims(self, name: str, text: str, word: str) -> None:
+        """Set a goal."""
+        goal = {"id": name, "description": f"do {text}", "status": word}
+        self.vault.call("set_goals", goals=[goal])
+        self.goals[name] = (f"do {text}".strip(), word)
+
+    @rule(pick=st.integers(0, 99), kind=st.sampled_from([KEYS, GOALS]))
+    def renames(self, pick: int, kind: str) -> None:
+        """Rename a file in an editor; one that does not say its name has a new one then."""
+        files = sorted((self.root / kind).glob("*.md"))
+        if not files:
+            return
+        self.made += 1
+        file = files[pick % len(files)]
+        named = re.match(rb"---\n(mine: 1\n)?(key|id): ", file.read_bytes())
+        file.rename(file.with_name(f"renamed {self.made}.md"))
+        model: dict[str, Any] = self.values if kind == KEYS else self.goals
+        if not named:
+            model[f"renamed {self.made}"] = model.pop(file.stem)
+
+    @rule(text=st.sampled_from(["x", "two\n\nlines"]))
+    def adds(self, text: str) -> None:
+        """Write a file by hand."""
+        self.made += 1
+        write(self.root, f"{KEYS}/hand {self.made}.md", f"{text}\n")
+        write(self.root, f"{GOALS}/hand {self.made}.md", f"---\nmine: 1\n---\n{text}\n")
+        self.values[f"hand {self.made}"] = text
+        self.goals[f"hand {self.made}"] = (text, "active")
+
+    @rule(pick=st.integers(0, 99))
+    def edits(self, pick: int) -> None:
+        """Append a line to a value's file, or remove the file."""
+        files = sorted((self.root / KEYS).glob("*.md"))
+        if not files:
+            return
+        file = files[pick % len(files)]
+        before = values(self.vault)
+        if pick % 2:
+            file.write_bytes(file.read_bytes() + b"more\n")
+            changed = {key: f"{value}\nmore" for key, value in before.items()}
+        else:
+            file.unlink()
+            changed = {}
+        after = values(self.vault)
+        (key,) = {k for k in before if after.get(k) != before[k]}
+        assert after.get(key) == changed.get(key)
+        self.values[key] = after.get(key, "")
+        if key not in after:
+            del self.values[key]
+
+    def teardown(self) -> None:
+        """Compare at the end, and remove the vault."""
+        if hasattr(self, "root"):
+            assert values(self.vault) == dict(sorted(self.values.items()))
+            found = self.vault.call("get_goals")
+            assert "warnings" not in found
+            goals = {g["id"]: (g["description"], g["status"]) for g in found["goals"]}
+            assert goals == self.goals
+            self.vault.close()
+            shutil.rmtree(self.root)
+
+
+TestHands = Hands.TestCase
+TestHands.settings = settings(max_examples=25, stateful_step_count=20)
