@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import threading
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -65,7 +65,7 @@ def since(text: str) -> datetime | None:
 
 def nonce(length: int = 6) -> str:
     """Return random lower-case letters and digits that are not mistaken for each other."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+    return "".join(_ALPHABET[byte & 31] for byte in os.urandom(length))
 
 
 def zone(name: str) -> tzinfo:

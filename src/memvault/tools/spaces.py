@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.tools.registry import Arg, tool
-from memvault.work.spaces import Message, Spaces
 from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.work.spaces import Message, Spaces
 
 __all__ = ["enter_space", "read_messages", "send_message"]
 
@@ -23,7 +25,7 @@ def enter_space(
 
     A space that is not there is made, and has no history yet.
     """
-    spaces = Spaces(workspace.root, workspace.address)
+    spaces = _spaces(workspace)
     entered = spaces.enter(space)
     history, total = spaces.messages(entered, limit)
     workspace.notes += spaces.problems
@@ -41,7 +43,7 @@ def send_message(
     text: Annotated[str, Arg("The message", positional=True, text=True)],
 ) -> dict[str, Any]:
     """Send a message to the space entered last; every other member's inbox gets an event."""
-    spaces = Spaces(workspace.root, workspace.address)
+    spaces = _spaces(workspace)
     message = spaces.send(spaces.entered(), text)
     workspace.notes += spaces.problems
     return {"messageId": message.message_id, "status": "delivered"}
@@ -57,11 +59,17 @@ def read_messages(
     offset: Annotated[int, Arg("Leave out this many of the newest, to page back", least=0)] = 0,
 ) -> dict[str, Any]:
     """Read a space's messages, the newest last."""
-    spaces = Spaces(workspace.root, workspace.address)
+    spaces = _spaces(workspace)
     found = spaces.find(space) if space and space.strip() else spaces.entered()
     messages, total = spaces.messages(found, limit, offset)
     workspace.notes += spaces.problems
     return {"messages": [_shown(message) for message in messages], "total": total}
+
+
+def _spaces(workspace: Workspace) -> Spaces:
+    from memvault.work.spaces import Spaces
+
+    return Spaces(workspace.root, workspace.address)
 
 
 def _shown(message: Message) -> dict[str, Any]:

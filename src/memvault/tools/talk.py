@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 from memvault.errors import UsageError
 from memvault.tools.registry import Arg, shell, tool
-from memvault.work.agents import USER, Address, address
-from memvault.work.mailbox import SERVICE, Event
-from memvault.work.talk import Talks
 from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.work.agents import Address
+    from memvault.work.mailbox import Event
+    from memvault.work.talk import Talks
 
 __all__ = [
     "peek_inbox",
@@ -50,6 +52,8 @@ def talk_user(
     """
     if user.strip():
         raise UsageError(f"There is one user, not {user!r}", "leave user empty")
+    from memvault.work.agents import USER, Address
+
     return _said(workspace, Address(USER), message)
 
 
@@ -60,6 +64,8 @@ def talk_agent(
     message: Message,
 ) -> dict[str, Any]:
     """Say something to another agent, without waiting for an answer."""
+    from memvault.work.agents import address
+
     return _said(workspace, address(other), message)
 
 
@@ -82,7 +88,7 @@ def talk_log(
     message: Message,
 ) -> dict[str, Any]:
     """Say something to the agent's log, .memvault/agents/AGENT/log.jsonl."""
-    return {"talkId": Talks(workspace.root, workspace.address).log(severity, message)}
+    return {"talkId": _talks(workspace).log(severity, message)}
 
 
 @tool("reply", "reply", "talk")
@@ -95,7 +101,7 @@ def reply(
 
     The result is the answer's own talkId.
     """
-    talks = Talks(workspace.root, workspace.address)
+    talks = _talks(workspace)
     return {"talkId": talks.answer(talk_id, message, workspace.inbox)}
 
 
@@ -126,7 +132,7 @@ def wait_for(
         else waiting.Wanted("Time", str(entry.get("parameter", ""))).checked()
         for entry in events
     ]
-    talks = Talks(workspace.root, workspace.address)
+    talks = _talks(workspace)
     turn = threading.Condition(workspace.lock)
     happened = waiting.wait(workspace.inbox, wanted, talks.has_talked_to, turn, timeout)
     workspace.notes[:] = workspace.inbox.problems
@@ -187,7 +193,7 @@ def peek_inbox(
     workspace.notes += workspace.inbox.problems
     if popped.claim is not None:
         workspace.taken.append(popped.claim)
-        Talks(workspace.root, workspace.address).hear(popped.events)
+        _talks(workspace).hear(popped.events)
     return {"events": [_shown(event) for event in popped.events], "remaining": popped.remaining}
 
 
@@ -203,12 +209,20 @@ def push_service(
     """
     if not name.strip():
         raise UsageError("The hook's name is empty", "memvault inbox push NAME")
+    from memvault.work.mailbox import SERVICE
+
     event_id = workspace.inbox.deliver(SERVICE, {"name": name.strip(), "message": message})
     return {"eventId": event_id}
 
 
+def _talks(workspace: Workspace) -> Talks:
+    from memvault.work.talk import Talks
+
+    return Talks(workspace.root, workspace.address)
+
+
 def _said(workspace: Workspace, to: Address, message: str) -> dict[str, Any]:
-    return {"talkId": Talks(workspace.root, workspace.address).say(to, message)}
+    return {"talkId": _talks(workspace).say(to, message)}
 
 
 def _shown(event: Event) -> dict[str, Any]:
