@@ -16,7 +16,8 @@ from memvault.workspace import Workspace
 
 
 def say(*words: object) -> None:
-    print(*words, flush=True)
+    sys.stdout.write(" ".join(map(str, words)) + "\n")  # at one stroke, or not at all
+    sys.stdout.flush()
 
 
 def take(root: Path, count: int) -> None:
