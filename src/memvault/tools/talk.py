@@ -35,7 +35,10 @@ class Waited(TypedDict):
         Literal["User", "Agent", "Time", "Hook"], Arg("What kind of event to wait for")
     ]
     parameter: NotRequired[
-        Annotated[str | float, Arg("Agent: its name; Time: seconds; Hook: its name; User: empty")]
+        Annotated[
+            str | float,
+            Arg("Agent: its name; Time: seconds; Hook: its name; User: empty", least=0, most=1e9),
+        ]
     ]
     talk_id: NotRequired[Annotated[int, Arg("Only the answer to this talk; 0 for any", least=0)]]
 
