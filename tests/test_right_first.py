@@ -10,6 +10,9 @@ import pytest
 from conftest import write
 from memvault import Vault
 from memvault.index import calibrate
+from memvault.model import Memory
+from memvault.vault.store import Store
+from test_embedders import make_model
 
 
 def recall(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
@@ -128,11 +131,40 @@ def test_old_letters_do_not_stop_recall(folder: Path, vault: Vault, query: str) 
     recall(vault, query)
 
 
-def test_a_model_without_calibration_leaves_the_words(
+def test_a_shared_tag_makes_no_repeat(folder: Path, vault: Vault) -> None:
+    """Memories found by one tag alone are compared by what they say, not by the tag."""
+    for name, body in (("a", "It runs on port 4222."), ("b", "Consumers acknowledge late.")):
+        write(folder, f"{name}.md", f"---\ntags: [messaging]\n---\n\n# Note {name}\n\n{body}\n")
+    found = recall(vault, "messaging")
+    assert len(found) == 2
+    assert repeats(found) == []
+
+
+def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the anchors cannot be read, recall still answers."""
+    """A file that does not hold the quoted words is not read again to say so again."""
+    for number in range(40):
+        write(folder, f"{number}.md", f"# Note {number}\n\nstorm over the river {number}\n")
+    vault.call("memory_recall", query="storm")
+    read: list[str] = []
+    original = Store.read
+
+    def counted(self: Store, path: str) -> Memory:
+        read.append(path)
+        return original(self, path)
+
+    monkeypatch.setattr(Store, "read", counted)
+    assert recall(vault, '"storm river"') == []
+    assert len(read) == len(set(read)) > 0
+
+
+def test_a_model_without_calibration_leaves_the_words(
+    folder: Path, tmp_path: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a model loads and the anchors cannot be read, recall answers from keywords."""
+    model = make_model(tmp_path / "tiny-model")
     write(folder, "a.md", "# Zebra\n\nThe zebra.\n")
-    write(folder, "memvault.toml", 'version = 1\n[embedder]\nmodel = "no/such-model"\n')
+    write(folder, "memvault.toml", f'version = 1\n[embedder]\nmodel = "{model.as_posix()}"\n')
     monkeypatch.setattr(calibrate, "ANCHORS", folder / "none.jsonl")
     assert [entry["filePath"] for entry in recall(vault, "zebra")] == ["a.md"]

@@ -52,7 +52,8 @@ def look(
     table: StaticEmbedder | None,
 ) -> list[Close]:
     """Look at memories, one answer each; ``rarity`` is each term's idf."""
-    texts = [_likely(stretches(memory, query.hint()), query) for memory in memories]
+    hint = query.hint()
+    texts = [_likely(stretches(memory, hint), hint) for memory in memories]
     nearness = None
     if table is not None:
         nearness = table.match(query.text, [text for part in texts for text in part])
@@ -64,7 +65,8 @@ def look(
         words = max(nearness[start:end]) if nearness is not None else None
         close = _compare(part, terms, analyser, words)
         if not close.together and memory.tags:  # it says nothing of this but by its tags
-            close = _compare([" ".join(memory.tags)], terms, analyser, words)
+            tagged = _compare([" ".join(memory.tags)], terms, analyser, words)
+            close = tagged._replace(stems=close.stems)
         found.append(close)
         start = end
     return found
@@ -121,11 +123,10 @@ def stretches(memory: Memory, hint: re.Pattern[str] | None = None) -> list[str]:
     return [*found, head + last]
 
 
-def _likely(texts: list[str], query: Query) -> list[str]:
+def _likely(texts: list[str], hint: re.Pattern[str]) -> list[str]:
     """Leave out what a quick look at the beginnings of words finds least in."""
     if len(texts) <= _MOST:
         return texts
-    hint = query.hint()
     ranked = sorted(texts, key=lambda text: -len(set(hint.findall(fold(text)))))
     return ranked[:_MOST]
 

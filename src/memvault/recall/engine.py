@@ -217,15 +217,16 @@ class Engine:
                 query = parse(asked.rest, self._analyser)
             words = sides.by_words(snapshot, query, passes, hybrid.CANDIDATES, request.explain)
             near = sides.by_vector(snapshot, query, passes, hybrid.CANDIDATES, words)
-            first = words, near
+            first = words, near, hybrid.fused_sides(words, near)
+            behind = first[2]
             if request.limit > hybrid.CANDIDATES:  # the first are the same whatever the limit
                 words = sides.by_words(snapshot, query, passes, limit, request.explain)
                 near = sides.by_vector(snapshot, query, passes, limit, words)
+                behind = hybrid.fused_sides(words, near)
             dated = []
             if asked and asked.mostly:
                 dated = sides.by_date(snapshot, asked.days.span, passes, _DATED)
             look = hybrid.Look(read, self._analyser, self._table(near.embedder), ranking, now)
-            behind = hybrid.fused_sides(words, near)
             ranked = hybrid.order(query, *first, behind, dated, asked, look)
         if judge is not None:
             passages = {uid: hit.passage for uid, hit in near.hits.items()}

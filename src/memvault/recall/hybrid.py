@@ -51,19 +51,26 @@ def order(
     query: Query,
     words: Words,
     near: Near,
+    fused: Sequence[tuple[int, float]],
     behind: Sequence[tuple[int, float]],
     dated: Sequence[int],
     asked: Asked | None,
     look: Look,
 ) -> Iterator[tuple[Memory, Scored]]:
-    """Rank the best candidates; those of ``behind`` follow in their order, never above them.
+    """Rank the best of ``fused``; those of ``behind`` follow in their order, never above them.
 
-    ``dated`` are candidates whatever they say.
+    ``dated`` are candidates whatever they say. No file is read twice.
     """
-    shares, read = words.shares(), look.read
-    readable = (
-        (uid, memory) for uid, _ in fused_sides(words, near) if (memory := read(uid)) is not None
-    )
+    shares = words.shares()
+    unfit: set[int] = set()
+
+    def read(uid: int) -> Memory | None:
+        memory = None if uid in unfit else look.read(uid)
+        if memory is None:
+            unfit.add(uid)
+        return memory
+
+    readable = ((uid, memory) for uid, _ in fused if (memory := read(uid)) is not None)
     memories = dict(islice(readable, _LOOKED_AT))
     regular = set(memories)
     also = ((uid, read(uid)) for uid in dated if uid not in memories)
@@ -117,5 +124,6 @@ def asked_days(query: Query, analyser: Analyser, ranking: Ranking, now: datetime
     naming = len(analyser.sequence(named.words))
     share = naming / (naming + len(telling))
     mostly = share >= 0.5
+    # With the usual weight the days then count as much as they make up of the query.
     days = rank.Days(named.span, share / Ranking().date if mostly else 1.0)
     return Asked(days, mostly, rest if telling else "")

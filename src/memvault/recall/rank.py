@@ -151,7 +151,7 @@ def _diverse(ranked: list[Ranked]) -> list[Ranked]:
     found = []
     for group in groups:
         equals = [entry for entry in group if entry.score >= _EQUAL * group[0].score]
-        first = max(equals, key=lambda entry: (entry.candidate.memory.modified, *_better(entry)))
+        first = max(equals, key=_newest)
         found += [entry if entry is first else _repeating(entry) for entry in group]
     return sorted(found, key=_order)
 
@@ -161,8 +161,8 @@ def _repeating(entry: Ranked) -> Ranked:
     return entry._replace(score=entry.score - loss, parts={**entry.parts, "repeats": -loss})
 
 
-def _better(entry: Ranked) -> tuple[float, int]:
-    return entry.score, -entry.candidate.uid
+def _newest(entry: Ranked) -> tuple[str, float, int]:
+    return entry.candidate.memory.modified, entry.score, -entry.candidate.uid
 
 
 def _alike(first: frozenset[str], second: frozenset[str]) -> bool:

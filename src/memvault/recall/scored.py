@@ -21,7 +21,7 @@ class Scored(NamedTuple):
 def alone(
     name: str, scores: Iterable[tuple[int, float]], read: Callable[[int], Memory | None]
 ) -> Iterator[tuple[Memory, Scored]]:
-    """Order hits by one measure alone, which is the score; ties by uid."""
+    """Order hits by one measure alone, which is the score; ties as they come."""
     for uid, score in sorted(scores, key=lambda item: -item[1]):
         memory = read(uid)
         if memory is not None:
