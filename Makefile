@@ -43,6 +43,7 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/steps.py
 
 clean:
 	rm -rf $(VENV) .demo dist build

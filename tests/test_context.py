@@ -161,6 +161,24 @@ def test_what_an_agent_keeps_comes_before_what_is_recalled(folder: Path, vault: 
         assert other.call("context")["context"] == ""
 
 
+def test_what_an_agent_keeps_is_dated(folder: Path, vault: Vault) -> None:
+    """Values and goals carry the day they were last set, which setting the same does not move."""
+    for key in ("old", "new"):
+        vault.call("set_memories", memories=[{"key": key, "value": "x"}])
+        vault.call("set_goals", goals=[{"id": key, "description": "y"}])
+    for path in (folder / "agents/main").glob("*/old.md"):
+        lines = path.read_text().splitlines(keepends=True)
+        dated = [line if "modified" not in line else "modified: 2026-01-02\n" for line in lines]
+        path.write_text("".join(dated))
+    vault.call("set_memories", memories=[{"key": "old", "value": "x"}])
+    vault.call("set_goals", goals=[{"id": "old", "description": "y"}])
+    block = vault.call("context")["context"].splitlines()
+    assert "> 2026-01-02 old: x" in block
+    assert "> 2026-01-02 old: y" in block
+    vault.call("set_memories", memories=[{"key": "old", "value": "z"}])
+    assert "> 2026-01-02 old: z" not in vault.call("context")["context"]
+
+
 def test_without_anything_to_say_the_block_is_empty(vault: Vault) -> None:
     """An empty vault adds nothing to a system prompt."""
     found = vault.call("context", task="anything")

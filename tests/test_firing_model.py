@@ -138,7 +138,7 @@ def deliver(name, at, data):
         temporary.rename(inbox / name)
 counter = root / "counter"
 while True:
-    with agent_lock(store, main):
+    with agent_lock(store.root, main):
         done = len(counter.read_bytes())
         if done >= rounds:
             break

@@ -195,6 +195,20 @@ def test_an_event_is_delivered_once_under_its_id(folder: Path) -> None:
     assert inbox.peek() == ([], 0)
 
 
+def test_what_a_killed_writer_left_goes_away(folder: Path) -> None:
+    """Half-written files that are an hour old are taken away; newer ones may still be written."""
+    inbox = Inbox(folder, Address("main"))
+    inbox.deliver("service", {"name": "x"})
+    old, new = (inbox.folder / f".event.{name}.tmp" for name in ("old", "new"))
+    for path in (old, new):
+        path.write_text("half")
+    hour = time.time() - 3_700
+    os.utime(old, (hour, hour))
+    assert len(inbox.peek()[0]) == 1
+    assert not old.exists()
+    assert new.exists()
+
+
 def test_due_plans_are_fired_before_the_inbox_is_looked_at(folder: Path) -> None:
     """Whoever looks into an inbox finds what became due in it."""
 

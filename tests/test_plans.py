@@ -152,6 +152,19 @@ def test_a_plan_written_by_hand_is_planned_when_first_seen(folder: Path) -> None
     assert sorted(runs) == ["Tea 2026-02-18T08:40:00.000Z", "Water 2026-02-18T09:00:00.000Z"]
 
 
+def test_a_plan_is_shown_with_its_next_run_before_anyone_plans_it(
+    vault: Vault, folder: Path
+) -> None:
+    """Asking for plans tells when one written by hand runs, and writes nothing."""
+    write(folder, f"{PLANS}/Water.md", '---\ncron: "0 9 * * *"\n---\nWater the plants\n')
+    write(folder, f"{PLANS}/Old.md", "---\nscheduledAt: 2020-01-01\n---\nToo late\n")
+    before = (folder / PLANS / "Water.md").read_bytes()
+    water, old = vault.call("get_plans")["plans"]
+    assert water["nextRunAt"][11:] == "09:00:00.000Z"
+    assert old["status"] == "expired"
+    assert (folder / PLANS / "Water.md").read_bytes() == before
+
+
 def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
     """Another cron line, moment or zone gets a new next run; a next run moved by hand stays."""
     store = Store(folder, Settings())

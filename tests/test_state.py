@@ -19,7 +19,7 @@ from conftest import Run, refused, write
 from memvault import Vault, open_vault
 from memvault.vault import layout
 from memvault.vault.codec import plain_text
-from memvault.work.keyvalues import normal
+from memvault.work.entries import normal
 
 KEYS = "agents/main/memories"
 GOALS = "agents/main/goals"
@@ -121,7 +121,9 @@ def test_files_written_by_hand_are_entries(vault: Vault, folder: Path) -> None:
     }
     keep(vault, **{"favourite colour": "blue\ngreen", "Größe": "日本"})
     text = (folder / KEYS / "colour.md").read_bytes()
-    assert text == b"---\r\nkey: favourite colour # mine\r\n---\r\n\r\nblue\r\ngreen\r\n"
+    before, _, after = text.partition(b"modified: ")
+    assert before == b"---\r\nkey: favourite colour # mine\r\n"
+    assert after.partition(b"\r\n")[2] == b"---\r\n\r\nblue\r\ngreen\r\n"
     (folder / KEYS / "colour.md").rename(folder / KEYS / "renamed.md")
     (folder / KEYS / "Deadline.md").write_text("1 March", "utf-8")
     assert values(vault) == {

@@ -13,6 +13,8 @@ import pytest
 
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
+from memvault.work.agents import Address
+from memvault.work.talk import Talks
 
 
 def said(result: dict[str, Any]) -> int:
@@ -80,6 +82,39 @@ def test_brains_talk_within_their_agent(folder: Path) -> None:
         said(planner.call("talk_brain", subbrain="primary", message="done"))
         assert planner.call("talk_brain", subbrain="bob/x", message="m")["error"]["code"] == "usage"
     assert next_event(folder, "alice")["from"] == "alice/planner"
+
+
+def test_a_wait_for_an_answer_to_nothing_is_refused(folder: Path) -> None:
+    """Only an answer to a talk that was sent to the same can be waited for."""
+    wait = {"eventType": "Agent", "parameter": "bob"}
+    with open_vault(folder, "alice") as alice, open_vault(folder, "bob") as bob:
+        first = said(alice.call("talk_agent", agent="bob", message="one"))
+        other = said(alice.call("talk_agent", agent="eve", message="two"))
+        second = said(alice.call("talk_agent", agent="bob", message="three"))
+        for number in (first - 1, other, second + 1):
+            failed = alice.call("wait_for", events=[{**wait, "talkId": number}], timeout=0)
+            assert failed["error"]["code"] == "refused"
+            assert f"no talk {number} to bob" in failed["error"]["message"]
+        for number in (first, second):
+            failed = alice.call("wait_for", events=[{**wait, "talkId": number}], timeout=0)
+            assert failed["error"]["code"] == "timed_out"
+        bob.call("peek_inbox")
+        said(bob.call("reply", talkId=first, message="yes"))
+        heard = alice.call("wait_for", events=[{**wait, "talkId": first}], timeout=0)
+        assert heard["events"][0]["result"]["data"]["message"] == "yes"
+
+
+def test_whom_one_talked_to_is_remembered(folder: Path) -> None:
+    """After a thousand messages to others an old acquaintance may still be waited for."""
+    talks = Talks(folder, Address("alice"))
+    first = talks.say(Address("bob"), "hello")
+    for _ in range(1_005):
+        talks.hear([])
+        talks.say(Address("eve"), "x")
+    assert talks.has_talked_to(Address("bob"))
+    assert talks.has_talked_to(Address("bob"), first)
+    assert talks.has_talked_to(Address("eve"), first + 1)
+    assert not talks.has_talked_to(Address("zoe"))
 
 
 def test_the_log_is_lines_of_json(vault: Vault, folder: Path) -> None:

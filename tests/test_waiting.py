@@ -247,6 +247,6 @@ def test_a_due_plan_wakes_who_waits(folder: Path) -> None:
     inbox = Inbox(folder, Address("main"), due, lambda: begun + 0.5 - time.monotonic())
     turn = threading.Condition()
     with turn:
-        happened = wait(inbox, [Wanted("Hook", "x")], lambda _who: True, turn, timeout=10)
+        happened = wait(inbox, [Wanted("Hook", "x")], lambda *_: True, turn, timeout=10)
     assert happened.popped.events[0].event_id == "due-1"
     assert time.monotonic() - begun < 3

@@ -22,6 +22,7 @@ __all__ = [
     "is_slow",
     "known_version",
     "open_embedder",
+    "unit",
 ]
 
 BUILTIN = "builtin"
@@ -63,6 +64,15 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector; shape (dimension,), float32."""
+
+
+def unit(rows: Matrix) -> Matrix:
+    """Scale vectors to length 1 along the last axis; zeros stay."""
+    import numpy as np
+
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    scaled: Matrix = (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return scaled
 
 
 def is_slow(name: str) -> bool:

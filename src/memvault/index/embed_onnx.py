@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memvault.index.embed import unit
 from memvault.index.fastembed_models import EMBEDDING, explained, load
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class OnnxEmbedder:
             rows = list(self._model.passage_embed(list(texts), batch_size=_BATCH))
         if not rows:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        return _unit(np.asarray(rows, dtype=np.float32))
+        return unit(np.asarray(rows, dtype=np.float32))
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector, shape (dimension,), with the model's own query prefix."""
@@ -46,12 +47,5 @@ class OnnxEmbedder:
 
         with explained(EMBEDDING, self.name):
             row = next(iter(self._model.query_embed(text)))
-        vector: Matrix = _unit(np.asarray([row], dtype=np.float32))[0]
+        vector: Matrix = unit(np.asarray([row], dtype=np.float32))[0]
         return vector
-
-
-def _unit(rows: Matrix) -> Matrix:
-    import numpy as np
-
-    unit: Matrix = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return unit

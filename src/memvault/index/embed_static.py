@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memvault.errors import EmbedderError
-from memvault.index.embed import BUILTIN, Calibration
+from memvault.index.embed import BUILTIN, Calibration, unit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +75,7 @@ class StaticEmbedder:
             for place, ids in enumerate(self._ids(batch), start):
                 # One product a text: np.add.reduceat over a whole batch took eight times as long.
                 sums[place] = self._scales[ids] @ self._table[ids].astype(np.float32)
-        return _unit(sums)
+        return unit(sums)
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector; shape (dimension,)."""
@@ -104,12 +104,12 @@ class StaticEmbedder:
         wanted, counts = np.unique(wanted, return_counts=True)
         rows, own = self._rows(tokens), self._rows(wanted)
         sizes = np.linalg.norm(own, axis=1) * counts
-        known, unit = _unit(rows).T, _unit(own)
+        known, wanted_rows = unit(rows).T, unit(own)
         void = (tokens == -1) | (tokens == self._unknown)
         starts = np.concatenate([[0], np.cumsum(lengths + 1)[:-1]])
         found = np.zeros(len(texts), dtype=np.float32)
         for first in range(0, len(wanted), _BLOCK):  # a page of a query against a book of texts
-            near = np.maximum(unit[first : first + _BLOCK] @ known, 0.0)
+            near = np.maximum(wanted_rows[first : first + _BLOCK] @ known, 0.0)
             near[:, void] = 0.0
             best = np.maximum.reduceat(near[:, places], starts, axis=1)
             found += sizes[first : first + _BLOCK] @ best
@@ -129,12 +129,3 @@ class StaticEmbedder:
 
         rows: Matrix = self._table[ids].astype(np.float32) * self._scales[ids][:, None]
         return rows
-
-
-def _unit(rows: Matrix) -> Matrix:
-    """Scale vectors to length 1 along the last axis; zeros stay."""
-    import numpy as np
-
-    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    unit: Matrix = (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
-    return unit

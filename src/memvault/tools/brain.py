@@ -258,14 +258,13 @@ def _left(workspace: Workspace, held: Held) -> list[str]:
 
 def _active(workspace: Workspace) -> ActiveMemory:
     from memvault.memories.active import ActiveMemory
-    from memvault.work.agents import address
     from memvault.work.locking import agent_lock
 
-    own = address(workspace.agent)
+    own = workspace.address
     return ActiveMemory(
         workspace.store,
         workspace.engine,
         own.private(workspace.root),
-        partial(agent_lock, workspace.store, own),
+        partial(agent_lock, workspace.root, own),
         workspace.settings.active_budget,
     )

@@ -66,20 +66,20 @@ def context(
 def _memories(workspace: Workspace) -> list[Entry]:
     """Return the agent's keys and values."""
     from memvault.memories.prompt import Entry
-    from memvault.work import agents, keyvalues
+    from memvault.work import keyvalues
 
-    values, notes = keyvalues.all_values(workspace.store, agents.address(workspace.agent))
+    values, notes = keyvalues.all_values(workspace.store, workspace.address)
     workspace.notes += notes
-    return [Entry("", f"{key}: {value}") for key, value in values.items()]
+    return [Entry(entry.modified[:10], f"{entry.key}: {entry.value}") for entry in values]
 
 
 def _goals(workspace: Workspace) -> list[Entry]:
     """Return the agent's active goals."""
     from memvault.memories.prompt import Entry
-    from memvault.work import agents, goals
+    from memvault.work import goals
 
-    found = goals.active(workspace.store, agents.address(workspace.agent))
-    return [Entry("", f"{goal.id}: {goal.description}") for goal in found]
+    found = goals.active(workspace.store, workspace.address)
+    return [Entry(goal.modified[:10], f"{goal.id}: {goal.description}") for goal in found]
 
 
 def _events(workspace: Workspace) -> tuple[list[Entry], list[Entry]]:

@@ -62,15 +62,8 @@ def _writing(workspace: Workspace) -> Iterator[Address]:
     """Hold the lock of the agent that is asking."""
     from memvault.work.locking import agent_lock
 
-    address = _asking(workspace)
-    with agent_lock(workspace.store, address):
-        yield address
-
-
-def _asking(workspace: Workspace) -> Address:
-    from memvault.work.agents import address
-
-    return address(workspace.agent)
+    with agent_lock(workspace.root, workspace.address):
+        yield workspace.address
 
 
 def _deleted(workspace: Workspace, what: str, wanted: list[str], missing: list[str]) -> int:
@@ -121,10 +114,12 @@ def get_memories(
     ] = None,
 ) -> dict[str, Any]:
     """Get the values that are kept, in the order of their keys."""
-    from memvault.work import keyvalues
+    from memvault.work.entries import normal
+    from memvault.work.keyvalues import all_values
 
-    values, notes = keyvalues.all_values(workspace.store, _asking(workspace))
-    wanted = {keyvalues.normal(key) for key in keys} if keys else set(values)
+    found, notes = all_values(workspace.store, workspace.address)
+    values = {entry.key: entry.value for entry in found}
+    wanted = {normal(key) for key in keys} if keys else set(values)
     workspace.notes += [
         *notes,
         *(f"there is no memory {key!r}" for key in sorted(wanted - set(values))),
@@ -186,9 +181,15 @@ def get_goals(
     from memvault.work.goals import all_goals, status_word
 
     wanted = status_word(status) if status else ""
-    goals, notes = all_goals(workspace.store, _asking(workspace))
+    goals, notes = all_goals(workspace.store, workspace.address)
     workspace.notes += notes
-    return {"goals": [goal._asdict() for goal in goals if wanted in ("", goal.status)]}
+    return {
+        "goals": [
+            {"id": goal.id, "description": goal.description, "status": goal.status}
+            for goal in goals
+            if wanted in ("", goal.status)
+        ]
+    }
 
 
 @tool("delete_goals", "goals delete", "state", destructive=True)
@@ -278,9 +279,11 @@ def get_plans(
     ] = None,
 ) -> dict[str, Any]:
     """Get the plans, the next due first."""
-    from memvault.work.plans import all_plans
+    from memvault import clock
+    from memvault.work.plans import upcoming
 
-    plans, notes = all_plans(workspace.store, _asking(workspace))
+    zone = clock.zone(workspace.settings.timezone)
+    plans, notes = upcoming(workspace.store, workspace.address, clock.now(), zone)
     workspace.notes += notes
     return {"plans": [_shown(plan) for plan in plans if status in (None, plan.status)]}
 

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,10 @@ from pathlib import Path
 from memvault import clock
 from memvault.errors import StorageError
 
-__all__ = ["create", "explained", "move_new", "put", "read", "replace"]
+__all__ = ["create", "explained", "move_new", "put", "read", "replace", "sweep"]
 
+_ABANDONED = 3_600.0
+"""Seconds after which nobody is writing a temporary file any more."""
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
@@ -141,6 +144,17 @@ def move_new(source: Path, target: Path) -> None:
                 raise
         _sync_folder(target.parent)
         _sync_folder(source.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Take away what processes left in a folder that were killed while they wrote a file."""
+    oldest = time.time() - _ABANDONED
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") and entry.name.endswith(".tmp"):
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_mtime < oldest:
+                        os.unlink(entry)
 
 
 def _write_temporary(path: Path, data: bytes) -> Path:

@@ -137,3 +137,20 @@ def contained(root: Path, given: str) -> str:
     except OSError as error:
         raise UsageError(f"{given!r} cannot be a file's path: {error.strerror}") from error
     return inside.as_posix()
+
+
+def check_folders(root: Path, folder: str) -> None:
+    """Make sure that a folder of the vault is a plain one, or can be made as one.
+
+    Raises:
+        Refused: a part of the way to it, or itself, is a link or a file.
+    """
+    path = root
+    for part in PurePosixPath(folder).parts:
+        path /= part
+        if path.is_symlink():
+            raise Refused(
+                f"{path} is a link, and nothing is written through links", "make it a plain folder"
+            )
+        if path.exists() and not path.is_dir():
+            raise Refused(f"{path} is a file where a folder should be", "rename that file")

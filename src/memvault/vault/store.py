@@ -176,16 +176,7 @@ class Store:
 
     def _check_place(self, path: str) -> None:
         """Refuse a path that leads through a link or a file, or where no memory is looked for."""
-        folder = self.root
-        for part in PurePosixPath(path).parts[:-1]:
-            folder /= part
-            if folder.is_symlink():
-                raise Refused(
-                    f"{folder} is a link, and nothing is written through links",
-                    "make it a plain folder",
-                )
-            if folder.exists() and not folder.is_dir():
-                raise Refused(f"{folder} is a file where a folder should be", "rename that file")
+        layout.check_folders(self.root, PurePosixPath(path).parent.as_posix())
         if layout.is_ignored(path, self.settings.ignore):
             raise Refused(
                 f"{path} is ignored by memvault.toml, so nothing would be found there",

@@ -15,29 +15,56 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault.errors import Conflict, MemvaultError, Refused
+from memvault import clock
+from memvault.errors import Conflict, MemvaultError, Refused, UsageError
 from memvault.vault import atomic, codec, layout
 from memvault.vault.frontmatter import new_header, parse_header, split
 from memvault.vault.store import Store
 
-__all__ = ["Entries", "Entry", "Found"]
+__all__ = ["Entries", "Entry", "Found", "normal", "one_line"]
 
+_LONGEST_NAME = 1_000
 _LONGEST_STEM = 80
 _UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
 
 
+def normal(text: str) -> str:
+    """Return a key, an id or a name in the spelling under which it is looked for."""
+    return unicodedata.normalize("NFC", codec.plain_text(text)).strip()
+
+
+def one_line(text: str, what: str) -> str:
+    """Return a key, an id or a name as it is kept: one line without blanks around it.
+
+    Raises:
+        UsageError: it cannot be one.
+    """
+    plain = normal(text)
+    if not plain or "\n" in plain or len(plain) > _LONGEST_NAME:
+        shown = plain if len(plain) <= 40 else f"{plain[:37]}..."
+        raise UsageError(
+            f"{what} cannot be {shown!r}",
+            f"use one line of at most {_LONGEST_NAME:,} characters that is not blank",
+        )
+    return plain
+
+
 class Entry(NamedTuple):
-    """One file: what it is called, its header as plain values, its text, its bytes' etag."""
+    """One file: what it is called, its header as plain values, its text, its bytes' etag.
+
+    ``modified`` is when it was last set, or where its header does not say, saved.
+    """
 
     name: str
     path: str
     header: dict[str, Any]
     text: str
     etag: str
+    modified: str
 
 
 class Found(NamedTuple):
@@ -100,7 +127,8 @@ class Entries:
         if old is not None and self._rewrite(old, header, text):
             return old.path
         given = {key: value for key, value in header.items() if value is not None}
-        return self._create(name, {self._key: name, **given}, text, stem or name)
+        given = {self._key: name, **given, "modified": clock.iso()}
+        return self._create(name, given, text, stem or name)
 
     def change(self, entry: Entry, header: Mapping[str, Any]) -> None:
         """Change header lines of an entry that the program keeps there; its text stays.
@@ -132,8 +160,15 @@ class Entries:
             return now
         return self.read().entries.get(entry.name)
 
-    def remove(self, name: str, found: Found) -> bool:
-        """Take an entry and its copies away, their bytes kept as revisions."""
+    def delete(self, names: Iterable[str]) -> list[str]:
+        """Take entries and their copies away, their bytes kept as revisions.
+
+        Returns the names that were not there.
+        """
+        found = self.read()
+        return [name for name in dict.fromkeys(names) if not self._remove(normal(name), found)]
+
+    def _remove(self, name: str, found: Found) -> bool:
         doomed = [entry for entry in (found.entries.get(name), *found.copies) if entry is not None]
         gone = False
         for entry in doomed:
@@ -173,12 +208,13 @@ class Entries:
         fresh = _edited(data, entry.header, changes, text)
         if fresh != data:
             if kept:
+                fresh = _edited(data, entry.header, {**changes, "modified": clock.iso()}, text)
                 self._store.history.keep(self._revisions(entry), data)
             atomic.replace(self._store.root / entry.path, fresh)
 
     def _create(self, name: str, header: Mapping[str, Any], text: str, named: str) -> str:
         data = f"---\n{new_header(header)}---\n\n{codec.plain_text(text)}\n".encode()
-        self._check_place()
+        layout.check_folders(self._store.root, self._folder)
         stem = layout.slug(named, _LONGEST_STEM)
         digest = hashlib.blake2b(name.encode(), digest_size=3).hexdigest()
         for candidate in (stem, f"{stem}-{digest}", f"{stem}-{codec.etag(data)}"):
@@ -190,22 +226,9 @@ class Entries:
             return path
         raise Conflict(f"{self._folder} has no free name for {name!r}", "rename one of its files")
 
-    def _check_place(self) -> None:
-        """Refuse to write where a link leads out of the vault or a file takes a folder's place."""
-        folder = self._store.root
-        for part in self._folder.split("/"):
-            folder /= part
-            if folder.is_symlink():
-                raise Refused(
-                    f"{folder} is a link, and nothing is written through links",
-                    "make it a plain folder",
-                )
-            if folder.exists() and not folder.is_dir():
-                raise Refused(f"{folder} is a file where a folder should be", "rename that file")
-
     def _files(self) -> list[str]:
         try:
-            self._check_place()
+            layout.check_folders(self._store.root, self._folder)
             names = os.listdir(self._store.root / self._folder)
         except (OSError, Refused):
             return []
@@ -219,9 +242,10 @@ class Entries:
             ValueError: it is none.
             MemvaultError: it cannot be read.
         """
-        return self._parsed(path, self._store.read_bytes(path)[0])
+        data, state = self._store.read_bytes(path)
+        return self._parsed(path, data, clock.iso_from_ns(state.mtime))
 
-    def _parsed(self, path: str, data: bytes) -> Entry:
+    def _parsed(self, path: str, data: bytes, saved: str = "") -> Entry:
         text = codec.decode(data)
         if text.encoding == "binary":
             raise ValueError(text.problem)
@@ -236,7 +260,9 @@ class Entries:
         given = header.get(self._key)
         named = codec.printable(Path(path).stem) if given in (None, "") else str(given)
         name = unicodedata.normalize("NFC", named).strip()
-        return Entry(name, path, header, body.removesuffix("\n"), codec.etag(data))
+        moment = clock.parse(str(header.get("modified", "")))
+        modified = clock.iso(moment) if moment else saved
+        return Entry(name, path, header, body.removesuffix("\n"), codec.etag(data), modified)
 
     def _revisions(self, entry: Entry) -> str:
         return layout.derived_id(entry.path)

@@ -103,15 +103,11 @@ def next_due(
 ) -> datetime | None:
     """Return when the next plan is due, or None; it may be past where a plan cannot run."""
     moments: list[datetime] = []
-    for plan in plans.all_plans(store, address)[0]:
-        lines = plans.planned(plan, now or clock.now(), zone)
-        at = plan.next_run
-        if "nextRunAt" in lines:
-            at = clock.parse(lines["nextRunAt"] or "")
+    for plan in plans.upcoming(store, address, now or clock.now(), zone)[0]:
         if plan.pending is not None:
             moments.append(plan.pending)
-        elif plan.status == ACTIVE and at is not None:
-            moments.append(at)
+        elif plan.status == ACTIVE and plan.next_run is not None:
+            moments.append(plan.next_run)
     return min(moments, default=None)
 
 
@@ -126,11 +122,7 @@ def event_id(plan_id: str, at: datetime) -> str:
 def _entered(entries: Entries, plan: Plan, now: datetime, zone: tzinfo) -> datetime | None:
     """Write into a plan's header what is due and when it is due next; return the moment."""
     lines = plans.planned(plan, now, zone)
-    timed = plan
-    if lines.get("nextRunFor"):
-        at = clock.parse(lines["nextRunAt"]) if "nextRunAt" in lines else plan.next_run
-        timed = plan._replace(next_run=at, next_run_for=lines["nextRunFor"])
-    firing = due(timed, now, zone)
+    firing = due(plans.timed(plan, now, zone), now, zone)
     if firing is not None:
         lines |= {
             "nextRunAt": clock.iso(firing.next_run) if firing.next_run else None,

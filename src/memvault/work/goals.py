@@ -9,8 +9,7 @@ from typing import NamedTuple
 from memvault.errors import UsageError
 from memvault.vault.store import Store
 from memvault.work.agents import Address
-from memvault.work.entries import Entries
-from memvault.work.keyvalues import normal, one_line
+from memvault.work.entries import Entries, one_line
 
 __all__ = ["ACTIVE", "Goal", "active", "all_goals", "delete", "put", "status_word"]
 
@@ -24,15 +23,16 @@ class Goal(NamedTuple):
     id: str
     description: str
     status: str = ""
+    modified: str = ""
 
 
 def all_goals(store: Store, address: Address) -> tuple[list[Goal], list[str]]:
     """Return every goal in the order of ids, and what to say of broken files."""
     found = _entries(store, address).read()
-    goals = [
-        Goal(name, entry.text.strip(), str(entry.header.get("status") or ACTIVE).strip().lower())
-        for name, entry in found.entries.items()
-    ]
+    goals = []
+    for name, entry in found.entries.items():
+        status = str(entry.header.get("status") or ACTIVE).strip().lower()
+        goals.append(Goal(name, entry.text.strip(), status, entry.modified))
     return goals, found.notes
 
 
@@ -72,9 +72,7 @@ def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
 
 def delete(store: Store, address: Address, ids: Iterable[str]) -> list[str]:
     """Take goals away; return the ids that were not there. The caller holds the agent's lock."""
-    entries = _entries(store, address)
-    found = entries.read()
-    return [name for name in dict.fromkeys(ids) if not entries.remove(normal(name), found)]
+    return _entries(store, address).delete(ids)
 
 
 def status_word(text: str) -> str:

@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import Refused, UsageError
+from memvault.errors import UsageError
 from memvault.vault import atomic, codec, layout
 from memvault.vault.frontmatter import parse_header, split
-from memvault.vault.store import private_folder
-from memvault.work.agents import Address
 
-__all__ = ["Letter", "inside", "listed", "new_id", "private", "read", "said", "write"]
+__all__ = ["Letter", "inside", "listed", "new_id", "read", "said", "write"]
 
 _ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
 
@@ -130,19 +128,4 @@ def inside(root: Path, folder: Path) -> Path:
         Refused: a link leads out of the vault.
     """
     layout.contained(root, folder.relative_to(root).as_posix())
-    return folder
-
-
-def private(root: Path, owner: Address) -> Path:
-    """Return the folder of what is an agent's and only of this machine.
-
-    Raises:
-        Refused: a part of it is a link.
-        StorageError: the vault cannot be written.
-    """
-    folder = private_folder(root)
-    for part in owner.private(root).relative_to(folder).parts:
-        folder /= part
-        if folder.is_symlink():
-            raise Refused(f"{folder} is a link", "remove the link; memvault makes the folder anew")
     return folder

@@ -1,25 +1,35 @@
-"""The lock that an agent's processes on this machine take turns with."""
+"""What is an agent's and only of this machine: its folder, and the lock its processes share."""
 
 from __future__ import annotations
 
-from memvault.errors import Refused
+from pathlib import Path
+
+from memvault.vault import layout
 from memvault.vault.lock import FileLock
-from memvault.vault.store import Store, private_folder
+from memvault.vault.store import private_folder
 from memvault.work.agents import Address
 
-__all__ = ["agent_lock"]
+__all__ = ["agent_lock", "private"]
 
 
-def agent_lock(store: Store, address: Address) -> FileLock:
+def private(root: Path, owner: Address) -> Path:
+    """Return the folder of what is an agent's and only of this machine; it may not be there yet.
+
+    Raises:
+        Refused: a part of it is a link.
+        StorageError: the vault cannot be written.
+    """
+    private_folder(root)
+    folder = owner.private(root)
+    layout.check_folders(root, folder.relative_to(root).as_posix())
+    return folder
+
+
+def agent_lock(root: Path, owner: Address) -> FileLock:
     """Return the lock to hold while an agent's files are changed, use it with ``with``.
 
     Raises:
         Refused: a link leads out of the vault.
         StorageError: the vault cannot be written.
     """
-    folder = private_folder(store.root)
-    for part in address.private(store.root).relative_to(folder).parts:
-        folder /= part
-        if folder.is_symlink():
-            raise Refused(f"{folder} is a link", "remove the link; memvault makes the folder anew")
-    return FileLock(folder / "lock")
+    return FileLock(private(root, owner) / "lock")

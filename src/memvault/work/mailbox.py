@@ -22,6 +22,7 @@ from memvault.vault import atomic, layout
 from memvault.vault.lock import FileLock
 from memvault.work import letters
 from memvault.work.agents import Address
+from memvault.work.locking import agent_lock
 
 __all__ = ["PLAN", "SERVICE", "SPACE_MESSAGE", "TALK", "Claim", "Event", "Inbox", "Popped"]
 
@@ -181,11 +182,12 @@ class Inbox:
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
         """Hold the agent's lock; dead takers' events are back and due plans fired."""
-        private = letters.private(self._root, self._owner)
+        lock = agent_lock(self._root, self._owner)
         letters.inside(self._root, self.folder)
         self.problems = []
-        with FileLock(private / "lock"):
-            self._recover(private / "claims")
+        with lock:
+            self._recover(self._private / "claims")
+            atomic.sweep(self.folder)
             if self._due is not None:  # where it fails, nothing may be taken: see ``work.firing``
                 self.problems += self._due()
             yield

@@ -19,8 +19,7 @@ from memvault.errors import UsageError
 from memvault.vault import codec, layout
 from memvault.vault.store import Store
 from memvault.work.agents import Address
-from memvault.work.entries import Entries, Entry
-from memvault.work.keyvalues import normal, one_line
+from memvault.work.entries import Entries, Entry, one_line
 from memvault.work.schedule import KINDS, Schedule
 
 __all__ = [
@@ -35,6 +34,8 @@ __all__ = [
     "planned",
     "put",
     "stale",
+    "timed",
+    "upcoming",
 ]
 
 ACTIVE, COMPLETED, EXPIRED = "active", "completed", "expired"
@@ -74,9 +75,20 @@ def all_plans(store: Store, address: Address) -> tuple[list[Plan], list[str]]:
             plans.append(_plan(entry))
         except UsageError as error:
             notes.append(f"{codec.printable(entry.path)} is passed over: {error.message}")
+    return sorted(plans, key=_order), notes
+
+
+def upcoming(
+    store: Store, address: Address, now: datetime, zone: tzinfo
+) -> tuple[list[Plan], list[str]]:
+    """Return the same as ``all_plans``, the next runs of new and changed plans worked out."""
+    plans, notes = all_plans(store, address)
+    return sorted((timed(plan, now, zone) for plan in plans), key=_order), notes
+
+
+def _order(plan: Plan) -> tuple[bool, datetime, str]:
     never = datetime.max.replace(tzinfo=UTC)
-    plans.sort(key=lambda plan: (plan.status != ACTIVE, plan.next_run or never, plan.id))
-    return plans, notes
+    return plan.status != ACTIVE, plan.next_run or never, plan.id
 
 
 def put(
@@ -152,9 +164,7 @@ def _unchanged(old: Entry, schedule: Schedule, zone: tzinfo) -> dict[str, Any]:
 
 def delete(store: Store, address: Address, ids: Iterable[str]) -> list[str]:
     """Take plans away; return the ids that were not there. The caller holds the agent's lock."""
-    entries = entries_of(store, address)
-    found = entries.read()
-    return [name for name in dict.fromkeys(ids) if not entries.remove(normal(name), found)]
+    return entries_of(store, address).delete(ids)
 
 
 def stale(plan: Plan, zone: tzinfo) -> bool:
@@ -177,6 +187,15 @@ def planned(plan: Plan, now: datetime, zone: tzinfo) -> dict[str, Any]:
     if first is None or first < now - _TOO_LATE:
         return {"status": EXPIRED, "nextRunAt": None, "nextRunFor": None}
     return _timing(plan.schedule, first, zone)
+
+
+def timed(plan: Plan, now: datetime, zone: tzinfo) -> Plan:
+    """Return a plan with what ``planned`` would write into it."""
+    lines = planned(plan, now, zone)
+    at = clock.parse(lines["nextRunAt"] or "") if "nextRunAt" in lines else plan.next_run
+    basis = lines.get("nextRunFor", plan.next_run_for) or ""
+    status = lines.get("status", plan.status)
+    return plan._replace(next_run=at, next_run_for=basis, status=status)
 
 
 def entries_of(store: Store, address: Address) -> Entries:

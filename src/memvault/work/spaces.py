@@ -16,6 +16,7 @@ from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.vault import atomic, layout
 from memvault.work import letters
 from memvault.work.agents import Address, address
+from memvault.work.locking import private
 from memvault.work.mailbox import SPACE_MESSAGE, Inbox
 
 __all__ = ["Message", "Space", "Spaces"]
@@ -201,7 +202,7 @@ class Spaces:
 
     @property
     def _entered_file(self) -> Path:
-        return letters.private(self._root, self._me) / "space"
+        return private(self._root, self._me) / "space"
 
 
 def _message(letter: letters.Letter) -> Message:

@@ -16,6 +16,7 @@ from memvault.vault.lock import FileLock
 from memvault.vault.store import private_folder
 from memvault.work import letters
 from memvault.work.agents import Address, address
+from memvault.work.locking import private
 from memvault.work.mailbox import TALK, Event, Inbox
 
 __all__ = ["Talks", "next_id"]
@@ -76,16 +77,23 @@ class Talks:
         if talks:
             self._note("heard", talks)
 
-    def has_talked_to(self, other: Address) -> bool:
-        """Say whether this participant sent a message to another one before."""
-        return any(name == str(other) for _, name in self._record()["sent"])
+    def has_talked_to(self, other: Address, talk_id: int = 0) -> bool:
+        """Say whether this participant sent a message to another one before.
+
+        With a talkId, whether that one; what was sent longer ago than the
+        record goes back counts as sent.
+        """
+        sent = self._record()["sent"]
+        numbers = [number for number, name in sent if name == str(other)]
+        forgotten = len(sent) >= _KEPT and talk_id < min(numbers, default=0)
+        return bool(numbers) and (not talk_id or talk_id in numbers or forgotten)
 
     def log(self, severity: str, message: str) -> int:
         """Append to this participant's log and return the line's talkId."""
         text = letters.said(message)
         talk_id = next_id(self._root)
         line = {"time": clock.iso(), "severity": severity, "message": text, "talkId": talk_id}
-        folder = letters.private(self._root, self._me)
+        folder = private(self._root, self._me)
         path = folder / "log.jsonl"
         data = f"{json.dumps(line, ensure_ascii=False)}\n".encode()
         with FileLock(folder / "lock"), atomic.explained(path):
@@ -109,13 +117,16 @@ class Talks:
         return None
 
     def _note(self, which: str, talks: list[tuple[int, str]]) -> None:
-        folder = letters.private(self._root, self._me)
+        folder = private(self._root, self._me)
         with FileLock(folder / "lock"):
             record = self._record()
             said = [*record[which], *talks]
-            if which == "sent":  # whom it talked to once, it may wait for
-                said = [(number, name) for name, number in {name: n for n, name in said}.items()]
-            record[which] = said[-_KEPT:]
+            late = said[-_KEPT:]
+            # Whom it talked to once, it may wait for.
+            early = {name: number for number, name in said[:-_KEPT]} if which == "sent" else {}
+            for _, name in late:
+                early.pop(name, None)
+            record[which] = [*((number, name) for name, number in early.items()), *late]
             atomic.put(folder / "talks.json", json.dumps(record).encode())
 
     def _record(self) -> dict[str, list[tuple[int, str]]]:

@@ -80,7 +80,7 @@ class Happened(NamedTuple):
 def wait(
     inbox: Inbox,
     wanted: Sequence[Wanted],
-    talked_to: Callable[[Address], bool],
+    talked_to: Callable[[Address, int], bool],
     turn: threading.Condition,
     timeout: float | None = None,
 ) -> Happened:
@@ -91,11 +91,12 @@ def wait(
     ends the wait at once.
 
     Raises:
-        Refused: an answer is waited for from one who was not talked to.
+        Refused: an answer is waited for from one who was not talked to, or to
+            a talk that was none.
         TimedOut: nothing happened in time.
     """
     for entry in wanted:
-        if entry.sender is not None and not talked_to(entry.sender):
+        if entry.sender is not None and not talked_to(entry.sender, entry.talk_id):
             raise _not_talked_to(entry)
     begun = time.monotonic()
     times = [entry for entry in wanted if entry.kind == "Time"]
@@ -138,7 +139,8 @@ def _not_talked_to(entry: Wanted) -> Refused:
     user = entry.kind == "User"
     said = "talk user MESSAGE" if user else f"talk agent {entry.parameter} MESSAGE"
     who = "the user" if user else entry.parameter
-    return Refused(f"There is no earlier talk to {who} to wait for", f"memvault {said} comes first")
+    which = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
+    return Refused(f"There is no {which} to {who} to wait for", f"memvault {said} comes first")
 
 
 def _seconds(text: str) -> float:

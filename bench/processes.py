@@ -1,0 +1,98 @@
+"""Whole processes, measured from outside, and the places they run in."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from table import Finished
+
+__all__ = [
+    "MAXRSS_UNIT",
+    "MEGABYTE",
+    "PASS",
+    "machine",
+    "memvault",
+    "note",
+    "prepare_environment",
+    "process",
+    "started",
+    "workplace",
+]
+
+MEGABYTE = 1_000_000
+MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
+PASS = "python -c pass"
+
+
+def prepare_environment(cache: Path) -> None:
+    """Set what the children see: no settings of memvault's, and no network for models.
+
+    Python's compiled modules go to ``cache``: a development checkout or a
+    setting may keep them from being written, and no installed program runs so.
+    """
+    for key in list(os.environ):
+        if key.startswith("MEMVAULT_") or key == "PYTHONDONTWRITEBYTECODE":
+            del os.environ[key]
+    os.environ.update(HF_HUB_OFFLINE="1", PYTHONPYCACHEPREFIX=str(cache))
+
+
+def process(command: list[str], codes: tuple[int, ...] = (0,)) -> Finished:
+    """Run a command to its end and measure it."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=complaints
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        complaints.seek(0)
+        if child.returncode not in codes:
+            said = complaints.read().decode("utf-8", "replace").strip()
+            sys.exit(f"bench: {' '.join(command[:2])} ended with {child.returncode}: {said}")
+        text = output.read().decode("utf-8")
+    used = usage.ru_utime + usage.ru_stime
+    return Finished(seconds, used, usage.ru_maxrss * MAXRSS_UNIT / MEGABYTE, text)
+
+
+def memvault(*arguments: str) -> Finished:
+    """Run the memvault that belongs to this Python."""
+    return process([*started(), *arguments])
+
+
+def started() -> list[str]:
+    """Return the beginning of a command that runs the memvault which belongs to this Python."""
+    script = Path(sys.executable).with_name("memvault")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "memvault"]
+
+
+def machine() -> str:
+    """Say what this ran on, without naming it."""
+    version = memvault("--version").output.strip()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{cores} cores, Python {platform.python_version()}, {platform.platform()}, {version}"
+
+
+def note(text: str) -> None:
+    """Tell a person what is going on."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def workplace(keep: Path | None) -> Iterator[Path]:
+    """Give a folder for the vaults: one that is kept, or one that goes away afterwards."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="memvault-bench-") as folder:
+            yield Path(folder)
+    else:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep.resolve()
