@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Run, refused, write
-from memvault import Vault, open_vault
+from memvault import Vault, clock, open_vault
 from memvault.index import tokens
 from memvault.memories.prompt import CLOSE, OPEN, PREAMBLE, PREFIX, Entry, Section, build
 
@@ -143,18 +145,15 @@ def test_what_an_agent_keeps_comes_before_what_is_recalled(folder: Path, vault: 
     vault.call("set_goals", goals=goals)
     plan = {"name": "Later", "instruction": "Look again", "runAfter": "2 hours"}
     assert vault.call("set_plans", plans=[plan])["success"]
-    (file,) = (folder / "agents/main/plans").glob("*.md")
-    lines = [
-        "nextRunAt: 2026-01-01T00:00:00.000Z" if line.startswith("nextRunAt") else line
-        for line in file.read_text().splitlines()
-    ]
     found = vault.call("context", task="wombat")
     assert [part["section"] for part in found["parts"]] == ["MEMORIES", "GOALS", "RECALLED"]
-    file.write_text("\n".join(lines) + "\n")
+    moment = clock.iso(clock.now() - timedelta(hours=1))
+    due = {"name": "Later", "instruction": "Look again", "scheduledAt": moment}
+    assert vault.call("set_plans", plans=[due])["success"]
     found = vault.call("context", task="wombat")
     titles = [line for line in found["context"].splitlines() if line.endswith(":")]
     assert titles == ["MEMORIES:", "GOALS:", "DUE PLANS:", "RECALLED:"]
-    assert "> 2026-01-01T00:00 Later: Look again" in found["context"]
+    assert f"> {moment[:16]} Later: Look again" in found["context"]
     assert "Long done" not in found["context"]
     assert found["context"].count(CLOSE) == 1
     with open_vault(folder, "other") as other:
@@ -162,14 +161,13 @@ def test_what_an_agent_keeps_comes_before_what_is_recalled(folder: Path, vault: 
 
 
 def test_what_an_agent_keeps_is_dated(folder: Path, vault: Vault) -> None:
-    """Values and goals carry the day they were last set, which setting the same does not move."""
+    """Values and goals carry the day they were last saved, which setting the same does not move."""
     for key in ("old", "new"):
         vault.call("set_memories", memories=[{"key": key, "value": "x"}])
         vault.call("set_goals", goals=[{"id": key, "description": "y"}])
+    saved = datetime(2026, 1, 2, 12, tzinfo=UTC).timestamp()
     for path in (folder / "agents/main").glob("*/old.md"):
-        lines = path.read_text().splitlines(keepends=True)
-        dated = [line if "modified" not in line else "modified: 2026-01-02\n" for line in lines]
-        path.write_text("".join(dated))
+        os.utime(path, (saved, saved))
     vault.call("set_memories", memories=[{"key": "old", "value": "x"}])
     vault.call("set_goals", goals=[{"id": "old", "description": "y"}])
     block = vault.call("context")["context"].splitlines()

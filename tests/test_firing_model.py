@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import random
+import contextlib
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from memvault.work import firing
-from test_firing import MAIN, START, Inbox, look, opened, plan
+from memvault.work.locking import agent_lock
+from test_firing import MAIN, START, Agent
 
 
 class Days(RuleBasedStateMachine):
@@ -29,10 +29,7 @@ class Days(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         """Begin with an empty vault."""
-        self.root = Path(tempfile.mkdtemp())
-        self.store = opened(self.root)
-        self.inbox = Inbox(self.root)
-        self.now = START
+        self.agent = Agent(Path(tempfile.mkdtemp()))
         self.once: dict[str, datetime] = {}
         self.often: dict[str, tuple[str, datetime]] = {}
 
@@ -40,61 +37,67 @@ class Days(RuleBasedStateMachine):
     def recurring(self, line: str) -> None:
         """Set a recurring plan under a new name."""
         name = f"often {len(self.often)}"
-        self.often[name] = (line, self.now)
-        plan(self.store, name, "cron", line, self.now)
+        self.often[name] = (line, self.agent.now)
+        self.agent.plan(name, "cron", line)
 
     @rule(minutes=st.integers(1, 3000))
     def single(self, minutes: int) -> None:
         """Set a one-shot under a new name."""
         name = f"once {len(self.once)}"
-        self.once[name] = self.now + timedelta(minutes=minutes)
-        plan(self.store, name, "runAfter", f"{minutes} minutes", self.now)
+        self.once[name] = self.agent.now + timedelta(minutes=minutes)
+        self.agent.plan(name, "runAfter", f"{minutes} minutes")
 
     @rule(minutes=st.sampled_from([1, 14, 61, 1441, 50_000]))
     def passes(self, minutes: int) -> None:
         """Let time pass."""
-        self.now += timedelta(minutes=minutes)
+        self.agent.now += timedelta(minutes=minutes)
 
     @rule(nth=st.integers(1, 6))
     def cut_off(self, nth: int) -> None:
         """Look, and be cut off before or after some event is written."""
         left = [nth]
 
-        def trouble() -> None:
-            left[0] -= 1
-            if left[0] == 0:
-                raise KeyboardInterrupt
+        def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
+            for half in range(2):
+                if half:
+                    self.agent.inbox.deliver("plan", data, name)
+                left[0] -= 1
+                if left[0] == 0:
+                    raise KeyboardInterrupt
 
-        self.inbox.trouble = trouble
-        try:
-            firing.fire(self.store, MAIN, self.now, UTC, self.inbox.deliver)
-        except KeyboardInterrupt:
-            pass
-        else:
-            self.inbox.pop()
-        self.inbox.trouble = lambda: None
+        agent = self.agent
+        with agent_lock(agent.root, MAIN), contextlib.suppress(KeyboardInterrupt):
+            firing.fire(agent.store, MAIN, agent.now, UTC, deliver)
+
+    @rule()
+    def taken_back(self) -> None:
+        """Take events out and let go of them unread, as a process that fails does."""
+        popped = self.agent.inbox.pop(3)
+        if popped.claim is not None:
+            popped.claim.put_back()
 
     @rule()
     def looks(self) -> None:
         """Look; whatever has come due by now has been handed out."""
-        look(self.store, self.inbox, self.now)
+        self.agent.look()
+        handed = self.agent.handed
         for name, at in self.once.items():
-            assert ((name, stamp(at)) in self.inbox.popped) == (at <= self.now)
+            assert ((name, stamp(at)) in handed) == (at <= self.agent.now)
         for name, (line, begun) in self.often.items():
-            at = last_before(line, self.now)
+            at = last_before(line, self.agent.now)
             if at > begun:
-                assert (name, stamp(at)) in self.inbox.popped
+                assert (name, stamp(at)) in handed
 
     @invariant()
     def never_twice(self) -> None:
         """No run is handed out twice."""
-        if hasattr(self, "inbox"):
-            assert len(set(self.inbox.popped)) == len(self.inbox.popped)
+        if hasattr(self, "agent"):
+            assert len(set(self.agent.handed)) == len(self.agent.handed)
 
     def teardown(self) -> None:
         """Remove the vault."""
-        if hasattr(self, "root"):
-            shutil.rmtree(self.root)
+        if hasattr(self, "agent"):
+            shutil.rmtree(self.agent.root)
 
 
 def stamp(at: datetime) -> str:
@@ -120,32 +123,33 @@ TestDays = Days.TestCase
 TestDays.settings = settings(max_examples=25, stateful_step_count=25)
 
 LOOKING = """
-import json, sys, itertools, os
+import os, signal, sys
 from datetime import datetime, timedelta, UTC
 from pathlib import Path
 from memvault.config import Settings
 from memvault.vault.store import Store
 from memvault.work import firing
 from memvault.work.agents import Address
-from memvault.work.locking import agent_lock
-root, rounds = Path(sys.argv[1]), int(sys.argv[2])
-store, main = Store(root, Settings()), Address("main")
-inbox, out = root / "inbox", root / "popped"
-def deliver(name, at, data):
-    if not (inbox / name).exists():
-        temporary = inbox / f".{os.getpid()}"
-        temporary.write_text(data["scheduledFor"])
-        temporary.rename(inbox / name)
-counter = root / "counter"
-while True:
-    with agent_lock(store.root, main):
-        done = len(counter.read_bytes())
-        if done >= rounds:
-            break
-        now = datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC) + timedelta(minutes=done + 1)
-        firing.fire(store, main, now, UTC, deliver)
-        for number, file in enumerate(inbox.glob("[!.]*")):
-            file.rename(out / f"{file.read_text().replace(':', '')}-{os.getpid()}-{done}-{number}")
+root, rounds, fatal = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+counter, steps = root / "counter", 0
+def hook(event, arguments):
+    global steps
+    if fatal and event in ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir"):
+        steps += 1
+        if steps == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+done = 0
+inbox = firing.inbox(
+    Store(root, Settings()), Address("main"), UTC,
+    lambda: datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC) + timedelta(minutes=done),
+)
+sys.addaudithook(hook)
+while done < rounds:
+    done = counter.stat().st_size + 1
+    popped = inbox.pop(1000)
+    if popped.claim is not None:
+        popped.claim.settle()
+    if done > counter.stat().st_size:
         with counter.open("ab") as file:
             file.write(b".")
 """
@@ -153,44 +157,43 @@ while True:
 
 def watched(root: Path) -> list[str]:
     """Make a vault with a plan for every minute; return the command that looks at it."""
-    plan(opened(root), "Tick", "cron", "* * * * *")
-    for name in ("inbox", "popped"):
-        (root / name).mkdir()
+    Agent(root).plan("Tick", "cron", "* * * * *")
     (root / "counter").touch()
     return [sys.executable, "-c", LOOKING, str(root)]
 
 
 def runs(root: Path) -> list[str]:
-    """The runs that were popped, each as often as it was."""
-    return sorted(path.name.split("-")[2] for path in (root / "popped").iterdir())
+    """The runs that were handed out, each as often as it was."""
+    popped = (root / ".memvault/agents/main/popped").glob("*/*.md")
+    return sorted(path.name[6:16] for path in popped)
 
 
 def minutes(count: int) -> list[str]:
     """The runs that there must be."""
     first = START + timedelta(minutes=1)
-    return [f"18T{first + timedelta(minutes=n):%H%M%S}.000Z" for n in range(count)]
+    return [f"18T{first + timedelta(minutes=n):%H%M%S}." for n in range(count)]
 
 
 def test_ten_processes_at_once_hand_out_each_run_once(folder: Path) -> None:
     """However many processes look at the same time, each run is handed out once."""
     command = watched(folder)
-    started = [subprocess.Popen([*command, "40"]) for _ in range(10)]
+    started = [subprocess.Popen([*command, "40", "0"]) for _ in range(10)]
     assert [process.wait(120) for process in started] == [0] * 10
-    assert runs(folder) == minutes(40)
+    found = runs(folder)
+    assert len(found) == len(set(found))
+    assert found[-1] >= minutes(40)[-1]
 
 
 def test_killed_processes_lose_and_repeat_nothing(folder: Path) -> None:
-    """Processes that are killed while they look lose no run and hand out none twice."""
+    """A process killed at any of its file operations loses no run and hands out none twice."""
     command = watched(folder)
-    chance = random.Random(7)
-    for _ in range(15):
-        process = subprocess.Popen([*command, "100000"])
-        before = (folder / "counter").stat().st_size
-        while (folder / "counter").stat().st_size == before:
-            time.sleep(0.001)
-        time.sleep(chance.random() * 0.02)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+    killed = 0
+    for fatal in range(1, 60):
+        process = subprocess.run([*command, "1000", str(fatal)], check=False)
+        killed += process.returncode == -signal.SIGKILL
     total = (folder / "counter").stat().st_size + 3
-    subprocess.run([*command, str(total)], check=True, timeout=60)
-    assert runs(folder) == minutes(total)
+    subprocess.run([*command, str(total), "0"], check=True, timeout=60)
+    assert killed == 59
+    found = runs(folder)
+    assert len(found) == len(set(found))
+    assert found == minutes(total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,7 +16,7 @@ from memvault import Vault, clock
 from memvault.config import Settings
 from memvault.errors import UsageError
 from memvault.vault.store import Store
-from memvault.work import firing, plans, schedule
+from memvault.work import agenda, firing, schedule
 from memvault.work.agents import Address
 from memvault.work.schedule import Schedule
 
@@ -36,9 +36,10 @@ def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
     return runs, found.notes
 
 
-def get(folder: Path) -> dict[str, plans.Plan]:
-    """The plans by name."""
-    return {plan.name: plan for plan in plans.all_plans(Store(folder, Settings()), MAIN)[0]}
+def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, agenda.Standing]:
+    """How the plans stand, by name."""
+    stands = agenda.upcoming(Store(folder, Settings()), MAIN, now, zone)[0]
+    return {stand.plan.name: stand for stand in stands}
 
 
 def test_the_three_kinds_of_plans(vault: Vault) -> None:
@@ -125,9 +126,9 @@ def test_any_text_is_a_schedule_or_refused(text: str) -> None:
 def test_a_moment_of_the_last_days_is_due_at_once(folder: Path) -> None:
     """What should have been a moment ago is done now; without a zone the vault's is meant."""
     store, zone = Store(folder, Settings()), ZoneInfo("Europe/Berlin")
-    wanted = plans.Wanted("Late", "x", Schedule("scheduledAt", "2026-02-18T09:00"))
-    (plan,) = plans.put(store, MAIN, [wanted], NOW, zone)
-    assert plan.schedule.text == "2026-02-18T08:00:00.000Z"
+    wanted = agenda.Wanted("Late", "x", Schedule("scheduledAt", "2026-02-18T09:00"))
+    (stand,) = agenda.put(store, MAIN, [wanted], NOW, zone)
+    assert stand.plan.schedule.text == "2026-02-18T08:00:00.000Z"
     assert fire(folder) == (["Late 2026-02-18T08:00:00.000Z"], [])
     assert get(folder)["Late"].status == "completed"
 
@@ -147,7 +148,6 @@ def test_a_plan_written_by_hand_is_planned_when_first_seen(folder: Path) -> None
     assert found["Old"].status == "expired"
     assert found["Paused"].next_run is None
     assert b"# mine" in (folder / PLANS / "Water.md").read_bytes()
-    (folder / PLANS / "Water.md").rename(folder / PLANS / "w.md")
     runs, _ = fire(folder, NOW + timedelta(hours=1))
     assert sorted(runs) == ["Tea 2026-02-18T08:40:00.000Z", "Water 2026-02-18T09:00:00.000Z"]
 
@@ -166,21 +166,60 @@ def test_a_plan_is_shown_with_its_next_run_before_anyone_plans_it(
 
 
 def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
-    """Another cron line, moment or zone gets a new next run; a next run moved by hand stays."""
+    """Another cron line, moment or zone gets a new next run, also after the plan has ended."""
     store = Store(folder, Settings())
-    wanted = plans.Wanted("Report", "x", Schedule("cron", "0 9 * * *"))
-    (plan,) = plans.put(store, MAIN, [wanted], NOW, UTC)
-    file = folder / plan.entry.path
-    text = file.read_text("utf-8")
-    file.write_text(text.replace('cron: "0 9', 'cron: "45 8'), "utf-8")
+    wanted = [
+        agenda.Wanted("Report", "x", Schedule("cron", "0 9 * * *")),
+        agenda.Wanted("Once", "x", Schedule("scheduledAt", "2026-02-18T08:30:00Z")),
+    ]
+    report, once = agenda.put(store, MAIN, wanted, NOW, UTC)
+    assert fire(folder)[0] == ["Once 2026-02-18T08:30:00.000Z"]
+    change(folder / report.plan.entry.path, 'cron: "0 9', 'cron: "45 8')
+    change(folder / once.plan.entry.path, "08:30:00.000Z", "08:40:00.000Z")
     assert fire(folder) == ([], [])
     assert get(folder)["Report"].next_run == NOW + timedelta(minutes=15)
-    moved = file.read_text("utf-8").replace("08:45:00.000Z", "08:31:00.000Z")
-    file.write_text(moved, "utf-8")
-    assert fire(folder, NOW + timedelta(minutes=2))[0] == ["Report 2026-02-18T08:31:00.000Z"]
-    assert get(folder)["Report"].next_run == NOW + timedelta(minutes=15)
-    firing.fire(store, MAIN, NOW, ZoneInfo("Asia/Tokyo"), lambda *_: None)
-    assert get(folder)["Report"].next_run == datetime(2026, 2, 18, 23, 45, tzinfo=UTC)
+    later = NOW + timedelta(minutes=11)
+    assert fire(folder, later)[0] == ["Once 2026-02-18T08:40:00.000Z"]
+    assert fire(folder, later)[0] == []
+    tokyo = get(folder, zone=ZoneInfo("Asia/Tokyo"))
+    assert tokyo["Report"].next_run == datetime(2026, 2, 18, 23, 45, tzinfo=UTC)
+
+
+def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
+    """Who writes active over completed gets the delay once more, or a late moment at once."""
+    wanted = [
+        agenda.Wanted("Tea", "x", Schedule("runAfter", "10 minutes")),
+        agenda.Wanted("Call", "x", Schedule("scheduledAt", "2026-02-18T08:35:00Z")),
+    ]
+    stands = agenda.put(Store(folder, Settings()), MAIN, wanted, NOW, UTC)
+    later = NOW + timedelta(minutes=20)
+    assert len(fire(folder, later)[0]) == 2
+    for stand in stands:
+        change(folder / stand.plan.entry.path, "status: completed", "status: active")
+    assert fire(folder, later)[0] == ["Call 2026-02-18T08:35:00.000Z"]
+    assert fire(folder, later + timedelta(minutes=9))[0] == []
+    assert fire(folder, later + timedelta(minutes=10))[0] == ["Tea 2026-02-18T09:00:00.000Z"]
+
+
+def test_a_paused_plan_makes_up_for_nothing(folder: Path) -> None:
+    """What came due while a plan was paused is not run when it is active again."""
+    wanted = agenda.Wanted("Report", "x", Schedule("cron", "0 9 * * *"))
+    (stand,) = agenda.put(Store(folder, Settings()), MAIN, [wanted], NOW, UTC)
+    file = folder / stand.plan.entry.path
+    change(file, "status: active", "status: paused")
+    assert fire(folder, NOW + timedelta(days=3)) == ([], [])
+    change(file, "status: paused", "status: active")
+    assert fire(folder, NOW + timedelta(days=3)) == ([], [])
+    assert get(folder, NOW + timedelta(days=3))["Report"].next_run == datetime(
+        2026, 2, 21, 9, tzinfo=UTC
+    )
+
+
+def change(file: Path, old: str, new: str) -> None:
+    """Edit a file as a person does."""
+    text = file.read_text("utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), "utf-8")
 
 
 def test_broken_plans_are_named_and_block_nothing(vault: Vault, folder: Path) -> None:
@@ -204,15 +243,34 @@ def test_broken_plans_are_named_and_block_nothing(vault: Vault, folder: Path) ->
 def test_setting_a_plan_again_keeps_what_a_person_added(folder: Path) -> None:
     """An update changes schedule and instruction; other lines of the header stay."""
     store = Store(folder, Settings())
-    wanted = plans.Wanted("Report", "x", Schedule("cron", "0 9 * * *"))
-    (plan,) = plans.put(store, MAIN, [wanted], NOW, UTC)
-    file = folder / plan.entry.path
-    file.write_text(file.read_text("utf-8").replace("---\n\n", "owner: me\n---\n\n"), "utf-8")
-    again = plans.Wanted("Report", "y", Schedule("runAfter", "2 hours"))
-    (after,) = plans.put(store, MAIN, [again], NOW, UTC)
-    assert (after.id, after.instruction, after.schedule.kind) == (plan.id, "y", "runAfter")
+    wanted = agenda.Wanted("Report", "x", Schedule("cron", "0 9 * * *"))
+    (before,) = agenda.put(store, MAIN, [wanted], NOW, UTC)
+    change(folder / before.plan.entry.path, "---\n\n", "owner: me\n---\n\n")
+    again = agenda.Wanted("Report", "y", Schedule("runAfter", "2 hours"))
+    ((after, *_),) = agenda.put(store, MAIN, [again], NOW, UTC)
+    assert (after.id, after.instruction) == (before.plan.id, "y")
+    assert after.schedule.kind == "runAfter"
     assert after.entry.header["owner"] == "me"
     assert "cron" not in after.entry.header
+
+
+def test_a_name_is_one_however_it_is_spelled(vault: Vault, folder: Path) -> None:
+    """Composed and decomposed letters are the same name, also in a file written by hand."""
+    write(folder, f"{PLANS}/c.md", "---\nname: Cafe\u0301\ncron: '0 9 * * *'\n---\nx\n")
+    vault.call("set_plans", plans=[{"name": "Caf\u00e9", "instruction": "y", "runAfter": "1 day"}])
+    (plan,) = vault.call("get_plans")["plans"]
+    assert (plan["instruction"], plan["runAfter"]) == ("y", "1 day")
+
+
+def test_plans_are_deleted_by_id_or_name(vault: Vault) -> None:
+    """What set_plans knows by its name, delete_plans knows by it too."""
+    for name in ("One", "Two", "Three"):
+        plan = {"name": name, "instruction": "x", "cron": "0 9 * * *"}
+        done = vault.call("set_plans", plans=[plan])["plans"][0]
+    gone = vault.call("delete_plans", planIds=["One", done["id"], "Four"])
+    assert gone["deleted"] == 2
+    assert "Four" in gone["warnings"][0]
+    assert [plan["name"] for plan in vault.call("get_plans")["plans"]] == ["Two"]
 
 
 @pytest.mark.parametrize(

@@ -121,9 +121,7 @@ def test_files_written_by_hand_are_entries(vault: Vault, folder: Path) -> None:
     }
     keep(vault, **{"favourite colour": "blue\ngreen", "Größe": "日本"})
     text = (folder / KEYS / "colour.md").read_bytes()
-    before, _, after = text.partition(b"modified: ")
-    assert before == b"---\r\nkey: favourite colour # mine\r\n"
-    assert after.partition(b"\r\n")[2] == b"---\r\n\r\nblue\r\ngreen\r\n"
+    assert text == b"---\r\nkey: favourite colour # mine\r\n---\r\n\r\nblue\r\ngreen\r\n"
     (folder / KEYS / "colour.md").rename(folder / KEYS / "renamed.md")
     (folder / KEYS / "Deadline.md").write_text("1 March", "utf-8")
     assert values(vault) == {
@@ -180,11 +178,12 @@ def test_what_was_there_before_is_in_the_history(vault: Vault, folder: Path) -> 
 
 
 def test_nothing_is_written_through_links(vault: Vault, folder: Path, tmp_path: Path) -> None:
-    """An agents folder that is a link is neither read nor written."""
+    """An agents folder that is a link is neither read nor written, and that is said."""
     outside = tmp_path / "outside"
     write(outside, "main/memories/k.md", "theirs")
     (folder / "agents").symlink_to(outside)
-    assert values(vault) == {}
+    for tool in ("get_memories", "get_goals", "get_plans"):
+        assert vault.call(tool)["error"]["code"] == "refused"
     assert keep(vault, k="mine")["error"]["code"] == "refused"
     assert (outside / "main/memories/k.md").read_text("utf-8") == "theirs"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memvault import clock, config
 
@@ -110,33 +109,15 @@ class Workspace:
 
     @cached_property
     def inbox(self) -> Inbox:
-        """The agent's own inbox."""
-        from memvault.work.mailbox import Inbox
-
-        return Inbox(self.root, self.address, self._fire, self._seconds_until_due)
-
-    def _fire(self) -> list[str]:
-        """Deliver the agent's plans that are due into its inbox, whose lock is held."""
-        from memvault.work import firing
-        from memvault.work.mailbox import PLAN
-
-        def deliver(event_id: str, at: datetime, data: dict[str, Any]) -> None:
-            self.inbox.deliver(PLAN, data, event_id, clock.iso(at))
-
-        zone = clock.zone(self.settings.timezone)
-        return firing.fire(self.store, self.address, clock.now(), zone, deliver).notes
-
-    def _seconds_until_due(self) -> float | None:
+        """The agent's own inbox, into which its plans are fired."""
         from memvault.work import firing
 
-        zone = clock.zone(self.settings.timezone)
-        at = firing.next_due(self.store, self.address, zone)
-        return (at - clock.now()).total_seconds() if at else None
+        return firing.inbox(self.store, self.address, clock.zone(self.settings.timezone))
 
     def reload(self) -> None:
         """Forget settings and parts, because ``memvault.toml`` has changed."""
         self.close()
-        for name in ("settings", "store", "index", "engine"):
+        for name in ("settings", "store", "index", "engine", "inbox"):
             self.__dict__.pop(name, None)
 
     def settle(self) -> None:

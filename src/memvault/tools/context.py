@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memvault.errors import MemvaultError
 from memvault.tools.registry import Arg, tool
 from memvault.workspace import Workspace
 
@@ -68,7 +69,10 @@ def _memories(workspace: Workspace) -> list[Entry]:
     from memvault.memories.prompt import Entry
     from memvault.work import keyvalues
 
-    values, notes = keyvalues.all_values(workspace.store, workspace.address)
+    try:
+        values, notes = keyvalues.all_values(workspace.store, workspace.address)
+    except MemvaultError as error:
+        values, notes = [], [f"the memories were not looked at: {error.message}"]
     workspace.notes += notes
     return [Entry(entry.modified[:10], f"{entry.key}: {entry.value}") for entry in values]
 
@@ -78,13 +82,20 @@ def _goals(workspace: Workspace) -> list[Entry]:
     from memvault.memories.prompt import Entry
     from memvault.work import goals
 
-    found = goals.active(workspace.store, workspace.address)
-    return [Entry(goal.modified[:10], f"{goal.id}: {goal.description}") for goal in found]
+    try:
+        found, notes = goals.all_goals(workspace.store, workspace.address)
+    except MemvaultError as error:
+        found, notes = [], [f"the goals were not looked at: {error.message}"]
+    workspace.notes += notes
+    return [
+        Entry(goal.modified[:10], f"{goal.id}: {goal.description}")
+        for goal in found
+        if goal.status == goals.ACTIVE
+    ]
 
 
 def _events(workspace: Workspace) -> tuple[list[Entry], list[Entry]]:
     """Return the plans that are due and a preview of the rest of the inbox; nothing is taken."""
-    from memvault.errors import MemvaultError
     from memvault.memories.prompt import Entry
     from memvault.work.mailbox import PLAN
 
@@ -109,7 +120,6 @@ def _events(workspace: Workspace) -> tuple[list[Entry], list[Entry]]:
 
 def _recalled(workspace: Workspace, task: str) -> list[Entry]:
     """Return the memories that fit a task, best first; without a search the block stands alone."""
-    from memvault.errors import MemvaultError
     from memvault.memories.prompt import Entry
     from memvault.recall.engine import Request
 

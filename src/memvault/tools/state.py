@@ -12,8 +12,8 @@ from memvault.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from memvault.work.agenda import Standing
     from memvault.work.agents import Address
-    from memvault.work.plans import Plan
 
 __all__ = [
     "delete_goals",
@@ -217,12 +217,12 @@ def set_plans(
     lines are meant in the time zone that memvault.toml names, else UTC.
     """
     from memvault import clock
-    from memvault.work import plans as kept
+    from memvault.work.agenda import Wanted, put
 
     zone = clock.zone(workspace.settings.timezone)
     with _writing(workspace) as address:
-        wanted = [kept.Wanted(plan["name"], plan["instruction"], _schedule(plan)) for plan in plans]
-        done = kept.put(workspace.store, address, wanted, clock.now(), zone)
+        wanted = [Wanted(plan["name"], plan["instruction"], _schedule(plan)) for plan in plans]
+        done = put(workspace.store, address, wanted, clock.now(), zone)
     return {
         "plans": [
             {key: entry[key] for key in ("id", "name", "nextRunAt", "status") if key in entry}
@@ -280,38 +280,38 @@ def get_plans(
 ) -> dict[str, Any]:
     """Get the plans, the next due first."""
     from memvault import clock
-    from memvault.work.plans import upcoming
+    from memvault.work.agenda import upcoming
 
     zone = clock.zone(workspace.settings.timezone)
-    plans, notes = upcoming(workspace.store, workspace.address, clock.now(), zone)
+    stands, notes = upcoming(workspace.store, workspace.address, clock.now(), zone)
     workspace.notes += notes
-    return {"plans": [_shown(plan) for plan in plans if status in (None, plan.status)]}
+    return {"plans": [_shown(stand) for stand in stands if status in (None, stand.status)]}
 
 
-def _shown(plan: Plan) -> dict[str, Any]:
+def _shown(stand: Standing) -> dict[str, Any]:
     """Return what is said of a plan; of a delay, the moment that it comes to."""
     from memvault import clock
 
+    plan = stand.plan
     shown: dict[str, Any] = {"id": plan.id, "name": plan.name, "instruction": plan.instruction}
-    once = plan.next_run or plan.last_run
+    shown[plan.schedule.kind] = plan.schedule.text
+    once = stand.next_run or stand.last_run or plan.since
     if plan.schedule.kind == "runAfter" and once is not None:
-        shown |= {"runAfter": plan.schedule.text, "scheduledAt": clock.iso(once)}
-    else:
-        shown[plan.schedule.kind] = plan.schedule.text
-    for key, at in (("nextRunAt", plan.next_run), ("lastRunAt", plan.last_run)):
+        shown["scheduledAt"] = clock.iso(once)
+    for key, at in (("nextRunAt", stand.next_run), ("lastRunAt", stand.last_run)):
         if at is not None:
             shown[key] = clock.iso(at)
-    return {**shown, "status": plan.status}
+    return {**shown, "status": stand.status}
 
 
 @tool("delete_plans", "plans delete", "state", destructive=True)
 def delete_plans(
     workspace: Workspace,
-    plan_ids: Annotated[list[str], Arg("Ids of plans", positional=True)],
+    plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)],
 ) -> dict[str, Any]:
     """Delete plans by their ids; what they said stays in the history."""
-    from memvault.work import plans
+    from memvault.work import agenda
 
     with _writing(workspace) as address:
-        missing = plans.delete(workspace.store, address, plan_ids)
+        missing = agenda.delete(workspace.store, address, plan_ids)
     return {"deleted": _deleted(workspace, "plan", plan_ids, missing)}

@@ -20,6 +20,7 @@ __all__ = [
     "is_ignored",
     "is_mem_id",
     "is_memory_path",
+    "named_id",
     "new_id",
     "normal_type",
     "slug",
@@ -64,9 +65,17 @@ def new_id(title: str) -> str:
 
 def derived_id(path: str) -> str:
     """Return the memId of a file that carries none, made of its path and nothing else."""
-    digest = int.from_bytes(hashlib.blake2b(path.encode("utf-8", "surrogatepass")).digest()[:8])
-    tail = "".join(_ALPHABET[(digest >> (5 * place)) & 31] for place in range(6))
-    return f"{slug(PurePosixPath(path).stem, _MAX_ID_SLUG)}-{tail}"
+    return f"{slug(PurePosixPath(path).stem, _MAX_ID_SLUG)}-{_tail(path)}"
+
+
+def named_id(name: str) -> str:
+    """Return the id of what is called by a name and nothing else, the same on every machine."""
+    return f"{slug(name, _MAX_ID_SLUG)}-{_tail(name)}"
+
+
+def _tail(text: str) -> str:
+    digest = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass")).digest()[:8])
+    return "".join(_ALPHABET[(digest >> (5 * place)) & 31] for place in range(6))
 
 
 def is_mem_id(text: str) -> bool:
@@ -150,7 +159,7 @@ def check_folders(root: Path, folder: str) -> None:
         path /= part
         if path.is_symlink():
             raise Refused(
-                f"{path} is a link, and nothing is written through links", "make it a plain folder"
+                f"{path} is a link, and memvault follows none here", "make it a plain folder"
             )
         if path.exists() and not path.is_dir():
             raise Refused(f"{path} is a file where a folder should be", "rename that file")

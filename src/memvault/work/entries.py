@@ -29,6 +29,7 @@ __all__ = ["Entries", "Entry", "Found", "normal", "one_line"]
 
 _LONGEST_NAME = 1_000
 _LONGEST_STEM = 80
+_CONFLICT = re.compile(r"^<{7} .*?^={7}$.*?^>{7} ", re.MULTILINE | re.DOTALL)
 _UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
 
 
@@ -56,7 +57,8 @@ def one_line(text: str, what: str) -> str:
 class Entry(NamedTuple):
     """One file: what it is called, its header as plain values, its text, its bytes' etag.
 
-    ``modified`` is when it was last set, or where its header does not say, saved.
+    ``modified`` is when the file was last saved: a line in the header would make
+    two machines that set the same disagree.
     """
 
     name: str
@@ -91,6 +93,10 @@ class Entries:
 
         A file that is broken, binary or unreadable is passed over; of two
         files with one name the first by path counts.
+
+        Raises:
+            StorageError: the folder cannot be read.
+            Refused: it is a link or a file.
         """
         found: dict[str, Entry] = {}
         notes: list[str] = []
@@ -102,6 +108,8 @@ class Entries:
                 said = error.message if isinstance(error, MemvaultError) else str(error)
                 notes.append(f"{codec.printable(path)} is passed over: {said}")
                 continue
+            if _CONFLICT.search(entry.text):
+                notes.append(f"{codec.printable(path)} holds the marks of a conflict in git")
             first = found.setdefault(entry.name, entry)
             if first is not entry:
                 copies.append(entry)
@@ -127,38 +135,27 @@ class Entries:
         if old is not None and self._rewrite(old, header, text):
             return old.path
         given = {key: value for key, value in header.items() if value is not None}
-        given = {self._key: name, **given, "modified": clock.iso()}
-        return self._create(name, given, text, stem or name)
+        return self._create(name, {self._key: name, **given}, text, stem or name)
 
-    def change(self, entry: Entry, header: Mapping[str, Any]) -> None:
-        """Change header lines of an entry that the program keeps there; its text stays.
-
-        No revision is made of that: those of a plan that runs every minute
-        would push out what a person wrote.
+    def mark(self, entry: Entry, header: Mapping[str, Any]) -> None:
+        """Change header lines of an entry for the program's own reasons; all else stays.
 
         Raises:
             Conflict: the file is not as it was when it was read.
+            Refused: the header is written in a way that cannot be patched.
             StorageError: the disk refused.
         """
         with atomic.explained(entry.path):
             try:
                 data = atomic.read(self._store.root / entry.path)
                 if codec.etag(data) == entry.etag:
-                    self._write(entry, data, header, None, kept=False)
+                    fresh = codec.edit(data, header, None)
+                    self._store.history.keep(self._revisions(entry), data)
+                    atomic.replace(self._store.root / entry.path, fresh)
                     return
             except FileNotFoundError:
                 pass
         raise Conflict(f"{entry.path} was changed meanwhile", "try again")
-
-    def again(self, entry: Entry) -> Entry | None:
-        """Return an entry as it is now, under another file name too; None where it is gone."""
-        try:
-            now = self._entry(entry.path)
-        except (MemvaultError, ValueError, OSError):
-            now = None
-        if now is not None and now.name == entry.name:
-            return now
-        return self.read().entries.get(entry.name)
 
     def delete(self, names: Iterable[str]) -> list[str]:
         """Take entries and their copies away, their bytes kept as revisions.
@@ -193,13 +190,13 @@ class Entries:
                 if now.name != old.name:
                     return False
                 plain = codec.plain_text(text)
-                self._write(now, data, header, None if plain == now.text else plain, True)
+                self._write(now, data, header, None if plain == now.text else plain)
             except (FileNotFoundError, ValueError):
                 return False
         return True
 
     def _write(
-        self, entry: Entry, data: bytes, header: Mapping[str, Any], text: str | None, kept: bool
+        self, entry: Entry, data: bytes, header: Mapping[str, Any], text: str | None
     ) -> None:
         """Write header lines and text over the bytes that an entry was read from."""
         changes = {key: value for key, value in header.items() if entry.header.get(key) != value}
@@ -207,9 +204,7 @@ class Entries:
             changes = {self._key: entry.name, **changes}
         fresh = _edited(data, entry.header, changes, text)
         if fresh != data:
-            if kept:
-                fresh = _edited(data, entry.header, {**changes, "modified": clock.iso()}, text)
-                self._store.history.keep(self._revisions(entry), data)
+            self._store.history.keep(self._revisions(entry), data)
             atomic.replace(self._store.root / entry.path, fresh)
 
     def _create(self, name: str, header: Mapping[str, Any], text: str, named: str) -> str:
@@ -227,11 +222,12 @@ class Entries:
         raise Conflict(f"{self._folder} has no free name for {name!r}", "rename one of its files")
 
     def _files(self) -> list[str]:
-        try:
-            layout.check_folders(self._store.root, self._folder)
-            names = os.listdir(self._store.root / self._folder)
-        except (OSError, Refused):
-            return []
+        layout.check_folders(self._store.root, self._folder)
+        with atomic.explained(self._folder):
+            try:
+                names = os.listdir(self._store.root / self._folder)
+            except FileNotFoundError:
+                return []
         markdown = (name for name in names if name[0] != "." and name.lower().endswith(".md"))
         return [f"{self._folder}/{name}" for name in sorted(markdown)]
 
@@ -260,9 +256,7 @@ class Entries:
         given = header.get(self._key)
         named = codec.printable(Path(path).stem) if given in (None, "") else str(given)
         name = unicodedata.normalize("NFC", named).strip()
-        moment = clock.parse(str(header.get("modified", "")))
-        modified = clock.iso(moment) if moment else saved
-        return Entry(name, path, header, body.removesuffix("\n"), codec.etag(data), modified)
+        return Entry(name, path, header, body.removesuffix("\n"), codec.etag(data), saved)
 
     def _revisions(self, entry: Entry) -> str:
         return layout.derived_id(entry.path)

@@ -1,11 +1,11 @@
 """Plans that are due become events, each run exactly once, without a daemon.
 
 Whoever looks for events holds the agent's lock, fires what is due, and only
-then takes events out of the inbox, all within one hold of the lock. A run is
-first entered in the plan's header as ``pending``, together with when the plan
-is due next; then its event is delivered; then ``pending`` is taken away. A
-process may be killed between any two of these steps, and the next one that
-looks completes what is pending:
+then takes events out of the inbox, all within one hold of the lock. The runs
+that are due are first entered in this machine's record (``work.runs``) as
+``pending``, together with when their plans are due next; then their events are
+delivered; then ``pending`` is taken away. A process may be killed between any
+two of these steps, and the next one that looks completes what is pending:
 
 - killed before the event was written: it is delivered now, so no run is lost;
 - killed after: delivering does nothing, because an event of that id is still
@@ -22,31 +22,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from datetime import datetime, tzinfo
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import Conflict, MemvaultError
+from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.vault import layout
 from memvault.vault.store import Store
-from memvault.work import plans, schedule
+from memvault.work import agenda, plans, runs, schedule
+from memvault.work.agenda import Standing
 from memvault.work.agents import Address
-from memvault.work.entries import Entries
+from memvault.work.locking import private
+from memvault.work.mailbox import PLAN, Inbox
 from memvault.work.plans import ACTIVE, COMPLETED, EXPIRED, Plan
+from memvault.work.runs import Pending, Record
 
-__all__ = ["Deliver", "Fired", "Firing", "due", "event_id", "fire", "next_due"]
+__all__ = ["Deliver", "Fired", "due", "event_id", "fire", "inbox", "next_due"]
 
-Deliver = Callable[[str, datetime, dict[str, Any]], None]
+Deliver = Callable[[str, datetime, dict[str, Any]], object]
 """Writes an event under its id; does nothing where there is one of that id."""
-_ATTEMPTS = 5
 _LONGEST_ID = 60
-
-
-class Firing(NamedTuple):
-    """A run of a plan: the moment it is for, and what is to be done afterwards."""
-
-    at: datetime
-    next_run: datetime | None
-    status: str
 
 
 class Fired(NamedTuple):
@@ -56,58 +51,93 @@ class Fired(NamedTuple):
     notes: list[str]
 
 
-def due(plan: Plan, now: datetime, zone: tzinfo) -> Firing | None:
-    """Return the run that a plan is due for, if any; missed runs of a cron line are one."""
-    if plan.status != ACTIVE or plan.next_run is None or plan.next_run > now:
+def inbox(
+    store: Store, address: Address, zone: tzinfo, now: Callable[[], datetime] = clock.now
+) -> Inbox:
+    """Return an agent's inbox, into which its plans are fired whenever someone looks."""
+
+    def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
+        box.deliver(PLAN, data, name, clock.iso(at))
+
+    def due_now() -> list[str]:
+        return fire(store, address, now(), zone, deliver).notes
+
+    def seconds() -> float | None:
+        at = next_due(store, address, zone, now())
+        return (at - now()).total_seconds() if at else None
+
+    box = Inbox(store.root, address, due_now, seconds)
+    return box
+
+
+def due(stand: Standing, now: datetime, zone: tzinfo) -> tuple[datetime, Standing] | None:
+    """Return the moment that a plan is due for, if any, and how it stands after that run.
+
+    Missed runs of a cron line are one, for the latest moment.
+    """
+    at = stand.next_run
+    if stand.status != ACTIVE or at is None or at > now:
         return None
-    if plans.stale(plan, zone):
-        return None
-    if plan.schedule.kind != "cron":
-        return Firing(plan.next_run, None, COMPLETED)
-    last = schedule.latest(plan.schedule.text, now, zone)
-    following = schedule.next_after(plan.schedule.text, now, zone)
-    at = max(plan.next_run, last) if last else plan.next_run
-    return Firing(at, following, ACTIVE if following else EXPIRED)
+    if stand.plan.once:
+        return at, stand._replace(status=COMPLETED, next_run=None, last_run=at)
+    line = stand.plan.schedule.text
+    last = schedule.latest(line, now, zone)
+    at = max(at, last) if last else at
+    following = schedule.next_after(line, now, zone)
+    status = ACTIVE if following else EXPIRED
+    return at, stand._replace(status=status, next_run=following, last_run=at)
 
 
 def fire(store: Store, address: Address, now: datetime, zone: tzinfo, deliver: Deliver) -> Fired:
     """Deliver an event for every plan that is due. The caller holds the agent's lock.
 
-    A plan whose file cannot be written does not run, and is named in the notes.
-
     Raises:
         MemvaultError: a run was begun and could not be completed; no event may
             be taken out of the inbox then.
     """
-    entries = plans.entries_of(store, address)
-    found, notes = plans.all_plans(store, address)
-    begun = [plan for plan in found if plan.pending is not None]
-    events = [_complete(entries, plan, plan.pending, deliver) for plan in begun if plan.pending]
-    if begun:
+    folder = private(store.root, address)
+    records = runs.load(folder)
+    events = _complete(folder, records, deliver)  # of a look that was cut off
+    try:
         found, notes = plans.all_plans(store, address)
+    except MemvaultError as error:
+        return Fired(events, [f"no plan runs: {error.message}"])
+    stands = []
+    # What is known of a plan whose file cannot be read just now is kept.
+    entered = dict(records) if notes else {}
     for plan in found:
-        try:
-            at = _entered(entries, plan, now, zone)
-        except Conflict:
-            continue  # a person is just changing it; the next look sees the change
-        except MemvaultError as error:
-            notes.append(f"the plan {plan.name!r} does not run: {error.message}")
-            continue
-        if at is not None:
-            events.append(_complete(entries, plan, at, deliver))
-    return Fired(events, notes)
+        stand = agenda.standing(plan, records.get(plan.id), now, zone)
+        run = due(stand, now, zone)
+        if run is not None:
+            at, stand = run
+        stands.append(stand)
+        entered[plan.id] = stand.record._replace(pending=_pending(plan, at) if run else None)
+    if entered != records:
+        runs.save(folder, entered)
+    events += _complete(folder, entered, deliver)
+    marked, troubles = _mark(store, address, stands)
+    for plan_id in marked:
+        entered[plan_id] = entered[plan_id]._replace(marked=True)
+    if marked:
+        runs.save(folder, entered)
+    return Fired(events, notes + troubles)
 
 
 def next_due(
     store: Store, address: Address, zone: tzinfo, now: datetime | None = None
 ) -> datetime | None:
-    """Return when the next plan is due, or None; it may be past where a plan cannot run."""
-    moments: list[datetime] = []
-    for plan in plans.upcoming(store, address, now or clock.now(), zone)[0]:
-        if plan.pending is not None:
-            moments.append(plan.pending)
-        elif plan.status == ACTIVE and plan.next_run is not None:
-            moments.append(plan.next_run)
+    """Return when the next plan is due, or None; it may be past where an event cannot be written.
+
+    Plans that cannot be read are left out.
+    """
+    seen = now or clock.now()
+    records = runs.load(address.private(store.root))
+    moments = [record.pending.at for record in records.values() if record.pending]
+    try:
+        stands = agenda.upcoming(store, address, seen, zone)[0]
+    except MemvaultError:
+        stands = []
+    moments += [stand.next_run for stand in stands if stand.next_run is not None]
     return min(moments, default=None)
 
 
@@ -119,47 +149,48 @@ def event_id(plan_id: str, at: datetime) -> str:
     return f"{clock.iso(at).replace('-', '').replace(':', '')}-{name}"
 
 
-def _entered(entries: Entries, plan: Plan, now: datetime, zone: tzinfo) -> datetime | None:
-    """Write into a plan's header what is due and when it is due next; return the moment."""
-    lines = plans.planned(plan, now, zone)
-    firing = due(plans.timed(plan, now, zone), now, zone)
-    if firing is not None:
-        lines |= {
-            "nextRunAt": clock.iso(firing.next_run) if firing.next_run else None,
-            "status": firing.status,
-            "lastRunAt": clock.iso(firing.at),
-            "pending": clock.iso(firing.at),
-        }
-        if firing.next_run is None:
-            lines["nextRunFor"] = None
-    if lines:
-        entries.change(plan.entry, lines)
-    return firing.at if firing else None
-
-
-def _complete(entries: Entries, plan: Plan, at: datetime, deliver: Deliver) -> str:
-    """Deliver the event of a run that is entered, and strike the entry out.
-
-    Raises:
-        MemvaultError: one of both was not possible.
-    """
-    name = event_id(plan.id, at)
+def _pending(plan: Plan, at: datetime) -> Pending:
     data = {
         "planId": plan.id,
         "planName": plan.name,
         "instruction": plan.instruction,
         "scheduledFor": clock.iso(at),
     }
-    deliver(name, at, data)
-    for attempt in range(_ATTEMPTS):
-        entry = entries.again(plan.entry)
-        if entry is None or "pending" not in entry.header:
-            break
+    return Pending(event_id(plan.id, at), at, data)
+
+
+def _complete(folder: Path, records: dict[str, Record], deliver: Deliver) -> list[str]:
+    """Deliver the events of runs that are entered, and strike the entries out.
+
+    Raises:
+        MemvaultError: one of both was not possible.
+    """
+    begun = {name: record.pending for name, record in records.items() if record.pending}
+    for pending in begun.values():
+        deliver(pending.event_id, pending.at, pending.data)
+    for name in begun:
+        records[name] = records[name]._replace(pending=None)
+    if begun:
+        runs.save(folder, records)
+    return [pending.event_id for pending in begun.values()]
+
+
+def _mark(store: Store, address: Address, stands: list[Standing]) -> tuple[list[str], list[str]]:
+    """Let files say which plans have ended, or go on again, to people and to other machines.
+
+    Returns the ids of those whose files do now, and what to say of the others.
+    """
+    marked, notes = [], []
+    entries = plans.entries_of(store, address)
+    for stand in stands:
+        if stand.status == stand.plan.status:
+            continue
         try:
-            entries.change(entry, {"pending": None})
-        except Conflict:  # an editor came in between
-            if attempt == _ATTEMPTS - 1:
-                raise
+            entries.mark(stand.plan.entry, {"status": stand.status})
+        except (Conflict, Refused):
+            pass  # a person is just changing it, or wrote a header that cannot be patched
+        except MemvaultError as error:
+            notes.append(f"{stand.plan.entry.path} does not say {stand.status}: {error.message}")
         else:
-            break
-    return name
+            marked.append(stand.plan.id)
+    return marked, notes

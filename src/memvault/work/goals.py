@@ -11,7 +11,7 @@ from memvault.vault.store import Store
 from memvault.work.agents import Address
 from memvault.work.entries import Entries, one_line
 
-__all__ = ["ACTIVE", "Goal", "active", "all_goals", "delete", "put", "status_word"]
+__all__ = ["ACTIVE", "Goal", "all_goals", "delete", "put", "status_word"]
 
 ACTIVE = "active"
 _WORD = re.compile(r"\w[\w-]{0,39}")
@@ -36,11 +36,6 @@ def all_goals(store: Store, address: Address) -> tuple[list[Goal], list[str]]:
     return goals, found.notes
 
 
-def active(store: Store, address: Address) -> list[Goal]:
-    """Return the goals that are still to be reached."""
-    return [goal for goal in all_goals(store, address)[0] if goal.status == ACTIVE]
-
-
 def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
     """Set goals; what one leaves empty stays as it is; return how many there were.
 
@@ -51,7 +46,8 @@ def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
             nothing is written then.
     """
     entries = _entries(store, address)
-    known = entries.read().entries
+    found = entries.read()
+    known = found.entries
     wanted: dict[str, Goal] = {}
     for goal in goals:
         name = one_line(goal.id, "A goal's id")
@@ -59,7 +55,8 @@ def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
         status = status_word(goal.status) if goal.status else (before.status if before else "")
         description = goal.description.strip() or (before.description if before else "")
         if not description and name not in known:
-            raise UsageError(f"The goal {name!r} has no description", "say what is to be reached")
+            hint = "; ".join(found.notes) or "say what is to be reached"
+            raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
         wanted[name] = Goal(name, description, status)
     for name, goal in wanted.items():
         old = known.get(name)

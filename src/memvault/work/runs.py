@@ -1,0 +1,96 @@
+"""What this machine knows of the runs of an agent's plans, ``plans.json`` among what is its own.
+
+It is kept apart from the plans' files so that a run changes none of them: two
+machines that look at one plan at different times have nothing to merge, and a
+person's file stays as it was written. If it is lost, cron lines count from the
+next look on; moments that have passed are known by the ``status`` in the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.vault import atomic
+
+__all__ = ["Pending", "Record", "load", "save"]
+
+_NAME = "plans.json"
+
+
+class Pending(NamedTuple):
+    """A run on its way to the inbox: its event's id, its moment, and what the event says."""
+
+    event_id: str
+    at: datetime
+    data: dict[str, Any]
+
+
+class Record(NamedTuple):
+    """The runs of one plan.
+
+    ``basis`` is the schedule that ``next_run`` was worked out from, and what
+    ``last_run`` was a run of. ``marked`` says that the file tells of the
+    plan's end: if it does not any more, a person wants another run.
+    """
+
+    basis: str
+    next_run: datetime | None = None
+    last_run: datetime | None = None
+    marked: bool = False
+    pending: Pending | None = None
+
+
+def load(folder: Path) -> dict[str, Record]:
+    """Return the records by the plans' ids; what is missing or damaged is left out."""
+    found: dict[str, Record] = {}
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        for plan_id, value in json.loads(atomic.read(folder / _NAME))["plans"].items():
+            with contextlib.suppress(KeyError, TypeError, AttributeError):
+                found[plan_id] = _record(value)
+    return found
+
+
+def save(folder: Path, records: Mapping[str, Record]) -> None:
+    """Keep the records. The caller holds the agent's lock.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    plans = {plan_id: _shown(record) for plan_id, record in records.items()}
+    text = json.dumps({"version": 1, "plans": plans}, ensure_ascii=False)
+    atomic.put(folder / _NAME, text.encode("utf-8", "replace"))
+
+
+def _record(value: Mapping[str, Any]) -> Record:
+    given = value.get("pending")
+    at = _moment(given["at"]) if given else None
+    return Record(
+        str(value["basis"]),
+        _moment(value.get("nextRunAt")),
+        _moment(value.get("lastRunAt")),
+        bool(value.get("marked")),
+        Pending(str(given["eventId"]), at, dict(given["data"])) if given and at else None,
+    )
+
+
+def _shown(record: Record) -> dict[str, Any]:
+    shown: dict[str, Any] = {"basis": record.basis}
+    for key, at in (("nextRunAt", record.next_run), ("lastRunAt", record.last_run)):
+        if at is not None:
+            shown[key] = clock.iso(at)
+    if record.marked:
+        shown["marked"] = True
+    if record.pending is not None:
+        event_id, at, data = record.pending
+        shown["pending"] = {"eventId": event_id, "at": clock.iso(at), "data": data}
+    return shown
+
+
+def _moment(value: Any) -> datetime | None:
+    return clock.parse(str(value)) if value else None
