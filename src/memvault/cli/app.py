@@ -14,26 +14,22 @@ from memvault import __version__
 from memvault.cli import commands, output
 from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS, overview
-from memvault.cli.streams import OutputError
+from memvault.cli.streams import OutputError, stopping
 from memvault.errors import Bug, MemvaultError, StorageError, UsageError
 from memvault.tools import registry
 
 __all__ = ["run"]
-
-_INTERRUPTED = 130
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; every error but the output's ends here."""
     options = Options.from_environment()
     try:
-        code = _application(options)(  # Typer returns the code of an Exit, 130 after Ctrl-C
+        code = _application(options)(  # Typer returns the code of an Exit
             args=options.hide_texts(arguments), prog_name="memvault", standalone_mode=False
         )
     except typer.Exit as stop:
         return stop.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        return _INTERRUPTED
     except MemvaultError as error:
         return _failed(error, arguments, options)
     except OutputError:
@@ -42,6 +38,8 @@ def run(arguments: list[str]) -> int:
         said = f"{error.strerror or error}: {error.filename or 'the vault'}"
         return _failed(StorageError(said, "look at the file and try again"), arguments, options)
     except Exception as error:
+        if stopping():
+            raise
         return _failed(_translated(error), arguments, options)
     return code if isinstance(code, int) else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -26,7 +27,7 @@ def result(name: str, found: Mapping[str, Any], as_json: bool, quiet: bool) -> N
         return
     from memvault.cli import render
 
-    _write(render.lines(name, found), sys.stdout)
+    _write(render.lines(name, found), _standard_output())
     if not quiet:
         for warning in found.get("warnings", ()):
             _write([[(f"note: {warning}", "")]], sys.stderr)
@@ -53,7 +54,19 @@ def flush() -> None:
 
 def _print_json(found: Mapping[str, Any]) -> None:
     with writing():
-        print(json.dumps(found, ensure_ascii=False, indent=2))
+        print(json.dumps(found, ensure_ascii=False, indent=2), file=_standard_output())
+
+
+def _standard_output() -> TextIO:
+    """Return standard output.
+
+    Raises:
+        OutputError: the process was started without one.
+    """
+    if sys.stdout is None:
+        with writing():
+            raise OSError(errno.EBADF, "Standard output is closed")
+    return sys.stdout
 
 
 def _write(lines: list[Any], stream: TextIO | None) -> None:

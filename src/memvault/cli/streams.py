@@ -9,18 +9,21 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 
-__all__ = ["OutputError", "guarded", "writing"]
+__all__ = ["OutputError", "guarded", "stopping", "writing"]
 
-_INTERRUPTED = 130
-_TERMINATED = 143
+_SIGNALS = [signal.SIGINT, signal.SIGTERM]
+_AGAIN = 0.5
+"""Seconds after which a process that was asked to end and goes on is asked again."""
+_asked: list[int] = []
+"""The signals that asked this process to end."""
 
 
 class OutputError(Exception):
     """Standard output or error cannot be written; the cause is the ``OSError``."""
 
 
-class _Terminated(BaseException):
-    """The system asked the process to end."""
+class _Stopped(BaseException):
+    """The user or the system asked the process to end."""
 
 
 @contextlib.contextmanager
@@ -38,8 +41,29 @@ def guarded(run: Callable[[], int]) -> int:
     A reader that went away, as after ``| head``, is no error; an output that
     takes nothing is one, with a sentence. Ctrl-C and SIGTERM end it in order.
     """
-    with contextlib.suppress(ValueError):  # not the main thread: signals are someone else's
-        signal.signal(signal.SIGTERM, _terminate)
+    try:
+        before = {number: signal.signal(number, _stop) for number in _SIGNALS}
+    except ValueError:  # not the main thread: signals are someone else's
+        before = {}
+    hook, sys.unraisablehook = sys.unraisablehook, _unraisable
+    try:
+        return _run(run)
+    except _Stopped:
+        return 128 + _asked[0]
+    finally:
+        _wake(0)
+        sys.unraisablehook = hook
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _asked.clear()
+
+
+def stopping() -> bool:
+    """Say whether this process was asked to end, whatever exception that has become since."""
+    return bool(_asked)
+
+
+def _run(run: Callable[[], int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             encoding = "utf-8" if os.name == "nt" and not stream.isatty() else None
@@ -50,10 +74,6 @@ def guarded(run: Callable[[], int]) -> int:
         code = run()
         if sys.stdout is not None:
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except _Terminated:
-        return _TERMINATED
     except SystemExit as stop:  # Typer ends so when its own help cannot be written
         cause = stop.__context__
         return _ended(cause, code) if isinstance(cause, OSError) else int(stop.code or 0)
@@ -61,12 +81,34 @@ def guarded(run: Callable[[], int]) -> int:
         return _ended(error.__cause__, code)
     except OSError as error:
         return _ended(error, code)
+    except Exception as error:
+        if stopping():  # asked to end while a class was made, which Python reports otherwise
+            raise _Stopped from error
+        raise
     return code
 
 
-def _terminate(number: int, _frame: object) -> None:
-    signal.signal(number, signal.SIG_IGN)  # once is enough
-    raise _Terminated
+def _stop(number: int, _frame: object) -> None:
+    """End the process in order.
+
+    Python drops an exception that is raised while it runs a callback of its
+    own, as it does during imports; so it is raised again until it gets through.
+    """
+    if number in _SIGNALS:
+        _asked.append(number)
+    _wake(_AGAIN)
+    raise _Stopped
+
+
+def _wake(seconds: float) -> None:
+    if hasattr(signal, "setitimer") and _asked:
+        signal.signal(signal.SIGALRM, _stop if seconds else signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _unraisable(dropped: sys.UnraisableHookArgs) -> None:
+    if not isinstance(dropped.exc_value, _Stopped):
+        sys.__unraisablehook__(dropped)
 
 
 def _ended(error: BaseException | None, code: int) -> int:
