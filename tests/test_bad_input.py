@@ -212,6 +212,33 @@ def test_any_query_gets_an_answer_from_the_command_line(run: Run, folder: Path, 
     _done(run("recall", "--mode", "keyword", "--", query))
 
 
+@pytest.mark.parametrize("name", ["\udcff", "x/../y", "a/b/c", "", "-", "x" * 300, "CON", "a\nb"])
+def test_what_cannot_be_an_agents_name_is_refused(run: Run, name: str) -> None:
+    """A name that no folder could have, of an agent or a brain, is one short sentence."""
+    commands = [("--agent", name, "goals", "get"), ("talk", "agent", "--", name, "hello")]
+    for arguments in commands if name else commands[1:]:
+        assert len(refused(run(*arguments), 2)) < 200
+    assert refused(run("talk", "brain", "--", "x/../y", "hello"), 2)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="permissions bind this user not")
+def test_a_vault_that_may_not_be_looked_into_is_unreadable(run: Run, folder: Path) -> None:
+    """A folder without permission ends with the exit code of a vault that cannot be read."""
+    folder.chmod(0)
+    try:
+        refused(run("--vault", str(folder), "goals", "get", cwd=folder.parent), 3)
+    finally:
+        folder.chmod(0o755)
+
+
+def test_an_option_that_was_meant_as_a_text_is_explained(run: Run) -> None:
+    """Who writes a text that begins with a hyphen learns how to."""
+    done = run("memories", "set", "-x=2")
+    refused(done, 2)
+    assert "behind --" in done.err
+    assert run("memories", "set", "--", "-x=2").code == 0
+
+
 def test_an_empty_query_is_a_wrong_use(run: Run, vault: Vault) -> None:
     """An empty query is asked for again; it never means everything."""
     for arguments in (["recall", " "], ["compound", "", "x"], ["forget", ""], ["show", ""]):
@@ -227,8 +254,8 @@ def test_an_empty_query_is_a_wrong_use(run: Run, vault: Vault) -> None:
         ({"limit": -1}, "limit must be at least 1, not -1"),
         ({"limit": -(10**400)}, "limit must be at least 1"),
         ({"limit": 2.5}, "limit must be an integer, not 2.5"),
-        ({"limit": True}, "limit must be an integer, not True"),
-        ({"limit": None}, "limit must be an integer, not None"),
+        ({"limit": True}, "limit must be an integer, not true"),
+        ({"limit": None}, "limit must be an integer, not null"),
         ({"threshold": 1.01}, "threshold must be at most 1, not 1.01"),
         ({"threshold": -0.01}, "threshold must be at least 0, not -0.01"),
         ({"threshold": float("nan")}, "threshold must be a number, not nan"),

@@ -25,6 +25,7 @@ __all__ = [
     "with_setting",
 ]
 
+_MEND = "mend the line, or delete it"
 SETTINGS_FILE = "memvault.toml"
 BUILTIN_TYPES = (
     MemoryType("architectural-decision", "A choice about the system's structure, with its reasons"),
@@ -79,10 +80,22 @@ def find_vault(given: str | None, environ: Mapping[str, str] = os.environ) -> Pa
 
     Raises:
         VaultNotFound: there is none.
+        VaultUnreadable: it may not be looked into.
     """
+    try:
+        return _found_vault(given, environ)
+    except PermissionError as error:
+        raise VaultUnreadable(
+            f"{error.filename} cannot be read: {error.strerror}", "check its permissions"
+        ) from error
+
+
+def _found_vault(given: str | None, environ: Mapping[str, str]) -> Path:
     named = given or environ.get("MEMVAULT_VAULT")
     if named:
         root = home_expanded(named)
+        if root.is_file():
+            raise VaultNotFound(f"{named} is a file", "a vault is a folder; name the one it is in")
         if not root.is_dir():
             raise VaultNotFound(
                 f"There is no folder {named}", f"memvault init {named} makes a vault there"
@@ -127,9 +140,7 @@ def load_settings(root: Path) -> Settings:
             f"{path} cannot be read: {error.strerror}", "check its permissions"
         ) from error
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits
-        raise VaultUnreadable(
-            f"{path} is not valid TOML: {error}", "mend the line, or delete it"
-        ) from error
+        raise VaultUnreadable(f"{path} is not valid TOML: {error}", _MEND) from error
     warnings: list[str] = []
     plain = Settings()
     settings = Settings(
@@ -168,12 +179,12 @@ def _set(settings: Settings) -> dict[str, bool]:
 
 def _types(value: Any, path: Path) -> tuple[MemoryType, ...]:
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-        raise VaultUnreadable(f"{path}: types must be written as [[types]] tables")
+        raise VaultUnreadable(f"{path}: types must be written as [[types]] tables", _MEND)
     own = []
     for entry in value:
         name = entry.get("name")
         if not isinstance(name, str) or not name.strip():
-            raise VaultUnreadable(f"{path}: every [[types]] table needs a name")
+            raise VaultUnreadable(f"{path}: every [[types]] table needs a name", _MEND)
         own.append(MemoryType(name.strip(), str(entry.get("description", ""))))
     names = {entry.name for entry in own}
     return (*(known for known in BUILTIN_TYPES if known.name not in names), *own)
@@ -181,7 +192,7 @@ def _types(value: Any, path: Path) -> tuple[MemoryType, ...]:
 
 def _strings(value: Any, key: str, path: Path) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise VaultUnreadable(f"{path}: {key} must be a list of texts")
+        raise VaultUnreadable(f"{path}: {key} must be a list of texts", _MEND)
     return list(value)
 
 
@@ -201,7 +212,9 @@ def _model(table: dict[str, Any], section: str, path: Path, warnings: list[str])
     if isinstance(value, str):
         return value
     if not isinstance(value, dict) or not isinstance(value.get("model", ""), str):
-        raise VaultUnreadable(f'{path}: {section} must be written [{section}] and model = "NAME"')
+        raise VaultUnreadable(
+            f'{path}: {section} must be written [{section}] and model = "NAME"', _MEND
+        )
     warnings += [
         f"{SETTINGS_FILE}: unknown setting '{section}.{key}' is ignored"
         for key in value
@@ -212,7 +225,7 @@ def _model(table: dict[str, Any], section: str, path: Path, warnings: list[str])
 
 def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:
     if not isinstance(value, dict):
-        raise VaultUnreadable(f"{path}: ranking must be written as a [ranking] table")
+        raise VaultUnreadable(f"{path}: ranking must be written as a [ranking] table", _MEND)
     ranking = Ranking()
     for key, weight in value.items():
         if key not in Ranking._fields:
@@ -232,7 +245,7 @@ def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:
 
 def _active_budget(value: Any, path: Path, warnings: list[str]) -> int:
     if not isinstance(value, dict):
-        raise VaultUnreadable(f"{path}: active must be written as an [active] table")
+        raise VaultUnreadable(f"{path}: active must be written as an [active] table", _MEND)
     warnings += [
         f"{SETTINGS_FILE}: unknown setting 'active.{key}' is ignored"
         for key in value
@@ -240,7 +253,9 @@ def _active_budget(value: Any, path: Path, warnings: list[str]) -> int:
     ]
     budget = value.get("budget", Settings().active_budget)
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise VaultUnreadable(f"{path}: active.budget must be a whole number of tokens, at least 1")
+        raise VaultUnreadable(
+            f"{path}: active.budget must be a whole number of tokens, at least 1", _MEND
+        )
     return budget
 
 
@@ -251,7 +266,7 @@ def _is_share(value: Any) -> bool:
 def _timezone(value: Any, path: Path, warnings: list[str]) -> str:
     name = value.get("timezone", "UTC") if isinstance(value, dict) else None
     if not isinstance(name, str):
-        raise VaultUnreadable(f'{path}: plans must be written [plans] and timezone = "NAME"')
+        raise VaultUnreadable(f'{path}: plans must be written [plans] and timezone = "NAME"', _MEND)
     try:
         clock.zone(name)
     except ValueError as error:
@@ -279,7 +294,7 @@ def with_setting(root: Path, section: str, key: str, value: str) -> bytes:
             f"{path} cannot be read: {error.strerror}", "check its permissions"
         ) from error
     except (TOMLKitError, UnicodeDecodeError) as error:
-        raise VaultUnreadable(f"{path} is not valid TOML: {error}") from error
+        raise VaultUnreadable(f"{path} is not valid TOML: {error}", _MEND) from error
     table = document.get(section)
     if not isinstance(table, dict):
         table = tomlkit.table()

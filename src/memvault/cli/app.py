@@ -59,7 +59,10 @@ def _translated(error: Exception) -> MemvaultError:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "memvault"
         text = str(message()).strip().rstrip(".").replace("\n", " ")
-        return UsageError(text, f"{path} --help says what it takes")
+        hint = f"{path} --help says what it takes"
+        if text.startswith("No such option"):
+            hint += "; a text that begins with - is written behind --"
+        return UsageError(text, hint)
     if os.environ.get("MEMVAULT_DEBUG"):
         raise error
     text = f"memvault met a bug: {type(error).__name__}: {error}".replace("\n", " ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,16 @@ def _built(callback: Callable[..., None], name: str, doc: str, declared: dict[st
     application.command(name, help=doc, context_settings={"help_option_names": ["-h", "--help"]})(
         callback
     )
-    return typer.main.get_command(application)
+    command = typer.main.get_command(application)
+    for parameter in command.params:
+        if parameter.param_type_name == "argument" and parameter.metavar is not None:
+            # Typer brackets what may be missing, and to it everything may: we check that.
+            parameter.make_metavar = partial(_given, parameter.metavar)  # type: ignore[method-assign]
+    return command
+
+
+def _given(text: str, *_: Any, **__: Any) -> str:
+    return text
 
 
 def _take_shared(options: Options, given: dict[str, Any]) -> None:

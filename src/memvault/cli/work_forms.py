@@ -25,7 +25,7 @@ def _memories(found: Result) -> list[Line]:
         first, *more = entry["value"].split("\n")
         out.append([(entry["key"], "bold"), ("" if more else f"  {first}", "")])
         out += [[(f"   {line}", "")] for line in (first, *more) if more]
-    return out or [[("No memories are kept", "")]]
+    return out or [[("No such memories are kept", "")]]
 
 
 def _goals(found: Result) -> list[Line]:

@@ -3,13 +3,15 @@
 An expression such as ``area == 'main' and 'db' in tags and created < '2026-01-01'``
 is parsed with Python's grammar and compiled to a closure; nothing of it is ever
 run as Python. A name stands for the front matter's value, and a comparison with
-a value that is not there is false.
+a value that is not there is false. ``created`` and ``modified`` compare with
+dates and times; a date means the whole day, as 2026-01 means the whole month.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -32,6 +34,8 @@ _ALLOWED = (
     "allowed are names, literals, == != < <= > >= in not in, and or not, "
     "and .startswith() .endswith() .contains() .lower()"
 )
+_TIMES = ("created", "modified")
+_DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -123,7 +127,8 @@ def compile_expression(text: str) -> Callable[[Values], bool]:
             warnings.simplefilter("ignore", SyntaxWarning)
             tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UsageError(f"The filter {text!r} cannot be read", _ALLOWED) from error
+        shown = text if len(text) <= 60 else f"{text[:60]}..."
+        raise UsageError(f"The filter {shown!r} cannot be read", _ALLOWED) from error
     if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
         raise UsageError("The filter has too many parts", "shorten it")
     test = _compile(tree.body)
@@ -180,21 +185,64 @@ def _comparison(first: ast.expr, operators: list[ast.cmpop], others: list[ast.ex
     for kind in operators:
         if type(kind) not in _COMPARISONS:
             raise UsageError("The filter may not hold 'is'; write ==", _ALLOWED)
-    sides = [_compile(side) for side in (first, *others)]
-    compare = [_COMPARISONS[type(kind)] for kind in operators]
+    pairs = [
+        (_COMPARISONS[type(kind)], *_sides(left, right))
+        for kind, left, right in zip(operators, (first, *others), others, strict=False)
+    ]
     asks_for_none = any(
         isinstance(side, ast.Constant) and side.value is None for side in (first, *others)
     )
 
     def compared(values: Values) -> bool:
-        found = [side(values) for side in sides]
-        if None in found and not asks_for_none:
-            return False
-        return all(
-            test(left, right) for test, left, right in zip(compare, found, found[1:], strict=False)
-        )
+        for test, left, right in pairs:
+            found = left(values), right(values)
+            if None in found and not asks_for_none:
+                return False
+            if not test(*found):
+                return False
+        return True
 
     return compared
+
+
+def _sides(left: ast.expr, right: ast.expr) -> tuple[Test, Test]:
+    """Compile what stands on both sides of a comparison; times are compared as times.
+
+    Raises:
+        UsageError: a time is compared with a text that is none.
+    """
+    for one, other in ((left, right), (right, left)):
+        if (
+            isinstance(one, ast.Name)
+            and one.id in _TIMES
+            and isinstance(other, ast.Constant)
+            and isinstance(other.value, str)
+        ):
+            wanted, length = _moment(other.value)
+            told = _compile(one)
+
+            def cut(values: Values, told: Test = told, length: int | None = length) -> Any:
+                return told(values)[:length]
+
+            def meant(_: Values, wanted: str = wanted) -> str:
+                return wanted
+
+            return (cut, meant) if one is left else (meant, cut)
+    return _compile(left), _compile(right)
+
+
+def _moment(text: str) -> tuple[str, int | None]:
+    """Return a moment as memories spell it, and how many characters of theirs to compare."""
+    plain = text.strip()
+    rest = "-01-01"[len(plain) - 4 :] if _DATE.fullmatch(plain) else ""
+    moment = clock.parse(plain + rest)
+    if moment is None:
+        shown = plain if len(plain) <= 40 else f"{plain[:40]}..."
+        raise UsageError(
+            f"The filter compares a time with {shown!r}, which is none",
+            "write '2026-01-31', or '2026-01-31T10:00:00Z'",
+        )
+    return (plain, len(plain)) if _DATE.fullmatch(plain) else (clock.iso(moment), None)
 
 
 def _call(subject: ast.expr, name: str, arguments: list[ast.expr]) -> Test:

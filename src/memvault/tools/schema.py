@@ -271,6 +271,8 @@ def _in_range(parameter: Parameter, value: float) -> None:
 
 
 def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     try:
         text = repr(value)
     except ValueError:  # a whole number of thousands of digits

@@ -150,11 +150,15 @@ def set_goals(
     Goals with the status active are what the agent is after; any other word,
     such as completed, puts one aside.
     """
-    from memvault.work.goals import Goal, put
+    from memvault.work.goals import Goal, put, status_word
 
     with _writing(workspace) as address:
         wanted = [
-            Goal(entry["id"], entry.get("description", ""), entry.get("status", ""))
+            Goal(
+                entry["id"],
+                entry.get("description", ""),
+                status_word(entry["status"]) if "status" in entry else "",
+            )
             for entry in goals
         ]
         return {"count": put(workspace.store, address, wanted)}

@@ -71,18 +71,21 @@ def address(text: str) -> Address:
     """
     agent, slash, brain = text.strip().partition("/")
     found = Address(_checked(agent, "agent"))
-    return found.of_brain(brain) if slash else found
+    if not slash or brain == PRIMARY:
+        return found
+    return Address(found.agent, _checked(brain, "sub-brain"))
 
 
 def _checked(name: str, what: str) -> str:
     """Return a name that can be a folder's on every system."""
     plain = unicodedata.normalize("NFC", name.strip())
-    fits = plain and len(plain.encode()) <= _LONGEST and plain[0].isalnum()
+    size = len(plain.encode("utf-8", "surrogateescape"))
+    fits = plain and size <= _LONGEST and plain[0].isalnum()
     if not fits or not all(char.isalnum() or char in "-_." for char in plain):
+        shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
+        article = "an" if what[0] in "aeiou" else "a"
         raise UsageError(
-            f"{name!r} cannot be the name of an {what}"
-            if what[0] in "aeiou"
-            else f"{name!r} cannot be the name of a {what}",
+            f"{shown!r} cannot be the name of {article} {what}",
             "use up to 60 letters, digits, hyphens, dots and underscores",
         )
     stem = plain.lower().split(".")[0].rstrip("0123456789")
