@@ -35,10 +35,7 @@ a batch of neighbours holds passages that are hard to tell apart.
 
 from __future__ import annotations
 
-import argparse
-import ast
 import html
-import json
 import os
 import random
 import re
@@ -47,10 +44,24 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
+from training_code import PASSAGE, SENTENCE, Pair, commented, python_code
+from training_sources import (
+    DICTIONARIES,
+    SHARE,
+    clean,
+    dictionary_files,
+    entries,
+    html_manuals,
+    is_prose,
+    manual_pages,
+    read_manuals,
+    read_text,
+    sources,
+    wordnet,
+    write,
+)
 from training_templates import exchanges
-from training_text import SHARE, clean, is_prose, sources, unzipped, wordnet
 
-Pair = tuple[str, str]
 Sourced = tuple[str, Pair]  # the name of what it was made from
 Files = dict[str, list[Path]]
 
@@ -60,8 +71,6 @@ RUST_BOOKS = (
 ).split()
 PAGES = ("HTML manuals", "Rust's books")
 CODE = ("Rust's library", "C and C++ headers", "JavaScript")
-DICTIONARIES = ("gcide", "foldoc", "jargon")
-PASSAGE = 400
 RUN = 8
 BUDGET = {
     "headings": 70_000,
@@ -79,24 +88,10 @@ _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL | re.IGNORECASE)
 _BLOCK = re.compile(r"</?(?:p|li|h[1-6]|div|td|dd|dt|br|tr|pre)\b[^>]*>", re.IGNORECASE)
 _TAG = re.compile(r"<[^>]+>")
 _NUMBER = re.compile(r"^(?:chapter |appendix |section )?[\dA-Z]?[\d.]+\s+", re.IGNORECASE)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'`])")
-_ROFF = re.compile(r"\\f[A-Z]|\\&|\\\(..|\\\[..?\]|\\s[-+]?\d")
-_COMMENT = re.compile(
-    r"^(?P<doc>(?:[ \t]*///?[^\n]*\n){1,40}|[ \t]*/\*\*.*?\*/[ \t]*\n)(?P<code>(?:[^\n]+\n){2,25})",
-    re.MULTILINE | re.DOTALL,
-)
-_MARKS = re.compile(r"^[ \t]*(?:///?!?|/?\*+/?)[ \t]?|\*/", re.MULTILINE)
-_NAMED = re.compile(
-    r"\b(fn|struct|enum|trait|class|function|impl|macro|method|type)\s+([A-Za-z_]\w+)"
-)
 _ASKED = (
     "{}|{}|{}|{}|how do I {}|what is {}|how does {} work|explain {}|what are {}|"
     "What does the documentation say about {}?|How can I use {}?|Tell me about {}|"
     "What is the purpose of {}?|When should I use {}?"
-).split("|")
-_ASKED_CODE = (
-    "What is the purpose of the {} {}?|How does the {} {} work?|What does the {} {} do?|"
-    "How do you use the {} {}?|What happens in the {} {}?|How is the {} {} implemented?|{} {}"
 ).split("|")
 
 
@@ -114,13 +109,11 @@ def installed() -> Files:
     docs = rust()
     books = [docs / part for part in RUST_BOOKS] if docs else []
     return {
-        "HTML manuals": [
-            path for part in ("doc", "R") for path in sorted((SHARE / part).rglob("*.html"))
-        ],
+        "HTML manuals": html_manuals(),
         "Rust's books": [path for book in books for path in sorted(book.rglob("*.html"))],
-        "manual pages": sorted((SHARE / "man").glob("man[1-8]/*.gz")),
+        "manual pages": manual_pages(),
         "WordNet": sorted((SHARE / "wordnet").glob("data.*")),
-        **{name: sorted((SHARE / "dictd").glob(f"{name}.dict.dz")) for name in DICTIONARIES},
+        **{name: dictionary_files(name) for name in DICTIONARIES},
         "Python": sources(),
         "Rust's library": sorted((docs / "src").rglob("*.rs.html")) if docs else [],
         "C and C++ headers": sorted(Path("/usr/include").rglob("*.h")),
@@ -140,7 +133,7 @@ def passage(sentences: list[str], start: int) -> str:
 
 def taken_out(text: str, title: str, chance: random.Random) -> Iterator[Pair]:
     """Yield a sentence and the sentences around it, now and then with itself among them."""
-    sentences = [part for part in _SENTENCE.split(text) if part]
+    sentences = [part for part in SENTENCE.split(text) if part]
     for start in range(0, len(sentences) - 2, 5):
         around = sentences[start : start + 5]
         query = chance.choice(around)
@@ -171,7 +164,7 @@ def page(text: str, chance: random.Random) -> tuple[list[Pair], list[Pair]]:
         body = clean(plain(text[mark.end() : end]).replace("¶", ""))
         if not is_prose(body[:PASSAGE]) or len(body) < 60:
             continue
-        sentences = [part for part in _SENTENCE.split(body) if part]
+        sentences = [part for part in SENTENCE.split(body) if part]
         around += taken_out(body, name if chance.random() < 0.5 else title, chance)
         if 3 < len(name) < 120 and any(char.isalpha() for char in name):
             topic = name if chance.random() < 0.6 or title in name else f"{name} {title}"
@@ -194,11 +187,7 @@ def pages(files: Files, chance: random.Random) -> tuple[list[Sourced], list[Sour
     for name, path in paths[:9_000]:
         if "translations" in path.parts:
             continue
-        try:
-            text = path.read_text("utf-8", "replace")[:200_000]
-        except OSError:
-            continue
-        first, second = page(text, chance)
+        first, second = page(read_text(path, 200_000), chance)
         headed += [(name, pair) for pair in chance.sample(first, min(40, len(first)))]
         around += [(name, pair) for pair in chance.sample(second, min(16, len(second)))]
     return headed, around
@@ -206,23 +195,14 @@ def pages(files: Files, chance: random.Random) -> tuple[list[Sourced], list[Sour
 
 def manuals(paths: list[Path], chance: random.Random) -> Iterator[Pair]:
     """Yield what a manual page says of its subject, and sections."""
-    for path in paths:
-        try:
-            text = unzipped(path)
-        except OSError:
-            continue
-        lines = [
-            line if line.startswith(".SH") else re.sub(r"^\.[A-Z]{1,2} ", "", line)
-            for line in text.splitlines()
-        ]
-        kept = "\n".join(line for line in lines if line.startswith(".SH") or line[:1] not in ".'")
-        sections = re.split(r"^\.SH +", _ROFF.sub("", kept).replace("\\-", "-"), flags=re.MULTILINE)
+    for text in read_manuals(paths, (".SH",)):
+        sections = re.split(r"^\.SH +", text, flags=re.MULTILINE)
         name = next((clean(part[5:]) for part in sections if part[:4] == "NAME"), "")
         for part in sections:
             head, _, body = part.partition("\n")
             body = clean(body)
             if head.strip('" ') == "DESCRIPTION" and name and is_prose(body[:PASSAGE]):
-                sentences = _SENTENCE.split(body)
+                sentences = SENTENCE.split(body)
                 about = name.split(" - ", 1)[-1]
                 yield chance.choice(_ASKED).format(about), passage(sentences, 0)
                 yield name, passage(sentences, min(1, len(sentences) - 1))
@@ -247,86 +227,14 @@ def words(chance: random.Random) -> Iterator[Pair]:
 def dictionary(paths: list[Path], chance: random.Random) -> Iterator[Pair]:
     """Yield headwords with their entries."""
     for path in paths:
-        for entry in re.split(r"\n(?=\S)", unzipped(path)):
+        for entry in entries(path):
             head, _, body = entry.partition("\n")
             body = clean(re.sub(r"\[[^\]]*\]|[{}\\]", "", body))
             head = clean(re.sub(r"[\\/{}].*", "", head))
             if 2 < len(head) < 40 and is_prose(body[:PASSAGE]) and len(body) > 50:
-                sentences = _SENTENCE.split(body)
+                sentences = SENTENCE.split(body)
                 yield chance.choice(_ASKED).format(head), passage(sentences, 0)
                 yield from list(taken_out(body, head, chance))[:2]
-
-
-def asked_code(kind: str, name: str, chance: random.Random) -> str:
-    """Ask about a piece of code."""
-    spoken = name if chance.random() < 0.7 else " ".join(identifier_words(name))
-    return chance.choice(_ASKED_CODE).format(*chance.choice(((spoken, kind), (kind, spoken))))
-
-
-def identifier_words(name: str) -> list[str]:
-    """Split an identifier."""
-    return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name) or [name]
-
-
-def python_code(paths: list[Path], chance: random.Random) -> Iterator[Pair]:
-    """Yield docstrings and questions with functions' code."""
-    paths = paths.copy()
-    chance.shuffle(paths)
-    for path in paths[:4_000]:
-        try:
-            text = path.read_text("utf-8")
-            tree = ast.parse(text)
-        except (OSError, SyntaxError, ValueError, RecursionError):
-            continue
-        lines = text.splitlines()
-        found: list[Pair] = []
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
-                continue
-            doc = ast.get_docstring(node)
-            kind = (
-                "class" if isinstance(node, ast.ClassDef) else chance.choice(("function", "method"))
-            )
-            body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-            if doc and len(doc) > 20:
-                bare = "\n".join(
-                    [lines[node.lineno - 1], *lines[node.body[0].end_lineno or 0 : node.end_lineno]]
-                )
-                start = clean(doc.split("\n\n")[0])[:250]
-                if len(bare) > 120:
-                    found.append((start, bare[: 2 * PASSAGE]))
-                found.append(
-                    (asked_code(kind, node.name, chance), f"{node.name}: {clean(doc)[:PASSAGE]}")
-                )
-            if len(body) > 120 and not node.name.startswith("__") and chance.random() < 0.5:
-                found.append((asked_code(kind, node.name, chance), body[: 2 * PASSAGE]))
-        yield from chance.sample(found, min(16, len(found)))
-
-
-def commented(text: str, chance: random.Random) -> Iterator[Pair]:
-    """Yield documentation comments, and questions, with the code below them."""
-    for match in _COMMENT.finditer(text):
-        doc = clean(_MARKS.sub("", match["doc"]))
-        code = match["code"]
-        if (
-            not 30 < len(doc) < 1_500
-            or not is_prose(doc[:200])
-            or "icense" in doc
-            or len(code) < 80
-        ):
-            continue
-        named = _NAMED.search(code)
-        first = _SENTENCE.split(doc)[0][:250]
-        whole = (match["doc"] + code)[: 2 * PASSAGE]
-        if named and chance.random() < 0.5:
-            yield (
-                asked_code(named[1], named[2], chance),
-                chance.choice((whole, code[: 2 * PASSAGE])),
-            )
-        elif chance.random() < 0.3:
-            yield first, whole
-        else:
-            yield first, code[: 2 * PASSAGE]
 
 
 def comments(files: Files, chance: random.Random) -> Iterator[Sourced]:
@@ -334,10 +242,7 @@ def comments(files: Files, chance: random.Random) -> Iterator[Sourced]:
     paths = [(name, path) for name in CODE for path in files[name]]
     chance.shuffle(paths)
     for name, path in paths:
-        try:
-            text = path.read_text("utf-8", "replace")[:400_000]
-        except OSError:
-            continue
+        text = read_text(path, 400_000)
         if path.suffix == ".html":
             text = html.unescape(
                 _TAG.sub("", re.sub(r"<a[^>]*data-nosnippet[^>]*>\d+</a>", "", text))
@@ -380,7 +285,7 @@ def gather(seed: int) -> list[Pair]:
     headed, around = pages(files, chance)
     glosses = list(wordnet())  # the templates are filled with its words
     spoken = exchanges(chance, glosses, BUDGET["conversation"]) if glosses else ()
-    entries = (sourced(name, dictionary(files[name], chance)) for name in DICTIONARIES)
+    defined = (sourced(name, dictionary(files[name], chance)) for name in DICTIONARIES)
     found: dict[str, tuple[tuple[str, ...], Iterable[Sourced]]] = {
         "headings": (PAGES, headed),
         "sentences": (PAGES, around),
@@ -389,7 +294,7 @@ def gather(seed: int) -> list[Pair]:
             sourced("manual pages", manuals(files["manual pages"], chance)),
         ),
         "wordnet": (("WordNet",), sourced("WordNet", words(chance))),
-        "dictionaries": (DICTIONARIES, chain.from_iterable(entries)),
+        "dictionaries": (DICTIONARIES, chain.from_iterable(defined)),
         "python": (("Python",), sourced("Python", python_code(files["Python"], chance))),
         "comments": (CODE, comments(files, chance)),
         "conversation": (("WordNet",), sourced("WordNet", spoken)),
@@ -403,18 +308,5 @@ def gather(seed: int) -> list[Pair]:
     return [pair for run in runs for _, pair in run]
 
 
-def main() -> None:
-    """Write the pairs and say how many there are."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    pairs = gather(options.seed)
-    lines = (json.dumps(pair, ensure_ascii=False) for pair in pairs)
-    options.output.write_text("\n".join(lines) + "\n", "utf-8")
-    size = sum(len(query) + len(passage) for query, passage in pairs) / 1e6
-    print(f"{len(pairs):,} pairs, {size:.1f} million characters")
-
-
 if __name__ == "__main__":
-    main()
+    write(__doc__, gather, "pairs")

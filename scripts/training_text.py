@@ -18,20 +18,30 @@ packages and seed.
 
 from __future__ import annotations
 
-import argparse
 import ast
-import gzip
 import html
-import json
 import random
 import re
-import sysconfig
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
+from training_sources import (
+    DICTIONARIES,
+    SHARE,
+    clean,
+    dictionary_files,
+    entries,
+    html_manuals,
+    is_prose,
+    manual_pages,
+    read_manuals,
+    read_python,
+    read_text,
+    sources,
+    wordnet,
+    write,
+)
 from training_templates import conversation, questions
 
-SHARE = Path("/usr/share")
 LONGEST = 1_100
 BUDGET = {
     "wordnet": 60_000,
@@ -46,20 +56,7 @@ BUDGET = {
 }
 _TAGS = re.compile(r"<(script|style|pre)\b.*?</\1>|<[^>]+>", re.DOTALL | re.IGNORECASE)
 _BREAK = re.compile(r"</?(?:p|li|h[1-6]|div|td|dd|dt|br|tr)\b[^>]*>", re.IGNORECASE)
-_SPACE = re.compile(r"\s+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'])")
-_ROFF = re.compile(r"\\f[A-Z]|\\&|\\\(..|\\\[..?\]|\\s[-+]?\d")
-
-
-def clean(text: str) -> str:
-    """Put a text on one line."""
-    return _SPACE.sub(" ", text).strip()
-
-
-def is_prose(text: str) -> bool:
-    """Say whether a text is mostly words."""
-    letters = sum(char.isalpha() or char == " " for char in text)
-    return len(text) > 24 and letters > 0.8 * len(text) and text.count(" ") >= 3
 
 
 def pieces(text: str, chance: random.Random) -> Iterator[str]:
@@ -74,36 +71,11 @@ def pieces(text: str, chance: random.Random) -> Iterator[str]:
         place += count
 
 
-def unzipped(path: Path) -> str:
-    """Read a compressed text."""
-    with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
-        return file.read()
-
-
-def wordnet() -> Iterator[str]:
-    """Yield glosses with their words, and examples alone."""
-    for name in ("noun", "verb", "adj", "adv"):
-        path = SHARE / "wordnet" / f"data.{name}"
-        if not path.is_file():
-            continue
-        for line in path.read_text("utf-8", "replace").splitlines():
-            if " | " not in line:
-                continue
-            head, gloss = line.split(" | ", 1)
-            fields = head.split()
-            words = [fields[4 + 2 * number] for number in range(int(fields[3], 16))]
-            lemma = re.sub(r"\([a-z]+\)$", "", words[0]).replace("_", " ")
-            meaning, *examples = gloss.split('; "')
-            yield f"{lemma}: {clean(meaning)}"
-            yield from (clean(example.strip('" ;')) for example in examples)
-
-
 def dictionaries(chance: random.Random) -> Iterator[str]:
     """Yield definitions of the dictd dictionaries."""
-    for name in ("gcide", "foldoc", "jargon"):
-        path = SHARE / "dictd" / f"{name}.dict.dz"
-        if path.is_file():
-            for entry in re.split(r"\n(?=\S)", unzipped(path)):
+    for name in DICTIONARIES:
+        for path in dictionary_files(name):
+            for entry in entries(path):
                 yield from pieces(re.sub(r"\[[^\]]*\]|[{}\\]", "", entry), chance)
 
 
@@ -119,38 +91,20 @@ def fortunes(chance: random.Random) -> Iterator[str]:
 
 def manuals(chance: random.Random) -> Iterator[str]:
     """Yield the prose of manual pages."""
-    for path in sorted((SHARE / "man").glob("man[1-8]/*.gz")):
-        try:
-            text = unzipped(path)
-        except OSError:
-            continue
-        lines = (re.sub(r"^\.[A-Z]{1,2} ", "", line) for line in text.splitlines())
-        kept = "\n".join(line for line in lines if not line.startswith((".", "'")))
-        plain = _ROFF.sub("", kept).replace("\\-", "-").replace('"', "")
-        for paragraph in re.split(r"\n\s*\n", plain):
+    for text in read_manuals(manual_pages()):
+        for paragraph in re.split(r"\n\s*\n", text.replace('"', "")):
             yield from pieces(paragraph, chance)
 
 
 def documents(chance: random.Random) -> Iterator[str]:
     """Yield paragraphs of HTML manuals, headings with what follows them."""
-    pages = sorted((SHARE / "doc").rglob("*.html")) + sorted((SHARE / "R").rglob("*.html"))
+    pages = html_manuals()
     chance.shuffle(pages)
     for path in pages[:6_000]:
-        try:
-            text = path.read_text("utf-8", "replace")[:300_000]
-        except OSError:
-            continue
+        text = read_text(path, 300_000)
         plain = html.unescape(_TAGS.sub("", _BREAK.sub("\n\n", text)))
         for paragraph in re.split(r"\n\s*\n", plain):
             yield from pieces(paragraph, chance)
-
-
-def sources() -> list[Path]:
-    """Return Python files of the standard library and of installed packages."""
-    found = []
-    for key in ("stdlib", "purelib"):
-        found += sorted(Path(sysconfig.get_paths()[key]).rglob("*.py"))
-    return [path for path in dict.fromkeys(found) if "test" not in path.as_posix()]
 
 
 def python_text(chance: random.Random) -> tuple[list[str], list[str]]:
@@ -159,22 +113,15 @@ def python_text(chance: random.Random) -> tuple[list[str], list[str]]:
     code: list[str] = []
     files = sources()
     chance.shuffle(files)
-    for path in files[:4_000]:
-        try:
-            text = path.read_text("utf-8")
-            tree = ast.parse(text)
-        except (OSError, SyntaxError, ValueError, RecursionError):
-            continue
-        lines = text.splitlines()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                doc = ast.get_docstring(node)
-                if doc:
-                    prose += pieces(doc.split("\n\n")[0], chance)
-                    prose.append(f"{node.name}: {clean(doc)[:300]}")
-                body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-                if len(body) > 80:
-                    code.append(body[: chance.choice((300, 600, LONGEST))])
+    for lines, nodes in read_python(files[:4_000]):
+        for node in nodes:
+            doc = ast.get_docstring(node)
+            if doc:
+                prose += pieces(doc.split("\n\n")[0], chance)
+                prose.append(f"{node.name}: {clean(doc)[:300]}")
+            body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            if len(body) > 80:
+                code.append(body[: chance.choice((300, 600, LONGEST))])
     return prose, code
 
 
@@ -210,17 +157,5 @@ def gather(seed: int) -> list[str]:
     return texts
 
 
-def main() -> None:
-    """Write the text and say how much there is."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    texts = gather(options.seed)
-    lines = (json.dumps(text, ensure_ascii=False) for text in texts)
-    options.output.write_text("\n".join(lines) + "\n", "utf-8")
-    print(f"{len(texts):,} texts, {sum(map(len, texts)) / 1e6:.1f} million characters")
-
-
 if __name__ == "__main__":
-    main()
+    write(__doc__, gather, "texts")

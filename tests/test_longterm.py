@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from conftest import Run, refused, write
 from memvault import Vault
 from memvault.errors import MemvaultError, UsageError
 from memvault.memories import adding, forgetting
+from memvault.model import Memory
 from memvault.vault.store import Store
 from memvault.workspace import Workspace
 
@@ -194,6 +196,23 @@ def test_an_ambiguous_id_deletes_nothing(folder: Path, vault: Vault) -> None:
     assert {path.name for path in folder.glob("*.md")} == {"a.md", "b.md", "c.md"}
 
 
+def test_forgetting_by_an_ambiguous_name_is_refused(folder: Path, vault: Vault) -> None:
+    """A title of two memories is refused, alone and among other names; words are looked for."""
+    for name in ("a", "b"):
+        write(folder, f"{name}.md", "---\ntitle: Twin\n---\nTwin text\n")
+    write(folder, "c.md", "Text.")
+    write(folder, "deploy-notes.md", "Blue and green.")
+    write(folder, "design.md", "Deep water.")
+    for query in ("Twin", "c.md Twin", "Twin,c.md"):
+        failed = vault.call("memory_forget", query=query)
+        assert failed["error"]["code"] == "ambiguous", query
+        assert {entry["filePath"] for entry in failed["candidates"]} == {"a.md", "b.md"}
+    for query in ("Twin zebra", "de c.md", "des dep"):
+        assert vault.call("memory_forget", query=query)["candidates"] == [], query
+    found = vault.call("memory_forget", query="c.md deploy-notes")["candidates"]
+    assert [entry["filePath"] for entry in found] == ["c.md", "deploy-notes.md"]
+
+
 def test_a_deletion_that_fails_half_way_is_undone(folder: Path) -> None:
     """Where one memory was changed meanwhile, those that had gone before it are back."""
     write(folder, "a.md", "Text.")
@@ -206,3 +225,26 @@ def test_a_deletion_that_fails_half_way_is_undone(folder: Path) -> None:
     assert (folder / "a.md").read_text() == "Text."
     assert (folder / "b.md").read_text() == "Changed."
     assert json.dumps([item.path for item in store.history.discarded()]) == "[]"
+
+
+def test_what_cannot_come_back_does_not_stop_the_rest(folder: Path) -> None:
+    """A deletion that fails puts back what it can, and names what is left in the trash."""
+    write(folder, "a.md", "Text.")
+    write(folder, "sub/b.md", "Text.")
+    write(folder, "c.md", "Text.")
+    store: Store = Workspace(folder).store
+    memories = [store.read(path) for path in ("a.md", "sub/b.md", "c.md")]
+
+    def meanwhile() -> Iterator[Memory]:
+        yield from memories[:2]
+        (folder / "sub").rmdir()
+        write(folder, "sub", "a file where the folder was")
+        write(folder, "c.md", "Changed.")
+        yield memories[2]
+
+    with pytest.raises(MemvaultError) as failed:
+        forgetting.delete(store, meanwhile())
+    assert failed.value.code == "conflict"
+    assert failed.value.details == {"deletedFiles": 1, "files": ["sub/b.md"]}
+    assert (folder / "a.md").read_text("utf-8") == "Text."
+    assert [item.path for item in store.history.discarded()] == ["sub/b.md"]

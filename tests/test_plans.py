@@ -274,12 +274,21 @@ def test_plans_are_deleted_by_id_or_name(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize(
-    "day", [datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 10, 25, tzinfo=UTC)]
+    ("place", "day"),
+    [
+        ("Europe/Berlin", datetime(2026, 3, 29, tzinfo=UTC)),
+        ("Europe/Berlin", datetime(2026, 10, 25, tzinfo=UTC)),
+        ("Australia/Lord_Howe", datetime(2026, 4, 4, 14, tzinfo=UTC)),  # half an hour back
+        ("Australia/Lord_Howe", datetime(2026, 10, 3, 14, tzinfo=UTC)),
+        ("Antarctica/Troll", datetime(2026, 10, 25, tzinfo=UTC)),  # two hours back
+    ],
 )
-@pytest.mark.parametrize("cron", ["30 2 * * *", "*/20 * * * *", "15 * * * *", "0 1,2,3 * * *"])
-def test_looking_back_and_ahead_agree(day: datetime, cron: str) -> None:
+@pytest.mark.parametrize(
+    "cron", ["30 2 * * *", "*/20 * * * *", "15 * * * *", "0 1,2,3 * * *", "0 */2 * * *"]
+)
+def test_looking_back_and_ahead_agree(place: str, day: datetime, cron: str) -> None:
     """Whenever one looks while clocks change, the last run and the next are neighbours."""
-    zone = ZoneInfo("Europe/Berlin")
+    zone = ZoneInfo(place)
     every = []
     at: datetime | None = day - timedelta(days=2)
     while at is not None and at < day + timedelta(days=2):

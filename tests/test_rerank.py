@@ -232,6 +232,19 @@ def test_model_use_writes_the_setting_and_keeps_comments(
     assert run("model", "verify", "--for", "rerank", "--json").json["works"] is True
 
 
+def test_status_names_the_cross_encoder_that_is_set(
+    folder: Path, vault: Vault, run: Run, encoder: Path
+) -> None:
+    """A model of the vault's own for rerank is in its status; without one there is no key."""
+    assert "reranker" not in vault.call("vault_status")
+    write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{encoder}"\n')
+    assert vault.call("vault_status")["reranker"] == {"name": str(encoder)}
+    assert f"reranker: name {encoder}" in " ".join(run("status").out.split())
+    usual = "Xenova/ms-marco-MiniLM-L-6-v2"
+    write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{usual}"\n')
+    assert vault.call("vault_status")["reranker"] == {"name": usual}
+
+
 def test_the_list_shows_no_folders(vault: Vault, encoder: Path) -> None:
     """Loading a folder's model adds nothing to the models that fastembed can fetch."""
     before = vault.call("model_list")["rerankers"]

@@ -110,6 +110,27 @@ def test_a_new_file_is_never_put_over_another(folder: Path) -> None:
     assert not (folder / "nowhere.md").exists()
 
 
+@pytest.mark.parametrize("moment", ["c_call", "c_return"])
+def test_a_move_that_is_stopped_leaves_the_file(folder: Path, moment: str) -> None:
+    """A signal right before or after the old name goes: the bytes have at least one name."""
+    source = write(folder, "source.md", "the only copy")
+    target = folder / "sub" / "target.md"
+
+    def stop(_frame: object, event: str, function: object) -> None:
+        if event == moment and function is os.unlink:
+            signal.raise_signal(signal.SIGINT)
+
+    sys.setprofile(stop)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            atomic.move_new(source, target)
+    finally:
+        sys.setprofile(None)
+    left = [path for path in (source, target) if path.exists()]
+    assert target in left
+    assert {path.read_text("utf-8") for path in left} == {"the only copy"}
+
+
 def test_a_replaced_file_keeps_its_permissions(vault: Vault, folder: Path) -> None:
     """Updating a memory changes neither its mode nor anything else of its name."""
     for mode in (0o600, 0o664, 0o755):

@@ -143,12 +143,13 @@ def load_settings(root: Path) -> Settings:
         raise VaultUnreadable(f"{path} is not valid TOML: {error}", _MEND) from error
     warnings: list[str] = []
     plain = Settings()
+    reranker = _model(table, "rerank", path, warnings)
     settings = Settings(
         types=_types(table.pop("types", []), path),
         ignore=tuple(_strings(table.pop("ignore", []), "ignore", path)),
         language=_choice(table.pop("language", "english"), LANGUAGES, "language", path),
         embedder=_model(table, "embedder", path, warnings) or plain.embedder,
-        reranker=_model(table, "rerank", path, warnings) or plain.reranker,
+        reranker=reranker or plain.reranker,
         ranking=_ranking(table.pop("ranking", {}), path, warnings),
         timezone=_timezone(table.pop("plans", {}), path, warnings),
         active_budget=_active_budget(table.pop("active", {}), path, warnings),
@@ -157,6 +158,8 @@ def load_settings(root: Path) -> Settings:
         warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
     warnings += [f"{SETTINGS_FILE}: unknown setting {key!r} is ignored" for key in table]
     named = {key: SETTINGS_FILE if value else "default" for key, value in _set(settings).items()}
+    if reranker:  # also where it names the default
+        named["reranker"] = SETTINGS_FILE
     return settings._replace(sources=named, warnings=tuple(warnings))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -46,12 +46,15 @@ class Piece(NamedTuple):
 class Held(NamedTuple):
     """The set as it is now, least recently used first, and what left it on the way.
 
-    ``gone`` are pieces whose memory is no longer in the vault.
+    ``gone`` are pieces whose memory is no longer in the vault. ``twins`` are the
+    paths that have a held memory's memId, where it is not where it was and there
+    are several; the piece stays as it was last seen.
     """
 
     pieces: list[Piece]
     evicted: list[Piece]
     gone: list[Piece]
+    twins: Mapping[str, list[str]] = {}
 
 
 class Loaded(NamedTuple):
@@ -105,8 +108,11 @@ class ActiveMemory:
             return self._current(self._read())
 
     def text(self, piece: Piece) -> str:
-        """Return a piece's text as it is now; empty where the memory is gone."""
-        memory = self._memory(piece)
+        """Return a piece's text as it is now; empty where it is gone, or in several files."""
+        try:
+            memory = self._memory(piece)
+        except Ambiguous:
+            return ""
         return content(memory)[piece.offset : piece.offset + piece.length] if memory else ""
 
     def load(self, memory: Memory, offset: int = 0, wanted: int = 0) -> Loaded:
@@ -173,9 +179,14 @@ class ActiveMemory:
         """Bring pieces up to date with their files, then make them fit the budget."""
         fresh: list[Piece] = []
         gone: list[Piece] = []
+        twins: dict[str, list[str]] = {}
         for piece in pieces:
             try:
                 memory = self._memory(piece)
+            except Ambiguous as error:
+                twins[piece.mem_id] = sorted(entry["filePath"] for entry in error.candidates())
+                fresh.append(piece)
+                continue
             except StorageError:  # there, but not to be read at the moment
                 fresh.append(piece)
                 continue
@@ -186,7 +197,7 @@ class ActiveMemory:
             else:
                 offset = min(piece.offset, max(0, len(content(memory)) - 1))
                 fresh.append(self._cut(memory, offset, piece.wanted)[0])
-        return Held(*fit(fresh, self._budget), gone)
+        return Held(*fit(fresh, self._budget), gone, twins)
 
     def _cut(self, memory: Memory, offset: int, wanted: int) -> tuple[Piece, str]:
         """Make a piece: as long as wanted, as the fixed maximum and the budget allow."""
@@ -212,36 +223,42 @@ class ActiveMemory:
         return piece, text
 
     def _named(self, pieces: list[Piece], name: str) -> Piece:
-        """Return the piece that a memId, path or title, or a memId's beginning names."""
+        """Return the piece of the memory that a name means in the whole vault.
+
+        Of several memories it means the one that is in the set. Only where the
+        vault knows none, the set's own names count, as they were last seen, and
+        the beginnings of its memIds.
+        """
         wanted = name.strip().removeprefix("./")
-        found = [
+        for piece in pieces:
+            if piece.mem_id == wanted:
+                return piece
+        exact = [
             piece
             for piece in pieces
-            if wanted in (piece.mem_id, piece.path) or wanted.casefold() == piece.title.casefold()
-        ] or [piece for piece in pieces if wanted and piece.mem_id.startswith(wanted)]
-        if not found:
-            memory = self._engine.resolve(name)
-            found = [piece for piece in pieces if piece.mem_id == memory.mem_id]
-            wanted = memory.mem_id
-        if not found:
-            raise NotFound(
-                f"{wanted} is not in active memory", f"memvault load {wanted} puts it there"
-            )
-        if len(found) > 1:
-            raise Ambiguous(
-                f"{name!r} names {len(found)} memories in active memory",
-                "use one of their memIds",
-                {
-                    "candidates": [
-                        {"memId": piece.mem_id, "title": piece.title, "filePath": piece.path}
-                        for piece in found
-                    ]
-                },
-            )
-        return found[0]
+            if wanted == piece.path or wanted.casefold() == piece.title.casefold()
+        ]
+        try:
+            wanted = self._engine.resolve(name).mem_id
+        except Ambiguous as error:
+            meant = {entry["memId"] for entry in error.candidates()}
+            found = [piece for piece in exact if piece.mem_id in meant]
+            if not found:
+                raise
+        except NotFound:
+            found = exact or [piece for piece in pieces if piece.mem_id.startswith(wanted)]
+            if not (wanted and found):
+                raise
+        else:
+            found = [piece for piece in pieces if piece.mem_id == wanted]
+        return _only(found, wanted)
 
     def _memory(self, piece: Piece) -> Memory | None:
-        """Read the memory of a piece, wherever its file is by now; None where it is gone."""
+        """Read the memory of a piece, wherever its file is by now; None where it is gone.
+
+        Raises:
+            Ambiguous: its file is not where it was, and several have its memId.
+        """
         with contextlib.suppress(NotFound):
             if not layout.is_ignored(piece.path, self._store.settings.ignore):
                 memory = self._store.read(piece.path)
@@ -249,6 +266,10 @@ class ActiveMemory:
                     return memory
         try:
             memory = self._engine.resolve(piece.mem_id)
+        except Ambiguous as error:
+            if all(entry["memId"] != piece.mem_id for entry in error.candidates()):
+                return None
+            raise
         except NotFound:
             return None
         return memory if memory.mem_id == piece.mem_id else None
@@ -295,3 +316,21 @@ class ActiveMemory:
 
 def _without(pieces: list[Piece], mem_id: str) -> list[Piece]:
     return [piece for piece in pieces if piece.mem_id != mem_id]
+
+
+def _only(found: list[Piece], name: str) -> Piece:
+    """Return the one piece that was found."""
+    if not found:
+        raise NotFound(f"{name} is not in active memory", f"memvault load {name} puts it there")
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{name!r} names {len(found)} memories in active memory",
+            "use one of their memIds",
+            {
+                "candidates": [
+                    {"memId": piece.mem_id, "title": piece.title, "filePath": piece.path}
+                    for piece in found
+                ]
+            },
+        )
+    return found[0]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from memvault.errors import MemvaultError, NotFound
+from memvault.errors import Ambiguous, MemvaultError
 from memvault.model import Memory
 from memvault.recall.engine import Engine, Request
 from memvault.recall.filters import Filters
@@ -48,7 +49,11 @@ def candidates(
 
 
 def _named(engine: Engine, query: str) -> list[Memory]:
-    """Return the memories that a query names one by one; none where any part is no name."""
+    """Return the memories that a query names one by one; none where any part is no name.
+
+    Raises:
+        Ambiguous: every part is a name, and one fits several memories.
+    """
     whole = engine.try_resolve(query)
     if whole is not None:
         return [whole]
@@ -56,12 +61,18 @@ def _named(engine: Engine, query: str) -> list[Memory]:
     if len(parts) < 2:
         return []
     found: dict[str, Memory] = {}
+    several: Ambiguous | None = None
     for part in parts:
         try:
-            memory = engine.resolve(part)
-        except NotFound:
+            memory = engine.try_resolve(part)
+        except Ambiguous as error:
+            several = several or error
+            continue
+        if memory is None:
             return []
         found[memory.path] = memory
+    if several is not None:
+        raise several
     return list(found.values())
 
 
@@ -81,20 +92,30 @@ def forget(store: Store, chosen: list[Candidate]) -> list[str]:
     return done
 
 
-def delete(store: Store, memories: list[Memory]) -> None:
+def delete(store: Store, memories: Iterable[Memory]) -> None:
     """Move memories to the trash, all of them or none.
 
     Raises:
-        MemvaultError: one could not go; those that had gone are back.
+        MemvaultError: one could not go; those that had gone are back, but for the
+            ``files`` in its details, which something keeps in the trash.
     """
     done: list[Discarded] = []
     try:
         for memory in memories:
             done.append(store.discard(memory.path, memory.etag))  # noqa: PERF401  # kept for the way back
-    except BaseException:
-        for item in reversed(done):
-            store.put_back(item)
+    except BaseException as error:
+        left = [item.path for item in reversed(done) if not _put_back(store, item)]
+        if left and isinstance(error, MemvaultError):
+            error.details.update(deletedFiles=len(left), files=left)
         raise
+
+
+def _put_back(store: Store, item: Discarded) -> bool:
+    try:
+        store.put_back(item)
+    except (MemvaultError, OSError):
+        return False
+    return True
 
 
 def token(chosen: list[Candidate]) -> str:

@@ -153,23 +153,27 @@ def memory_mutate(
     What it said before is kept as a revision; front matter stays as it is. Not
     in active memory: nothing is changed. Afterwards the whole text is held.
     """
+    from memvault.errors import MemvaultError
     from memvault.memories import compounding
 
-    revisions: list[str] = []
+    result: dict[str, Any] = {}
 
     def change(memory: Memory) -> Memory:
         body = compounding.replace_all(memory.body, value, memory.newline)
         changed = workspace.store.change(memory, stamped(memory.metadata), body, if_match)
-        revisions.append(changed.previous_revision)
+        result.update(memId=changed.memory.mem_id, etag=changed.memory.etag)
+        result.update(previousRevision=changed.previous_revision)
         return changed.memory
 
-    loaded = _active(workspace).mutate(mem_id, change)
-    return {
-        "memId": loaded.piece.mem_id,
-        "etag": loaded.piece.etag,
-        "previousRevision": revisions[0],
-        "evicted": _left(workspace, loaded.held),
-    }
+    try:
+        loaded = _active(workspace).mutate(mem_id, change)
+    except MemvaultError as error:
+        if not result:
+            raise
+        # The file has its new text; who was told otherwise would change it again.
+        workspace.notes.append(f"active memory was not brought up to date: {error.message}")
+        return result
+    return {**result, "evicted": _left(workspace, loaded.held)}
 
 
 @tool("memory_search", "search", "brain", read_only=True)
@@ -248,10 +252,15 @@ def _entry(piece: Piece) -> dict[str, Any]:
 
 
 def _left(workspace: Workspace, held: Held) -> list[str]:
-    """Name what the budget pushed out, and warn of what is gone from the vault."""
+    """Name what the budget pushed out; warn of what is gone, or in the vault more than once."""
     workspace.notes += [
         f"{piece.mem_id} is no longer in the vault and has left active memory"
         for piece in held.gone
+    ]
+    workspace.notes += [
+        f"{mem_id} is the memId of {len(paths)} files now; "
+        f"active memory waits until only one has it: {', '.join(paths)}"
+        for mem_id, paths in held.twins.items()
     ]
     return [piece.mem_id for piece in held.evicted]
 

@@ -47,6 +47,8 @@ def status(workspace: Workspace) -> dict[str, Any]:
             )
         },
     }
+    if settings.sources.get("reranker", "default") != "default":
+        result["reranker"] = {"name": settings.reranker}
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]

@@ -122,6 +122,8 @@ def put(path: Path, data: bytes) -> None:
 def move_new(source: Path, target: Path) -> None:
     """Move a file to a name that must be free, its bytes and times as they are.
 
+    Cut off in between it has both names, never none.
+
     Raises:
         FileExistsError: the name is taken.
         StorageError: the disk refused; the file is where it was.
@@ -139,8 +141,11 @@ def move_new(source: Path, target: Path) -> None:
         else:
             try:
                 source.unlink()
-            except BaseException:
-                target.unlink()
+            except OSError:
+                # What a signal's handler raises may come after the old name has gone; and
+                # where it has gone anyway, the new one may be the only one.
+                if os.path.lexists(source):
+                    target.unlink()
                 raise
         _sync_folder(target.parent)
         _sync_folder(source.parent)

@@ -33,7 +33,8 @@ _PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)(?:\s*,\s*|\s+and\s+|\s*)
 _LONGEST_DELAY = 3_660 * 86_400
 _LONGEST_CRON = 200
 _OVERLAP = timedelta(hours=3)
-"""More than any clock was ever set back by."""
+"""More than any zone sets its clocks back by today."""
+_INSTANT = timedelta(microseconds=1)
 
 
 class Schedule(NamedTuple):
@@ -74,11 +75,16 @@ def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:
     """
     try:
         # In the hour that comes twice the library begins with the first pass, which is over.
-        return next(
+        found = next(
             (utc for at in _moments(cron, after, zone) if (utc := at.astimezone(UTC)) > after), None
         )
     except (OverflowError, ValueError):
         return None  # beyond the last year
+    # Where a clock goes back by less than an hour the library steps over a run, which it
+    # does find looking back.
+    while found and (earlier := latest(cron, found - _INSTANT, zone)) and earlier > after:
+        found = earlier
+    return found
 
 
 def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
