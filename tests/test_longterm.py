@@ -168,12 +168,16 @@ def test_deleting_takes_exactly_the_named_memories(folder: Path, vault: Vault) -
     ids = [vault.call("memory_save", text=f"Text number {n}.")["id"] for n in range(4)]
     done = vault.call("memory_delete", ids=f"{ids[0]}, {ids[1]},nothing,{ids[0]}")
     assert (done["deleted"], done["missing"]) == (ids[:2], ["nothing"])
-    done = vault.call("memory_delete", ids=[ids[2], "t", "text number"])
-    assert (done["deleted"], done["missing"]) == ([ids[2]], ["t", "text number"])
+    assert vault.call("memory_delete", ids="text-number")["error"]["code"] == "ambiguous"
+    done = vault.call("memory_delete", ids=[ids[2], "u", "text number"])
+    assert (done["deleted"], done["missing"]) == ([ids[2]], ["u", "text number"])
+    unique = next(name for name in ids[3:])[: len("text-number-3-xx")]
+    assert vault.call("memory_load", memId=unique)["success"]
     assert vault.call("memory_list")["count"] == 1
     assert vault.call("memory_restore", memId=ids[0])["success"]
     assert vault.call("memory_list")["count"] == 2
     assert vault.call("memory_delete", ids=" , ")["error"]["code"] == "usage"
+    assert vault.call("memory_delete", ids=unique)["deleted"] == ids[3:]
 
 
 def test_a_path_with_commas_is_one_name(folder: Path, run: Run) -> None:

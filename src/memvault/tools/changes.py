@@ -128,6 +128,7 @@ def memory_forget(
     candidates = forgetting.candidates(
         workspace.engine, workspace.store, query, chosen, threshold, _MOST_FORGOTTEN
     )
+    nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
     token = forgetting.token(candidates)
     if confirm is None or confirm is False or confirm == "":
         result: dict[str, Any] = {
@@ -136,7 +137,7 @@ def memory_forget(
             "confirmToken": token,
         }
         if not candidates:
-            result["message"] = f"No memory fits with at least {threshold:g}; nothing to forget"
+            result["message"] = nothing
         return result
     given = str(confirm).strip().lower()
     if given not in ("true", "yes", token):
@@ -147,4 +148,5 @@ def memory_forget(
             "look at the preview again and confirm with its token",
         )
     files = forgetting.forget(workspace.store, candidates)
-    return {"deletedFiles": len(files), "files": files}
+    message = {} if files else {"message": nothing}
+    return {"deletedFiles": len(files), "files": files, **message}

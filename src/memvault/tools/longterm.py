@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memvault.errors import UsageError
+from memvault.errors import Ambiguous, NotFound, UsageError
 from memvault.tools.registry import Arg, shell, tool
 from memvault.tools.shapes import filters
 from memvault.workspace import Workspace
@@ -17,10 +17,12 @@ __all__ = ["found_for", "memory_delete", "memory_save", "shell_delete", "shell_s
 
 _LOOKED_AT = 100
 """Memories that are asked for at least: the order of an answer is not that of similarity."""
+_FLOOR = 0.1
+"""What is less similar and shares no word is found by no threshold."""
 _TEXT_HELP = "The text to keep; its title is made from its first words"
 _AREA_HELP = "What the text belongs to; a filter such as area == 'main' finds it by this"
 _METADATA_HELP = "Further front matter: texts, numbers, truth values, lists of these"
-_IDS_HELP = "memIds (or paths, or exact titles), separated by commas"
+_IDS_HELP = "memIds or their beginnings, paths, or exact titles, separated by commas"
 
 
 @tool("memory_save", "save", "long-term")
@@ -108,9 +110,9 @@ def found_for(
         ]
     }
     if not fitting:
-        result["message"] = (
-            f"No memory is similar by at least {threshold:g}; a lower threshold may help"
-        )
+        passing = " that passes the filter" if expression else ""
+        hint = "; a lower threshold may help" if threshold > _FLOOR else ""
+        result["message"] = f"No memory{passing} is similar by at least {threshold:g}{hint}"
     return result
 
 
@@ -134,7 +136,8 @@ def memory_delete(
 ) -> dict[str, Any]:
     """Delete exactly these memories: they move to the trash, all or none.
 
-    An id that names no memory is listed under missing and is no failure. What
+    An id that names no memory is listed under missing and is no failure; one
+    that several memories share is refused, and nothing is deleted. What
     was deleted comes back with memvault restore.
     """
     from memvault.memories import forgetting
@@ -142,8 +145,11 @@ def memory_delete(
     chosen: dict[str, Memory] = {}
     missing: list[str] = []
     for name in _names(workspace, [ids] if isinstance(ids, str) else ids):
-        memory = workspace.engine.try_resolve(name)
-        if memory is None:
+        try:
+            memory = workspace.engine.resolve(name)
+        except Ambiguous:
+            raise
+        except NotFound:
             missing.append(name)
         else:
             chosen.setdefault(memory.path, memory)
