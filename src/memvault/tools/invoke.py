@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memvault.errors import MemvaultError
-from memvault.tools import registry, schema
+from memvault.tools import available, schema
 from memvault.workspace import Workspace
 
 __all__ = ["call", "result_of"]
@@ -22,7 +22,7 @@ def call(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[
     Raises:
         MemvaultError: it failed; ``error.result()`` is the failed result.
     """
-    tool = registry.find(name)
+    tool = available.find_in(workspace, name)
     bound = schema.bind(tool, arguments)
     with workspace.lock:
         workspace.look()
