@@ -18,7 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from conftest import Run, write
 from memvault import Vault, open_vault
 from memvault.work.agents import Address
-from memvault.work.mailbox import Claim, Event, Inbox
+from memvault.work.claims import Claim
+from memvault.work.mailbox import Event, Inbox
 
 WORKER = Path(__file__).with_name("mailbox_worker.py")
 KINDS = ("space_message", "plan", "service", "talk")

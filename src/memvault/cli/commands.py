@@ -63,7 +63,7 @@ def run_tool(tool: Tool, arguments: dict[str, Any], options: Options) -> None:
         result = invoke.call(workspace, tool.name, arguments)
         output.result(tool.name, result, options.json, options.quiet)
         output.flush()
-        workspace.settle()
+        output.notes(workspace.settle())
     finally:
         workspace.close()
 
