@@ -205,7 +205,7 @@ class Spaces:
         the name tells the two apart.
         """
         plain = given.strip()
-        if plain[:1].isalnum() and layout.is_mem_id(plain) and self._exists(plain):
+        if plain[:1].isalnum() and self._exists(plain):
             return plain
         letters_there = any(char.isalnum() for char in plain)
         if not letters_there or len(plain) > 200 or any(char in "/\\\0\n" for char in plain):
