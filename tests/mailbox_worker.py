@@ -116,4 +116,7 @@ def rounds(root: Path, number: int) -> None:
 
 
 if __name__ == "__main__":
-    {"take": take, "rounds": rounds}[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))
+    if sys.argv[1] == "take":
+        take(Path(sys.argv[2]), int(sys.argv[3]))
+    else:
+        rounds(Path(sys.argv[2]), int(sys.argv[3]))

@@ -197,8 +197,8 @@ def peek_inbox(
 ) -> dict[str, Any]:
     """Take the oldest events out of the agent's inbox.
 
-    Each event is handed to exactly one caller. remaining counts all that stay,
-    of whatever type.
+    Each event is handed to exactly one caller; only one that was killed just
+    then makes it come twice. remaining counts all that stay, of whatever type.
     """
     popped = workspace.inbox.pop(count, kind)
     workspace.notes += workspace.inbox.problems
