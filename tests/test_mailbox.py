@@ -234,6 +234,15 @@ def test_due_plans_are_fired_before_the_inbox_is_looked_at(folder: Path) -> None
     assert inbox.peek()[0][0].data == {"instruction": "now"}
 
 
+def test_files_under_other_names_are_in_the_order_of_time(vault: Vault, folder: Path) -> None:
+    """What a person or another program put there comes in the order of its headers' times."""
+    for name, hour in (("a", 3), ("z", 1), ("m", 2)):
+        header = f"type: talk\ntimestamp: 2026-11-22T0{hour}:00:00Z"
+        write(folder, f"agents/main/inbox/{name}.md", f"---\n{header}\n---\n{name}\n")
+    events = vault.call("peek_inbox", count=3)["events"]
+    assert [event["data"]["message"] for event in events] == ["z", "m", "a"]
+
+
 def test_ids_are_in_the_order_of_time(folder: Path) -> None:
     """Events that threads deliver at once have different names, rising for each of them."""
     inbox = Inbox(folder, Address("main"))

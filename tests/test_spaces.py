@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, write
+from conftest import Git, Run, refused, write
 from memvault import Vault, open_vault
 
 
@@ -156,3 +156,35 @@ def test_a_folder_that_cannot_be_read_is_not_an_empty_one(vault: Vault, folder: 
     write(folder, "spaces/team/messages", "a note")
     for found in (vault.call("read_messages"), vault.call("send_message", text="x")):
         assert "messages is a file where a folder should be" in found["error"]["message"]
+
+
+def test_broken_messages_hide_no_others(vault: Vault, folder: Path) -> None:
+    """A page holds the newest messages that can be read, and broken ones are not counted."""
+    vault.call("enter_space", spaceId="s")
+    for text in ("m1", "m2", "m3"):
+        vault.call("send_message", text=text)
+    place = "spaces/s/messages"
+    write(folder, f"{place}/20991122T052742.193672Z-y38bhfevvg.md", "---\nx: [\n---\n")
+    write(folder, f"{place}/zzz.md", "")
+    for limit, texts in ((1, ["m3"]), (2, ["m2", "m3"]), (9, ["m1", "m2", "m3"])):
+        found = vault.call("read_messages", limit=limit)
+        assert [message["content"] for message in found["messages"]] == texts
+        assert found["total"] == 3
+
+
+def test_a_space_that_two_machines_make_is_one(tmp_path: Path, git: Git) -> None:
+    """Two clones in which the same space was made, entered and spoken in merge with git."""
+    write(tmp_path, "a/memvault.toml", "")
+    git("a", "init", "-q")
+    for words in (("add", "-A"), ("commit", "-qm", "begin"), ("clone", "-q", ".", "../b")):
+        git("a", *words)
+    for name in ("a", "b"):
+        with open_vault(tmp_path / name, "alice") as vault:
+            vault.call("enter_space", spaceId="Release 2")
+            vault.call("send_message", text=f"from {name}")
+        git(name, "add", "-A")
+        git(name, "commit", "-qm", "spoke")
+    git("a", "pull", "-q", "--no-rebase", "--no-edit", "../b")
+    with open_vault(tmp_path / "a", "alice") as vault:
+        found = vault.call("read_messages", spaceId="Release 2")["messages"]
+    assert [message["content"] for message in found] == ["from a", "from b"]

@@ -62,17 +62,17 @@ def test_processes_never_get_the_same_talk_id(folder: Path) -> None:
 
 def test_an_answer_is_tied_to_what_it_answers(folder: Path) -> None:
     """A reply goes to whoever sent the talk, and can be answered itself."""
-    with open_vault(folder, "alice") as alice, open_vault(folder, "bob/helper") as helper:
-        asked = said(alice.call("talk_agent", agent="bob/helper", message="  One?\n"))
-        answered = said(helper.call("reply", talkId=asked, message="Two"))
-        assert next_event(folder, "alice") == {
-            "from": "bob/helper",
+    with open_vault(folder, "alice/planner") as alice, open_vault(folder, "bob") as bob:
+        asked = said(alice.call("talk_agent", agent="bob", message="  One?\n"))
+        answered = said(bob.call("reply", talkId=asked, message="Two"))
+        assert next_event(folder, "alice/planner") == {
+            "from": "bob",
             "talkId": answered,
             "inReplyTo": asked,
             "message": "Two",
         }
         again = said(alice.call("reply", talkId=answered, message="Three"))
-        assert helper.call("peek_inbox", count=5)["events"][1]["data"]["talkId"] == again
+        assert bob.call("peek_inbox", count=5)["events"][1]["data"]["talkId"] == again
         assert alice.call("reply", talkId=asked, message="x")["error"]["code"] == "not_found"
 
 
@@ -81,7 +81,17 @@ def test_brains_talk_within_their_agent(folder: Path) -> None:
     with open_vault(folder, "alice/planner") as planner:
         said(planner.call("talk_brain", subbrain="primary", message="done"))
         assert planner.call("talk_brain", subbrain="bob/x", message="m")["error"]["code"] == "usage"
+        assert planner.call("talk_agent", agent="bob/x", message="m")["error"]["code"] == "usage"
+        said(planner.call("talk_agent", agent="alice/other", message="m"))
     assert next_event(folder, "alice")["from"] == "alice/planner"
+
+
+def test_a_name_that_is_almost_known_is_asked_about(vault: Vault) -> None:
+    """Who writes to Bob where bob is known hears of it; the message is delivered as addressed."""
+    assert "warnings" not in vault.call("talk_agent", agent="bob", message="x")
+    assert "warnings" not in vault.call("talk_agent", agent="zoe", message="x")
+    assert "is bob meant?" in vault.call("talk_agent", agent="Bob", message="x")["warnings"][0]
+    assert "warnings" not in vault.call("talk_agent", agent="bob", message="x")
 
 
 def test_a_wait_for_an_answer_to_nothing_is_refused(folder: Path) -> None:

@@ -67,7 +67,8 @@ class Waiting:
 
         def look() -> list[str]:
             self.looks += 1
-            return workspace._fire()
+            assert own._due is not None
+            return own._due()
 
         inbox = Inbox(workspace.root, workspace.address, look, own.next_due)
         turn = threading.Condition()
@@ -143,6 +144,22 @@ class TestWatching(WakerContract):
     """The waker that the system tells."""
 
     make = Watching
+
+    def test_a_folder_that_git_takes_away_is_watched_again(self, tmp_path: Path) -> None:
+        """A deleted inbox wakes who waits there, who then hears of what comes into a new one."""
+        folder = tmp_path / "inbox"
+        folder.mkdir()
+        turn = threading.Condition()
+        sleeper = Watching(folder, turn)
+        begun = time.monotonic()
+        with turn:
+            folder.rmdir()
+            sleeper.sleep(60)
+            assert folder.is_dir()
+            write(folder, "a.md", "x")
+            sleeper.sleep(60)
+        assert time.monotonic() - begun < 4.5  # seconds after which it would have looked anyway
+        sleeper.close()
 
     def test_a_folder_made_anew_is_watched_again(self, tmp_path: Path) -> None:
         """Whoever deletes and makes an inbox again still wakes who waits there."""

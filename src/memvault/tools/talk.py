@@ -67,13 +67,19 @@ def talk_user(
 @tool("talk_agent", "talk agent", "talk")
 def talk_agent(
     workspace: Workspace,
-    other: Annotated[str, Arg("The agent's name, or AGENT/BRAIN", key="agent", positional=True)],
+    other: Annotated[str, Arg("The agent's name", key="agent", positional=True)],
     message: Message,
 ) -> dict[str, Any]:
     """Say something to another agent, without waiting for an answer."""
-    from memvault.work.agents import address
+    from memvault.work.agents import address, alike
 
-    return _said(workspace, address(other), message)
+    to = address(other)
+    if to.brain:
+        to = workspace.address.of_brain(str(to))
+    near = alike(workspace.root, to)
+    if near:
+        workspace.notes.append(f"no agent {to} was here before; is {near} meant?")
+    return _said(workspace, to, message)
 
 
 @tool("talk_brain", "talk brain", "talk")

@@ -9,6 +9,7 @@ it gets another one that tells what it was.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -93,6 +94,9 @@ def write(folder: Path, name: str, header: Mapping[str, Any], text: str) -> None
 def listed(folder: Path) -> list[str]:
     """Return the names of the letters in a folder, the oldest first; none where it is missing.
 
+    The program's own names tell the moment; of all others the header does, or
+    when the file was last saved.
+
     Raises:
         StorageError: the folder cannot be read.
     """
@@ -104,18 +108,19 @@ def listed(folder: Path) -> list[str]:
                 if name.startswith(".") or not name.endswith(".md") or entry.is_symlink():
                     continue
                 stem = name[:-3]
-                found.append((stem if is_id(stem) else _saved_stamp(entry), name))
+                found.append((stem if is_id(stem) else _written_stamp(entry), name))
     except FileNotFoundError:
         return []
     return [name for _, name in sorted(found)]
 
 
-def _saved_stamp(entry: os.DirEntry[str]) -> str:
-    try:
-        moment = clock.parse(clock.iso_from_ns(entry.stat(follow_symlinks=False).st_mtime_ns))
-    except OSError:
-        moment = None
-    return _stamp(moment or clock.now())
+def _written_stamp(entry: os.DirEntry[str]) -> str:
+    with contextlib.suppress(ValueError, OSError):
+        letter = read(Path(entry.path))
+        moment = clock.parse(str(letter.header.get("timestamp", ""))) or clock.parse(letter.saved)
+        if moment is not None:
+            return _stamp(moment)
+    return _stamp(clock.now())
 
 
 def read(path: Path) -> Letter:

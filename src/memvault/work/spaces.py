@@ -64,7 +64,7 @@ class Spaces:
         """
         space = self._make(given)
         name = str(self._me).replace("/", "~")
-        member = {"agent": str(self._me), "joined": clock.iso()}
+        member = {"agent": str(self._me)}  # no time: two machines write the same
         with contextlib.suppress(FileExistsError):
             if str(self._me) not in self._members(space):
                 letters.write(self._folder(space, "members"), name, member, "")
@@ -114,10 +114,17 @@ class Spaces:
             for name in letters.listed(folder)
             if letters.is_id(name[:-3]) or self._message(folder / name)
         ]
-        end = max(0, len(names) - offset)
-        page = names[max(0, end - limit) : end]
-        found = [message for name in page if (message := self._message(folder / name))]
-        return found, len(names) - len(page) + len(found)
+        found: list[Message] = []
+        broken = 0
+        for name in reversed(names[: max(0, len(names) - offset)]):
+            if len(found) == limit:
+                break
+            message = self._message(folder / name)
+            if message is None:
+                broken += 1
+            else:
+                found.append(message)
+        return found[::-1], len(names) - broken
 
     def _message(self, path: Path) -> Message | None:
         """Read a message; a file that is none is named in ``problems``."""
@@ -182,7 +189,7 @@ class Spaces:
     def _make(self, given: str) -> Space:
         space_id = self._id(given)
         if not self._exists(space_id):
-            header = {"name": given.strip(), "created": clock.iso()}
+            header = {"name": given.strip()}
             with contextlib.suppress(FileExistsError):
                 letters.write(self._root / "spaces" / space_id, "space", header, "")
         return self._named(space_id)

@@ -76,6 +76,7 @@ class Watching:
         self._folder = folder
         self._turn = turn
         self._changed = False
+        self._gone = False
         self._observer: Any = None
         self._inode = 0
         self._instead: Polling | None = None
@@ -89,7 +90,8 @@ class Watching:
         if not self._changed and self._inode == _inode(self._folder):
             self._turn.wait(min(seconds, _AT_LEAST))
         self._changed = False
-        if self._inode != _inode(self._folder):  # made anew: the old one tells nothing more
+        # Made anew, as by git, perhaps with the same inode: the old one tells nothing more.
+        if self._gone or self._inode != _inode(self._folder):
             self.close()
             try:
                 self._start()
@@ -106,6 +108,8 @@ class Watching:
         import logging
 
         from watchdog.events import (
+            DirDeletedEvent,
+            DirMovedEvent,
             FileClosedEvent,
             FileCreatedEvent,
             FileModifiedEvent,
@@ -120,7 +124,9 @@ class Watching:
             def on_any_event(self, event: FileSystemEvent) -> None:
                 told(event)
 
-        kinds = [FileCreatedEvent, FileMovedEvent, FileModifiedEvent, FileClosedEvent]
+        own = [DirDeletedEvent, DirMovedEvent]
+        kinds = [FileCreatedEvent, FileMovedEvent, FileModifiedEvent, FileClosedEvent, *own]
+        self._gone = False
         self._folder.mkdir(parents=True, exist_ok=True)
         self._inode = _inode(self._folder)
         logging.getLogger("watchdog").addHandler(logging.NullHandler())  # it has nothing to say
@@ -132,9 +138,11 @@ class Watching:
 
     def _told(self, event: FileSystemEvent) -> None:
         name = Path(os.fsdecode(event.dest_path or event.src_path)).name
-        if name.endswith(".md") and not name.startswith("."):
+        gone = Path(os.fsdecode(event.src_path)) == self._folder
+        if gone or (name.endswith(".md") and not name.startswith(".")):
             with self._turn:
                 self._changed = True
+                self._gone = self._gone or gone
                 self._turn.notify_all()
 
 
