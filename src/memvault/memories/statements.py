@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -65,11 +66,11 @@ _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
 
 
 class Statement(NamedTuple):
-    """A sentence, its stems and signs in order, and which stems are names or the like."""
+    """A sentence, its stems and signs in order, and which stems no paraphrase may leave out."""
 
     text: str
     key: Key
-    names: frozenset[str]
+    fixed: frozenset[str]
 
     @property
     def stems(self) -> tuple[str, ...]:
@@ -111,8 +112,9 @@ def statement(sentence: str, analyser: Analyser) -> Statement | None:
     stems = words(sentence, analyser)
     if sum(stem not in analyser.stop_stems for stem in stems) < _LEAST_WORDS:
         return None
-    marked = " ".join(_MARKED_WORD.findall(sentence))
-    return Statement(sentence, (stems, signs(sentence)), frozenset(words(marked, analyser)))
+    names = words(" ".join(_MARKED_WORD.findall(sentence)), analyser)
+    limits = _tables(analyser).limits if analyser.language == "english" else frozenset(stems)
+    return Statement(sentence, (stems, signs(sentence)), limits.intersection(stems).union(names))
 
 
 def signs(text: str) -> tuple[str, ...]:
@@ -125,19 +127,30 @@ def words(text: str, analyser: Analyser) -> tuple[str, ...]:
     stems = analyser.sequence(text)
     if analyser.language != "english":
         return tuple(stems)
-    same = {key: analyser.sequence(word)[0] for key, word in _same_stems(analyser)}
+    tables = _tables(analyser)
     out: list[str] = []
     for stem in stems:
-        if stem in _NOT:
-            out += _NOT[stem]
-        elif stem not in _LIGHT:
-            out.append(same.get(stem, stem))
+        if stem not in tables.light:
+            out += tables.other.get(stem, (stem,))
     return tuple(out)
 
 
-def _same_stems(analyser: Analyser) -> Iterator[tuple[str, str]]:
-    for word, meant in _SAME_WORD.items():
-        yield analyser.sequence(word)[0], meant
+class _Tables(NamedTuple):
+    """The stems of light words, of limiting words, and what stems stand for others."""
+
+    light: frozenset[str]
+    limits: frozenset[str]
+    other: dict[str, tuple[str, ...]]
+
+
+@cache
+def _tables(analyser: Analyser) -> _Tables:
+    def stem(word: str) -> str:
+        return analyser.sequence(word)[0]
+
+    same = {stem(word): (stem(meant),) for word, meant in _SAME_WORD.items()}
+    denied = {stem(word): tuple(map(stem, meant)) for word, meant in _NOT.items()}
+    return _Tables(frozenset(map(stem, _LIGHT)), frozenset(map(stem, _LIMITS)), {**same, **denied})
 
 
 class Said:
@@ -176,9 +189,7 @@ def _shorter(said: Statement) -> set[Key]:
     """
     stems, signed = said.key
     free = [
-        place
-        for place, stem in enumerate(stems)
-        if stem not in said.names and stem not in _LIMITS and not stem.isdigit()
+        place for place, stem in enumerate(stems) if stem not in said.fixed and not stem.isdigit()
     ]
     found: set[Key] = set()
     for count in range(1, min(2, len(stems) // 4) + 1):
