@@ -12,11 +12,12 @@ __all__ = ["CONSOLIDATION_FORMS"]
 
 
 def _consolidated(found: Result) -> list[Line]:
+    done = found["applied"]
     out = [
-        *_section("Facts", found["facts"], _fact),
-        *_section("Procedures", found["procedures"], _procedure),
-        *_section("Facts that say the same", found.get("merged", ()), _merge),
-        *_section("For the archive", found["forgotten"], _forgotten),
+        *_section("Facts written" if done else "Facts", found["facts"], _fact),
+        *_section("Procedures written" if done else "Procedures", found["procedures"], _procedure),
+        *_section("Merged" if done else "Facts that say the same", found.get("merged", ()), _merge),
+        *_section("Archived" if done else "For the archive", found["forgotten"], _forgotten),
         *_section("Contradictions", found.get("contradictions", ()), _contradiction),
         *_section("Refused lines of the extractor", found.get("refused", ()), _refused),
     ]
@@ -40,7 +41,7 @@ def _section(
 
 def _fact(entry: Result) -> list[Line]:
     return [
-        [("   ", ""), (f"{entry['confidence']:.2f}  ", "green"), (entry["factText"], "")],
+        [("   ", ""), (f"{entry['confidence']:.2f}  ", "green"), (_line(entry["factText"]), "")],
         _source(entry),
     ]
 
@@ -53,12 +54,16 @@ def _procedure(entry: Result) -> list[Line]:
     ]
 
 
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _merge(entry: Result) -> list[Line]:
     return [
-        [("   stays     ", "dim"), (entry["keptText"], ""), (f"  {entry['keptId']}", "dim")],
+        [("   stays     ", "dim"), (_line(entry["keptText"]), ""), (f"  {entry['keptId']}", "dim")],
         [
             ("   archived  ", "dim"),
-            (entry["archivedText"], ""),
+            (_line(entry["archivedText"]), ""),
             (f"  {entry['archivedId']}", "dim"),
         ],
     ]

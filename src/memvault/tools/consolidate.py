@@ -44,10 +44,12 @@ def consolidate_memories(
         return _result(_proposals(workspace, given, extracted), extracted, None)
     extracted = _extracted(extractor, _gathered(workspace, days)[0]) if extractor else None
     if extracted and extracted.refused:
+        several = len(extracted.refused) > 1
         raise Refused(
-            f"Nothing was written: {len(extracted.refused)} lines of the extractor are no "
-            "proposals",
-            "without --apply they are shown beside the good ones",
+            f"Nothing was written: {len(extracted.refused)} lines of the extractor are no proposals"
+            if several
+            else "Nothing was written: a line of the extractor is no proposal",
+            "without --apply the good lines are shown beside the others",
             {"refused": _refused(extracted)},
         )
     from memvault.memories import consolidating
