@@ -15,7 +15,7 @@ from conftest import Run
 from episodes import WEEK, put, put_all
 from memvault.index.analysis import analyser
 from memvault.memories import consolidating, consolidation
-from memvault.memories.action_sequences import contains
+from memvault.memories.action_sequences import Parts, step
 from memvault.memories.episodes import Episode
 from memvault.memories.proposals import Fact, Given, Procedure, Proposals
 
@@ -135,13 +135,15 @@ def test_every_proposal_names_episodes_that_are_there(
     """Nothing is proposed without at least two episodes that it comes from."""
     found = proposed(Given(episodes, facts, [], []))
     known = {episode.episode_id: episode for episode in episodes}
-    for entry in (*found.facts, *found.procedures):
-        assert len(set(entry.episodes)) == len(entry.episodes) >= consolidation.REPEATED
-        assert known.keys() >= set(entry.episodes)
+    sources = [new.episodes for new in found.facts] + [new.episodes for new in found.procedures]
+    for named in sources:
+        assert len(set(named)) == len(named) >= consolidation.REPEATED
+        assert known.keys() >= set(named)
     for procedure in found.procedures:
         went_well = sum(known[name].success for name in procedure.episodes)
         assert procedure.success_rate == round(went_well / len(procedure.episodes), 4) > 0.5
-    ids = [entry.proposal for entry in (*found.facts, *found.procedures, *found.merged)]
+    ids = [new.proposal for new in found.facts] + [new.proposal for new in found.procedures]
+    ids += [merge.proposal for merge in found.merged]
     assert len(set(ids)) == len(ids)
     names = [entry.name.casefold() for entry in found.procedures]
     assert len(set(names)) == len(names)
@@ -165,11 +167,13 @@ def test_what_was_written_is_not_proposed_again(
 def test_no_procedure_is_a_part_of_another(episodes: list[Episode]) -> None:
     """The longest sequence stands for its parts."""
     found = [
-        [(line.partition(" ")[2],) for line in entry.prompt.splitlines()]
+        [step(line.partition(" ")[2], ENGLISH) for line in entry.prompt.splitlines()]
         for entry in proposed(Given(episodes, [], [], [])).procedures
     ]
     for place, whole in enumerate(found):
-        assert not any(contains(whole, part) for part in found[:place] + found[place + 1 :])
+        parts = Parts()
+        parts.add(whole)
+        assert not any(part in parts for part in found[:place] + found[place + 1 :])
 
 
 _KILLED = """

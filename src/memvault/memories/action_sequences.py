@@ -9,9 +9,8 @@ from typing import NamedTuple
 from memvault.index.analysis import Analyser
 from memvault.memories.statements import signs, words
 
-__all__ = ["LEAST_STEPS", "Step", "Steps", "contains", "repeated", "step"]
+__all__ = ["Parts", "Step", "Steps", "repeated", "step"]
 
-LEAST_STEPS = 2
 _MOST_ACTIONS = 100
 """Actions of one episode that are looked at: the first ones."""
 
@@ -99,7 +98,19 @@ def _grouped(heads: dict[Place, int]) -> dict[int, list[Place]]:
     return groups
 
 
-def contains(whole: Sequence[Step], part: Sequence[Step]) -> bool:
-    """Say whether a sequence holds another without a gap."""
-    last = len(whole) - len(part)
-    return any(tuple(whole[start : start + len(part)]) == tuple(part) for start in range(last + 1))
+class Parts:
+    """What sequences hold without a gap, themselves too."""
+
+    def __init__(self) -> None:
+        self._parts: set[tuple[Step, ...]] = set()
+
+    def add(self, whole: Sequence[Step]) -> None:
+        """Take a sequence in; of a very long one only the parts at its beginning."""
+        steps = tuple(whole[:_MOST_ACTIONS])
+        for start in range(len(steps)):
+            for end in range(start + 1, len(steps) + 1):
+                self._parts.add(steps[start:end])
+
+    def __contains__(self, part: Sequence[Step]) -> bool:
+        """Say whether a sequence is a part of one that was taken in."""
+        return tuple(part) in self._parts

@@ -160,12 +160,12 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
         if rate > MOSTLY:
             found.append((steps, inside, rate))
     found.sort(key=lambda entry: (-len(entry[0].key), -len(entry[1]), entry[0].key))
-    kept: list[tuple[action_sequences.Step, ...]] = []
+    kept = action_sequences.Parts()
     out: list[NewProcedure] = []
     for steps, inside, rate in found:
-        if any(action_sequences.contains(whole, steps.key) for whole in kept):
+        if steps.key in kept:
             continue
-        kept.append(steps.key)
+        kept.add(steps.key)
         skill = _common_skill(inside)
         out.append(
             NewProcedure(
@@ -195,10 +195,10 @@ def _unheld_procedures(
     held: Iterable[Procedure], procedures: Iterable[NewProcedure], analyser: Analyser
 ) -> list[NewProcedure]:
     """Leave out what a procedure of the vault does already; give each new one a free name."""
-    known = []
+    known = action_sequences.Parts()
     names, skills, proposals = set(), set(), set()
     for procedure in held:
-        known.append(_steps(procedure.steps, analyser))
+        known.add(_steps(procedure.steps, analyser))
         names.add(procedure.name.casefold())
         skills.add(procedure.skill)
         proposals.add(procedure.proposal)
@@ -206,12 +206,12 @@ def _unheld_procedures(
     for new in procedures:
         texts = _texts_of(new.prompt)
         own = _steps(texts, analyser)
-        seen = bool(own) and any(action_sequences.contains(whole, own) for whole in known)
+        seen = own in known
         if seen or new.proposal in proposals or (not own and new.name.casefold() in names):
             continue
         name = _free(new.name, texts, names)
         out.append(new._replace(name=name, skill="" if new.skill in skills else new.skill))
-        known.append(own)
+        known.add(own)
         names.add(name.casefold())
         skills.add(new.skill)
         proposals.add(new.proposal)

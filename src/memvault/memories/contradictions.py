@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -104,6 +105,7 @@ def _frame(said: Statement, analyser: Analyser) -> _Frame:
     return _Frame((*stems, f"{len(numbers)} numbers"), turned, numbers)
 
 
+@cache
 def _opposites(analyser: Analyser) -> dict[str, tuple[str, bool]]:
     """Return for each word that has an opposite what both stand for, and which of them it is."""
     if analyser.language != "english":
