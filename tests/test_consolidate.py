@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Run, write
+from conftest import Run, refused, write
 from episodes import ERROR, RELEASE, UNRELATED, WEEK, put, put_all
 from memvault import Vault
+from memvault.index.analysis import analyser
+from memvault.memories import consolidating, consolidation
+from memvault.workspace import Workspace
 
 
 def consolidated(vault: Vault, **arguments: Any) -> dict[str, Any]:
@@ -308,6 +312,32 @@ def test_what_is_unimportant_old_and_never_recalled_is_put_away(vault: Vault, fo
     assert shown["metadata"]["status"] == "archived"
     found = vault.call("memory_recall", query="watered plants noon")["memories"]
     assert found[0]["memId"] == "gone-id"
+
+
+def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
+    """A file that was edited between the look at it and the writing keeps the edit."""
+    put(folder, "gone", importance=0.1, days=120)
+    put(folder, "kept", importance=0.1, days=120)
+    workspace = Workspace(folder)
+    given, known = consolidating.gathered(
+        workspace.store, workspace.engine, {}, 7, datetime.now(UTC)
+    )
+    proposals = consolidation.propose(
+        given, analyser("english"), consolidating.alike(), datetime.now(UTC)
+    )
+    edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
+    writing = consolidating.apply(workspace.store, proposals, known)
+    assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]
+    assert "episode/kept.md was changed meanwhile" in writing.passed_over[0]
+    assert edited.read_text("utf-8").endswith("A person's words\n")
+    workspace.close()
+
+
+def test_a_vault_that_ignores_facts_says_so(run: Run, folder: Path) -> None:
+    """Where nothing can be written for memvault.toml, the message names the reason."""
+    write(folder, "memvault.toml", 'version = 1\nignore = ["fact"]\n')
+    put_all(folder, WEEK)
+    assert "ignored by memvault.toml" in refused(run("consolidate", "--apply"), 1)
 
 
 def test_two_that_apply_at_once_write_nothing_twice(run: Run, folder: Path) -> None:

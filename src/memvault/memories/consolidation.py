@@ -27,6 +27,7 @@ from memvault.memories.proposals import (
     Proposals,
     confidence_of,
     proposal_id,
+    steps_of,
 )
 from memvault.memories.statements import Alike, Said, Statement, plain, sentences, statement
 from memvault.model import Memory
@@ -204,7 +205,7 @@ def _unheld_procedures(
         proposals.add(procedure.proposal)
     out = []
     for new in procedures:
-        texts = _texts_of(new.prompt)
+        texts = steps_of(new.prompt)
         own = _steps(texts, analyser)
         seen = own in known
         if seen or new.proposal in proposals or (not own and new.name.casefold() in names):
@@ -216,11 +217,6 @@ def _unheld_procedures(
         skills.add(new.skill)
         proposals.add(new.proposal)
     return out
-
-
-def _texts_of(prompt: str) -> list[str]:
-    lines = (line.strip().partition(" ") for line in prompt.splitlines())
-    return [text for mark, _, text in lines if mark.rstrip(".)").isdigit() and text]
 
 
 def _steps(texts: Iterable[str], analyser: Analyser) -> list[action_sequences.Step]:

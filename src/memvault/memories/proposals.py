@@ -27,6 +27,7 @@ __all__ = [
     "linked",
     "procedure_of",
     "proposal_id",
+    "steps_of",
     "told",
 ]
 
@@ -167,12 +168,17 @@ def fact_of(memory: Memory) -> Fact:
     )
 
 
+def steps_of(prompt: str) -> tuple[str, ...]:
+    """Return the numbered steps of a prompt."""
+    return tuple(_STEP.findall(prompt))
+
+
 def procedure_of(memory: Memory) -> Procedure:
     """Read a procedure; without numbered steps it has none."""
     given = memory.metadata
     return Procedure(
         memory.title,
-        tuple(_STEP.findall(told(memory.body))),
+        steps_of(told(memory.body)),
         str(given.get("skill_id") or ""),
         str(given.get("proposal") or ""),
     )

@@ -20,7 +20,9 @@ __all__ = ["consolidate_memories"]
 @tool("consolidate_memories", "consolidate", "experience")
 def consolidate_memories(
     workspace: Workspace,
-    days: Annotated[int, Arg("Look at the episodes of so many days", least=1, most=1_000_000)] = 7,
+    days: Annotated[
+        int, Arg("Look at the episodes of the last so many days", least=1, most=1_000_000)
+    ] = 7,
     apply: Annotated[bool, Arg("Write what is proposed; without it nothing changes")] = False,
     extractor: Annotated[
         str | None,
