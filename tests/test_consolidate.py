@@ -65,6 +65,7 @@ def test_what_an_agent_said_again_and_again_is_proposed_as_facts(
     docker = found["The integration tests need the Docker daemon"]
     assert docker["episodes"] == ["release-one-id", "release-two-id"]
     assert docker["confidence"] == 0.67
+    assert docker["wordings"] == ["integration tests need the Docker daemon running."]
     assert result["applied"] is False
     assert contents(folder) == before
 

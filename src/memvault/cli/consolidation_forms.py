@@ -42,6 +42,7 @@ def _section(
 def _fact(entry: Result) -> list[Line]:
     return [
         [("   ", ""), (f"{entry['confidence']:.2f}  ", "green"), (_line(entry["factText"]), "")],
+        *([(f"         also: {text}", "dim")] for text in entry.get("wordings", ())),
         _source(entry),
     ]
 

@@ -45,9 +45,15 @@ FORGOTTEN_AFTER_DAYS = 90
 
 def propose(given: Given, analyser: Analyser, alike: Alike, now: datetime) -> Proposals:
     """Return what the built-in rules make of a vault."""
-    clusters = _clusters(given.episodes, analyser, alike)
+    clusters, wordings = _clusters(given.episodes, analyser, alike)
     facts = [
-        NewFact(proposal_id("fact", said.key), said.text, confidence_of(len(ids)), ids)
+        NewFact(
+            proposal_id("fact", said.key),
+            said.text,
+            confidence_of(len(ids)),
+            ids,
+            wordings=_other_wordings(said, wordings[said]),
+        )
         for said, ids in clusters
         if len(ids) >= REPEATED
     ]
@@ -83,10 +89,11 @@ def consider(
 
 def _clusters(
     episodes: Iterable[Episode], analyser: Analyser, alike: Alike
-) -> list[tuple[Statement, tuple[str, ...]]]:
-    """Return the statements of episodes, those that say the same as one, with who makes them.
+) -> tuple[list[tuple[Statement, tuple[str, ...]]], dict[Statement, list[Statement]]]:
+    """Return the statements of episodes with who makes them, and the wordings of each.
 
-    The wording that most episodes have leads, the shorter of two.
+    Of those that say the same the wording that most episodes have leads, the
+    shorter of two.
     """
     wordings: dict[Statement, set[str]] = {}
     for episode in episodes:
@@ -109,6 +116,7 @@ def _clusters(
         ),
     )
     leaders: dict[Statement, set[str]] = {}
+    members: dict[Statement, list[Statement]] = {}
     known = Said(alike)
     for said in ordered:
         leader = known.find(said)
@@ -116,7 +124,14 @@ def _clusters(
             known.add(said)
             leader = said
         leaders.setdefault(leader, set()).update(wordings[said])
-    return [(said, tuple(sorted(ids))) for said, ids in leaders.items()]
+        members.setdefault(leader, []).append(said)
+    return [(said, tuple(sorted(ids))) for said, ids in leaders.items()], members
+
+
+def _other_wordings(leader: Statement, members: Iterable[Statement]) -> tuple[str, ...]:
+    """Return one text for each wording that has other words than the leading one."""
+    others = {said.key: said.text for said in members if said.key != leader.key}
+    return tuple(others.values())
 
 
 def _unheld_facts(

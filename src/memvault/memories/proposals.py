@@ -75,13 +75,14 @@ class Given(NamedTuple):
 
 
 class NewFact(NamedTuple):
-    """A statement that several episodes make."""
+    """A statement that several episodes make; ``wordings`` are those with a word more or less."""
 
     proposal: str
     text: str
     confidence: float
     episodes: tuple[str, ...]
     category: str = "general"
+    wordings: tuple[str, ...] = ()
 
 
 class NewProcedure(NamedTuple):

@@ -137,6 +137,7 @@ def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str
             "category": entry.category,
             "confidence": entry.confidence,
             "episodes": list(entry.episodes),
+            **({"wordings": list(entry.wordings)} if entry.wordings else {}),
             **_where(written.get(entry.proposal), "factId"),
         }
         for entry in proposals.facts
