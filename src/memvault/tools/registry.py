@@ -22,6 +22,7 @@ _MODULES = (
     "longterm",
     "context",
     "state",
+    "consolidate",
     "talk",
     "spaces",
     "vault",
