@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memvault.work.agents import Address
     from memvault.work.mailbox import Claim, Inbox
 
-__all__ = ["DEFAULT_AGENT", "Workspace"]
+__all__ = ["DEFAULT_AGENT", "Delivery", "Workspace", "never"]
 
 DEFAULT_AGENT = "main"
 
@@ -27,13 +27,49 @@ def _silent(what: str, done: int, total: int) -> None:
     """Tell nobody how far it is."""
 
 
+def never() -> bool:
+    """Say that the caller is still there."""
+    return False
+
+
+class Delivery:
+    """What is to be done once one result has reached its caller, or once it cannot any more."""
+
+    def __init__(self, unsettled: list[Callable[[], None]], taken: list[Claim]) -> None:
+        self._unsettled = unsettled
+        self._taken = taken
+
+    def settle(self) -> None:
+        """Do what waits for the caller to have the result."""
+        waiting, self._unsettled = self._unsettled, []
+        try:
+            for action in waiting:
+                action()
+        except BaseException:
+            self.abandon()
+            raise
+        taken, self._taken = self._taken, []
+        for claim in taken:
+            claim.settle()
+
+    def abandon(self) -> None:
+        """Undo what waits for a result that the caller will not have."""
+        self._unsettled = []
+        taken, self._taken = self._taken, []
+        for claim in taken:
+            claim.put_back()
+
+
 class Workspace:
     """One open vault, for one caller at a time (``lock``).
 
     ``progress`` is told of slow work; ``notes`` collects what a caller should
     be told beside a result, ``unsettled`` what is to be done once the caller
     has the result. ``taken`` are events that are its own from then on; where
-    the result does not reach it they go back.
+    the result does not reach it they go back. ``turn`` is the lock as a
+    condition: who waits on it lets others go on. ``stopped`` says whether the
+    caller of the tool that runs has gone; a tool that takes long reads it at
+    its beginning, as others may run while it waits, and looks now and then.
     """
 
     def __init__(
@@ -48,6 +84,8 @@ class Workspace:
         self.unsettled: list[Callable[[], None]] = []
         self.taken: list[Claim] = []
         self.lock = threading.RLock()
+        self.turn = threading.Condition(self.lock)
+        self.stopped: Callable[[], bool] = never
         self._progress = progress
         self._settings_state: tuple[int, ...] = ()
 
@@ -120,21 +158,24 @@ class Workspace:
         for name in ("settings", "store", "index", "engine", "inbox"):
             self.__dict__.pop(name, None)
 
+    def detach(self) -> Delivery:
+        """Take out what waits for the last result, so that other tools may run before it is out."""
+        found = Delivery(self.unsettled, self.taken)
+        self.unsettled, self.taken = [], []
+        return found
+
     def settle(self) -> None:
         """Do what waits for the caller to have the result."""
-        waiting, self.unsettled = self.unsettled, []
-        for action in waiting:
-            action()
-        taken, self.taken = self.taken, []
-        for claim in taken:
-            claim.settle()
+        self.detach().settle()
 
     def abandon(self) -> None:
         """Undo what waits for a result that the caller will not have."""
-        self.unsettled.clear()
-        taken, self.taken = self.taken, []
-        for claim in taken:
-            claim.put_back()
+        self.detach().abandon()
+
+    def wake(self) -> None:
+        """Let every tool that waits look whether its caller has gone."""
+        with self.turn:
+            self.turn.notify_all()
 
     def close(self) -> None:
         """Let go of whatever is open."""
