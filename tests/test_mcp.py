@@ -92,16 +92,17 @@ def test_a_tool_is_listed_with_its_schema_and_what_it_may_do(folder: Path) -> No
     """Descriptions, schemas and hints are those of the reference, and valid JSON Schema."""
 
     async def talk(client: Client) -> None:
+        hints = {}
         for tool in (await client.list_tools()).tools:
             shown = tool.model_dump(by_alias=True, exclude_none=True)
             assert shown == reference.described(registry.find(tool.name))
             Draft202012Validator.check_schema(tool.input_schema)
             assert tool.input_schema["type"] == "object"
             assert tool.description
-        hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
-        assert hints["memory_recall"].read_only_hint
-        assert hints["memory_forget"].destructive_hint
-        assert [name for name, hint in hints.items() if hint.open_world_hint] == ["model_use"]
+            hints[tool.name] = shown["annotations"]
+        assert hints["memory_recall"]["readOnlyHint"]
+        assert hints["memory_forget"]["destructiveHint"]
+        assert [name for name, hint in hints.items() if hint["openWorldHint"]] == ["model_use"]
 
     session(folder, talk)
 
@@ -109,7 +110,7 @@ def test_a_tool_is_listed_with_its_schema_and_what_it_may_do(folder: Path) -> No
 def test_results_are_those_of_the_command_line(folder: Path, run: Run) -> None:
     """A structured result, its text and the JSON of memvault call are the same object."""
     write(folder, "a.md", "---\nempty:\nlist: [1, null, 2.5]\n---\n\n# Ä\n\nThe zebra sleeps.\n")
-    asked = [
+    asked: list[tuple[str, dict[str, Any]]] = [
         ("memory_recall", {"query": "zebra", "explain": True}),
         ("memory_show", {"memId": "Ä"}),
         ("memory_show", {"memId": "nothing"}),

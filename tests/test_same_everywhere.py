@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +197,7 @@ def test_flags_json_and_mcp_give_the_same_result(
     """Whatever a tool is given, each way to call it returns the same and writes the same files."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     arguments = quick(tool, data.draw(objects(schema.parameters(tool))))
-    ways = {
+    ways: dict[str, Callable[[Path], Any]] = {
         "flags": lambda root: printed(root, *words(tool, arguments)),
         "call": lambda root: printed(root, "call", tool.name, json.dumps(arguments)),
         "mcp": lambda root: over_mcp(root, tool, arguments),

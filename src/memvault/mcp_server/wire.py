@@ -22,6 +22,8 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from memvault.errors import UsageError
+
 __all__ = ["Incoming", "Outgoing", "diverted", "incoming"]
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
@@ -35,8 +37,16 @@ def diverted() -> Iterator[tuple[int, int]]:
 
     Meanwhile 0 is empty and 1 is standard error, for whatever a library or a
     program that a tool starts may print.
+
+    Raises:
+        UsageError: the process was started without them.
     """
-    read, written = os.dup(0), os.dup(1)
+    try:
+        read, written = os.dup(0), os.dup(1)
+    except OSError as error:
+        raise UsageError(
+            "Standard input or output is closed", "an MCP client starts memvault mcp with both"
+        ) from error
     empty = os.open(os.devnull, os.O_RDWR)
     os.dup2(empty, 0)
     try:

@@ -126,14 +126,11 @@ def wait_for(
 
     if not events:
         raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
-    wanted = [
-        waiting.Wanted(
-            entry["event_type"], str(entry.get("parameter") or ""), entry.get("talk_id") or 0
-        ).checked()
-        if entry["event_type"] != "Time"
-        else waiting.Wanted("Time", str(entry.get("parameter", ""))).checked()
-        for entry in events
-    ]
+    wanted = []
+    for entry in events:
+        kind, parameter = entry["event_type"], entry.get("parameter", "")
+        named = str(parameter) if kind == "Time" else str(parameter or "")  # 0 is a time, no name
+        wanted.append(waiting.Wanted(kind, named, entry.get("talk_id", 0)).checked())
     talks = _talks(workspace)
     happened = waiting.wait(
         workspace.inbox, wanted, talks.has_talked_to, workspace.turn, timeout, workspace.stopped
