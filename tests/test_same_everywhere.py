@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 from hypothesis import given, settings
@@ -23,8 +23,9 @@ from memvault import open_vault
 from memvault.__main__ import main
 from memvault.errors import UsageError
 from memvault.tools import reference, registry, schema
-from memvault.tools.registry import Tool
+from memvault.tools.registry import Arg, Tool
 from memvault.tools.schema import Parameter
+from memvault.workspace import Workspace
 
 TOOLS = registry.all_tools()
 each_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -137,7 +138,6 @@ def over_mcp(root: Path, tool: Tool, arguments: dict[str, Any]) -> Any:
     """Return what a call over MCP gives, which its text repeats."""
     from memvault.mcp_server import answers
     from memvault.mcp_server.calls import Call
-    from memvault.workspace import Workspace
 
     workspace = Workspace(root)
     call = Call(workspace, tool.name, arguments)
@@ -188,6 +188,29 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+class Thing(TypedDict):
+    """An object in a list."""
+
+    name: Annotated[str, Arg("A name")]
+    size: NotRequired[Annotated[int | float, Arg("A size", most=9)]]
+
+
+def anything(
+    workspace: Workspace,
+    number: Annotated[float, Arg("A number without bounds")],
+    count: Annotated[int | None, Arg("A whole number", least=0)] = None,
+    either: Annotated[bool | list[str] | None, Arg("One of two kinds")] = None,
+    choice: Annotated[Literal["One", "two"], Arg("A choice")] = "One",
+    things: Annotated[list[Thing] | None, Arg("Objects")] = None,
+    data: Annotated[dict[str, Any] | None, Arg("Whatever")] = None,
+) -> dict[str, Any]:
+    """Take arguments of every kind, as a tool to come may."""
+    return {}
+
+
+KINDS = [*TOOLS, Tool("anything", "anything", "test", anything, False, False)]
+
+
 @each_tool
 @settings(max_examples=6)
 @given(data=st.data())
@@ -212,6 +235,16 @@ def test_flags_json_and_mcp_give_the_same_result(
             found[name] = result, normal(root, [f for f in files if not f.startswith(".")])
     assert found["call"] == found["mcp"]
     assert found["flags"] == found["call"], words(tool, arguments)
+
+
+def test_a_no_is_a_no_by_flag_too(filled: Path, tmp_path: Path) -> None:
+    """A forget with --confirm false shows what would go, as false does in JSON."""
+    root = tmp_path / "copy"
+    shutil.copytree(filled, root)
+    preview = printed(root, "forget", "zebra")
+    assert printed(root, "forget", "zebra", "--confirm", "false") == preview
+    assert printed(root, "call", "memory_forget", '{"query": "zebra", "confirm": false}') == preview
+    assert preview["confirmRequired"]
 
 
 ANY_NUMBER = st.sampled_from(
@@ -263,7 +296,7 @@ def canonical(parameters: tuple[Parameter, ...], given: Any) -> Any:
     return found
 
 
-@each_tool
+@pytest.mark.parametrize("tool", KINDS, ids=lambda tool: tool.name)
 @given(data=st.data())
 def test_the_schema_accepts_exactly_what_the_tool_takes(tool: Tool, data: st.DataObject) -> None:
     """Arguments that fit a tool's schema are never refused as wrong, and no others are taken."""
