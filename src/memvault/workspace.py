@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from memvault.recall.engine import Engine
     from memvault.vault.store import Store
     from memvault.work.agents import Address
-    from memvault.work.mailbox import Claim, Inbox
+    from memvault.work.claims import Claim
+    from memvault.work.mailbox import Inbox
 
 __all__ = ["DEFAULT_AGENT", "Delivery", "Workspace", "never"]
 
@@ -33,28 +34,26 @@ def never() -> bool:
 
 
 class Delivery:
-    """What is to be done once one result has reached its caller, or once it cannot any more."""
+    """The events that one result hands out."""
 
-    def __init__(self, unsettled: list[Callable[[], None]], taken: list[Claim]) -> None:
-        self._unsettled = unsettled
+    def __init__(self, taken: list[Claim]) -> None:
         self._taken = taken
 
-    def settle(self) -> None:
-        """Do what waits for the caller to have the result."""
-        waiting, self._unsettled = self._unsettled, []
-        try:
-            for action in waiting:
-                action()
-        except BaseException:
-            self.abandon()
-            raise
+    def settle(self) -> list[str]:
+        """Let go of the events, which the caller has now; say of those that may come again."""
+        from memvault.errors import MemvaultError
+
+        notes = []
         taken, self._taken = self._taken, []
         for claim in taken:
-            claim.settle()
+            try:
+                claim.settle()
+            except MemvaultError as error:
+                notes.append(f"these events may come a second time: {error.message}")
+        return notes
 
     def abandon(self) -> None:
-        """Undo what waits for a result that the caller will not have."""
-        self._unsettled = []
+        """Give events back that the caller will not have."""
         taken, self._taken = self._taken, []
         for claim in taken:
             claim.put_back()
@@ -64,12 +63,12 @@ class Workspace:
     """One open vault, for one caller at a time (``lock``).
 
     ``progress`` is told of slow work; ``notes`` collects what a caller should
-    be told beside a result, ``unsettled`` what is to be done once the caller
-    has the result. ``taken`` are events that are its own from then on; where
-    the result does not reach it they go back. ``turn`` is the lock as a
-    condition: who waits on it lets others go on. ``stopped`` says whether the
-    caller of the tool that runs has gone; a tool that takes long reads it at
-    its beginning, as others may run while it waits, and looks now and then.
+    be told beside a result. ``taken`` are events that are the caller's own once
+    it has the result; where that does not reach it they go back. ``turn`` is
+    the lock as a condition: who waits on it lets others go on. ``stopped`` says
+    whether the caller of the tool that runs has gone; a tool that takes long
+    reads it at its beginning, as others may run while it waits, and looks now
+    and then.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class Workspace:
         self.root = root
         self.agent = agent
         self.notes: list[str] = []
-        self.unsettled: list[Callable[[], None]] = []
         self.taken: list[Claim] = []
         self.lock = threading.RLock()
         self.turn = threading.Condition(self.lock)
@@ -159,17 +157,16 @@ class Workspace:
             self.__dict__.pop(name, None)
 
     def detach(self) -> Delivery:
-        """Take out what waits for the last result, so that other tools may run before it is out."""
-        found = Delivery(self.unsettled, self.taken)
-        self.unsettled, self.taken = [], []
-        return found
+        """Take out what the last result hands out, so that other tools may run before it is out."""
+        taken, self.taken = self.taken, []
+        return Delivery(taken)
 
-    def settle(self) -> None:
-        """Do what waits for the caller to have the result."""
-        self.detach().settle()
+    def settle(self) -> list[str]:
+        """Let go of the events that the caller has now; say of those that may come again."""
+        return self.detach().settle()
 
     def abandon(self) -> None:
-        """Undo what waits for a result that the caller will not have."""
+        """Give events back that the caller will not have."""
         self.detach().abandon()
 
     def wake(self) -> None:

@@ -64,7 +64,9 @@ def run_tool(tool: Tool, arguments: dict[str, Any], options: Options) -> None:
         result = invoke.call(workspace, tool.name, arguments)
         output.result(tool.name, result, options.json, options.quiet)
         output.flush()
-        workspace.settle()
+        notes = workspace.settle()
+        if not options.quiet:
+            output.notes(notes)
     finally:
         workspace.close()
 

@@ -55,11 +55,10 @@ class Call:
         delivery.abandon()
         return found
 
-    def settle(self) -> None:
-        """The caller has the result."""
+    def settle(self) -> list[str]:
+        """The caller has the result; return what is to be said of the events in it."""
         delivery = self._taken_out()
-        if delivery is not None:
-            delivery.settle()
+        return delivery.settle() if delivery is not None else []
 
     def give_up(self) -> None:
         """The caller will not have the result; a tool that waits for something ends."""

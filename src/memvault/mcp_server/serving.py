@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from memvault import __version__
-from memvault.errors import MemvaultError, as_error
+from memvault.errors import MemvaultError
 from memvault.mcp_server import answers, wire
 from memvault.mcp_server.calls import Call
 from memvault.workspace import Workspace
@@ -82,12 +83,8 @@ class Serving:
         if not whole or isinstance(message, types.JSONRPCError):
             call.give_up()
             return
-        try:
-            call.settle()
-        except Exception as error:  # the answer is out; what it held is told of again
-            import logging
-
-            logging.getLogger(__name__).warning("%s", as_error(error).message)
+        for note in call.settle():
+            print(f"note: {note}", file=sys.stderr)
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
