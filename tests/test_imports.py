@@ -22,8 +22,10 @@ print(json.dumps([code, sorted({name.split(".")[0] for name in set(sys.modules) 
       file=sys.stderr)
 """
 
-NEVER = {"fastembed", "onnxruntime", "huggingface_hub", "requests", "pydantic", "mcp", "watchdog"}
-NEVER |= {"mcp_types", "anyio", "jsonschema"}
+NEVER = {
+    *("fastembed", "onnxruntime", "huggingface_hub", "requests", "watchdog"),
+    *("mcp", "mcp_types", "pydantic", "anyio", "jsonschema"),
+}
 """What no plain command needs."""
 PERSON = {"rich", "markdown_it", "pygments", "tqdm"}
 """What only a terminal needs."""

@@ -82,6 +82,7 @@ class Call:
         return self._gone
 
     def _check_name(self) -> None:
+        self._workspace.look()  # which tools there are may depend on settings
         try:
             available.find_in(self._workspace, self._name)
         except UsageError as error:
