@@ -22,7 +22,10 @@ print(json.dumps([code, sorted({name.split(".")[0] for name in set(sys.modules) 
       file=sys.stderr)
 """
 
-NEVER = {"fastembed", "onnxruntime", "huggingface_hub", "requests", "pydantic", "mcp", "watchdog"}
+NEVER = {
+    *("fastembed", "onnxruntime", "huggingface_hub", "requests", "watchdog"),
+    *("mcp", "mcp_types", "pydantic", "anyio", "jsonschema"),
+}
 """What no plain command needs."""
 PERSON = {"rich", "markdown_it", "pygments", "tqdm"}
 """What only a terminal needs."""
@@ -73,7 +76,7 @@ def test_the_first_page_loads_nothing(indexed: Path, argument: str) -> None:
     assert among(found, NEVER, PERSON, VECTORS, WORDS, FILES, LINE, SLOW) == []
 
 
-@pytest.mark.parametrize("command", ["recall", "model list", "call", "init"])
+@pytest.mark.parametrize("command", ["recall", "model list", "call", "init", "mcp"])
 def test_a_commands_help_loads_no_more_than_the_command_line(indexed: Path, command: str) -> None:
     """The help of a command loads neither the index nor the files' libraries."""
     found = loaded(indexed, *command.split(), "--help")

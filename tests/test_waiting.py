@@ -363,6 +363,14 @@ def test_a_wait_says_what_is_wrong_with_it(run: Run) -> None:
     refused(run("wait", "for", "hook:x", "--timeout", "0.1"), 4)
 
 
+def test_only_talk_is_waited_for_by_its_number(vault: Vault) -> None:
+    """A talkId given with an event that has none is refused, whatever kind of event it is."""
+    for kind in ("Time", "Hook"):
+        event = {"eventType": kind, "parameter": "0", "talkId": 5}
+        error = vault.call("wait_for", events=[event], timeout=0)["error"]
+        assert error["message"] == f"{kind} events have no talkId"
+
+
 def test_a_plan_fires_when_it_is_due_while_somebody_waits(
     folder: Path, workspace: Workspace
 ) -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "UsageError",
     "VaultNotFound",
     "VaultUnreadable",
+    "as_error",
 ]
 
 
@@ -139,3 +140,14 @@ class Bug(MemvaultError):
 
     code = "bug"
     exit_code = 70
+
+
+def as_error(error: Exception) -> MemvaultError:
+    """Return what a user is told of an exception: the system's refusal, or a bug of memvault's."""
+    if isinstance(error, MemvaultError):
+        return error
+    if isinstance(error, OSError):
+        said = f"{error.strerror or error}: {error.filename or 'the vault'}"
+        return StorageError(said, "look at the file and try again")
+    text = f"memvault met a bug: {type(error).__name__}: {error}".replace("\n", " ")
+    return Bug(text, "MEMVAULT_DEBUG=1 shows where; please report it")

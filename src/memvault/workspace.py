@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memvault.work.claims import Claim
     from memvault.work.mailbox import Inbox
 
-__all__ = ["DEFAULT_AGENT", "Workspace"]
+__all__ = ["DEFAULT_AGENT", "Delivery", "Workspace", "never"]
 
 DEFAULT_AGENT = "main"
 
@@ -28,12 +28,47 @@ def _silent(what: str, done: int, total: int) -> None:
     """Tell nobody how far it is."""
 
 
+def never() -> bool:
+    """Say that the caller is still there."""
+    return False
+
+
+class Delivery:
+    """The events that one result hands out."""
+
+    def __init__(self, taken: list[Claim]) -> None:
+        self._taken = taken
+
+    def settle(self) -> list[str]:
+        """Let go of the events, which the caller has now; say of those that may come again."""
+        from memvault.errors import MemvaultError
+
+        notes = []
+        taken, self._taken = self._taken, []
+        for claim in taken:
+            try:
+                claim.settle()
+            except MemvaultError as error:
+                notes.append(f"these events may come a second time: {error.message}")
+        return notes
+
+    def abandon(self) -> None:
+        """Give events back that the caller will not have."""
+        taken, self._taken = self._taken, []
+        for claim in taken:
+            claim.put_back()
+
+
 class Workspace:
     """One open vault, for one caller at a time (``lock``).
 
     ``progress`` is told of slow work; ``notes`` collects what a caller should
     be told beside a result. ``taken`` are events that are the caller's own once
-    it has the result; where that does not reach it they go back.
+    it has the result; where that does not reach it they go back. ``turn`` is
+    the lock as a condition: who waits on it lets others go on. ``stopped`` says
+    whether the caller of the tool that runs has gone; a tool that takes long
+    reads it at its beginning, as others may run while it waits, and looks now
+    and then.
     """
 
     def __init__(
@@ -47,6 +82,8 @@ class Workspace:
         self.notes: list[str] = []
         self.taken: list[Claim] = []
         self.lock = threading.RLock()
+        self.turn = threading.Condition(self.lock)
+        self.stopped: Callable[[], bool] = never
         self._progress = progress
         self._settings_state: tuple[int, ...] = ()
 
@@ -119,24 +156,23 @@ class Workspace:
         for name in ("settings", "store", "index", "engine", "inbox"):
             self.__dict__.pop(name, None)
 
+    def detach(self) -> Delivery:
+        """Take out what the last result hands out, so that other tools may run before it is out."""
+        taken, self.taken = self.taken, []
+        return Delivery(taken)
+
     def settle(self) -> list[str]:
         """Let go of the events that the caller has now; say of those that may come again."""
-        from memvault.errors import MemvaultError
-
-        notes = []
-        taken, self.taken = self.taken, []
-        for claim in taken:
-            try:
-                claim.settle()
-            except MemvaultError as error:
-                notes.append(f"these events may come a second time: {error.message}")
-        return notes
+        return self.detach().settle()
 
     def abandon(self) -> None:
         """Give events back that the caller will not have."""
-        taken, self.taken = self.taken, []
-        for claim in taken:
-            claim.put_back()
+        self.detach().abandon()
+
+    def wake(self) -> None:
+        """Let every tool that waits look whether its caller has gone."""
+        with self.turn:
+            self.turn.notify_all()
 
     def close(self) -> None:
         """Let go of whatever is open."""

@@ -15,7 +15,7 @@ from memvault.cli import commands, output
 from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS, overview
 from memvault.cli.streams import OutputError, stopping
-from memvault.errors import Bug, MemvaultError, StorageError, UsageError
+from memvault.errors import MemvaultError, UsageError, as_error
 from memvault.tools import registry
 
 __all__ = ["run"]
@@ -35,8 +35,7 @@ def run(arguments: list[str]) -> int:
     except OutputError:
         raise
     except OSError as error:
-        said = f"{error.strerror or error}: {error.filename or 'the vault'}"
-        return _failed(StorageError(said, "look at the file and try again"), arguments, options)
+        return _failed(as_error(error), arguments, options)
     except Exception as error:
         if stopping():
             raise
@@ -65,8 +64,7 @@ def _translated(error: Exception) -> MemvaultError:
         return UsageError(text, hint)
     if os.environ.get("MEMVAULT_DEBUG"):
         raise error
-    text = f"memvault met a bug: {type(error).__name__}: {error}".replace("\n", " ")
-    return Bug(text, "MEMVAULT_DEBUG=1 shows where; please report it")
+    return as_error(error)
 
 
 class Commands(typer.core.TyperGroup):

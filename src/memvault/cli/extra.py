@@ -1,4 +1,4 @@
-"""Commands that are no tools: ``init`` and ``call``."""
+"""Commands that are no tools: ``init``, ``call`` and ``mcp``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from memvault.cli import output
 from memvault.cli.options import Options
-from memvault.errors import UsageError
+from memvault.errors import MemvaultError, UsageError
 
 __all__ = ["COMMANDS"]
 
@@ -52,6 +52,24 @@ def call(options: Options, name: str, arguments: str) -> None:
     run_tool(registry.find(name), given, options)
 
 
+def mcp(options: Options) -> None:
+    """Serve the vault's tools and memories to an MCP client.
+
+    It speaks MCP on standard input and output, for the vault and the agent that
+    --vault and --agent name, and ends with its input. It needs the MCP SDK:
+    pip install 'memvault[mcp]'.
+    """
+    try:
+        from memvault.mcp_server import serving
+    except ImportError as error:
+        raise MemvaultError(
+            f"memvault mcp needs the MCP SDK: {error}", "pip install 'memvault[mcp]'"
+        ) from error
+    code = serving.serve(options.workspace())
+    if code:
+        raise typer.Exit(code)
+
+
 def _argument(metavar: str, text: str) -> tuple[Any, Any]:
     return str, typer.Argument("", metavar=metavar, help=text, show_default=False)
 
@@ -71,5 +89,6 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             "arguments": _argument("[JSON]", "Its arguments as one JSON object"),
         },
     ),
+    "mcp": (mcp, {}),
 }
 """Each command's function and what Typer is told of its parameters."""

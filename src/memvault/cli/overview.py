@@ -10,8 +10,9 @@ __all__ = ["EXTRA_COMMANDS", "overview"]
 EXTRA_COMMANDS = {
     "init": "Make a folder a vault; files that are there stay as they are",
     "call": 'Run a tool with JSON arguments, as memvault call memory_recall \'{"query": "x"}\'',
+    "mcp": "Serve the tools and memories to an MCP client, on standard input and output",
 }
-"""Commands that are no tools: one makes vaults, one runs tools."""
+"""Commands that are no tools: one makes vaults, two run tools."""
 
 _GROUPS = {
     "historian": "Remember and recall",

@@ -130,7 +130,8 @@ def memory_forget(
     )
     nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
     token = forgetting.token(candidates)
-    if confirm is None or confirm is False or confirm == "":
+    given = "" if confirm is None else str(confirm).strip().lower()
+    if given in ("", "false", "no"):
         result: dict[str, Any] = {
             "confirmRequired": True,
             "candidates": [candidate(entry.memory, entry.score) for entry in candidates],
@@ -139,7 +140,6 @@ def memory_forget(
         if not candidates:
             result["message"] = nothing
         return result
-    given = str(confirm).strip().lower()
     if given not in ("true", "yes", token):
         from memvault.errors import Conflict
 

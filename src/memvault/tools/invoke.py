@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from memvault.errors import MemvaultError
 from memvault.tools import available, schema
-from memvault.workspace import Workspace
+from memvault.workspace import Workspace, never
 
 __all__ = ["call", "result_of"]
 
 
-def call(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def call(
+    workspace: Workspace,
+    name: str,
+    arguments: Mapping[str, Any],
+    stopped: Callable[[], bool] = never,
+) -> dict[str, Any]:
     """Run a tool with arguments named as in its schema; return its result.
 
     What the caller should be told besides is under ``warnings``. The caller
     settles the workspace once it has the result. A tool that waits lets go of
-    the workspace's lock meanwhile, as a condition's ``wait`` does.
+    the workspace's lock meanwhile, as a condition's ``wait`` does; it ends soon
+    after ``stopped`` says that the caller has gone and the workspace is woken.
 
     Raises:
         MemvaultError: it failed; ``error.result()`` is the failed result.
@@ -28,6 +34,7 @@ def call(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[
         workspace.look()
         workspace.notes.clear()
         workspace.abandon()
+        workspace.stopped = stopped
         try:
             found = tool.function(workspace, **bound)
         except BaseException:

@@ -21,8 +21,10 @@ def described(tool: Tool) -> dict[str, Any]:
         "description": tool.doc,
         "inputSchema": schema.input_schema(tool),
         "annotations": {
+            "title": tool.name.replace("_", " ").capitalize(),
             "readOnlyHint": tool.read_only,
             "destructiveHint": tool.destructive,
+            "openWorldHint": tool.open_world,
         },
     }
 

@@ -58,7 +58,8 @@ class Tool(NamedTuple):
     """A tool: its exact name, its command's words, and the function that does it.
 
     ``shell`` turns what is convenient on a command line into the arguments,
-    where those are no flat values.
+    where those are no flat values. ``open_world`` says that it may reach beyond
+    the vault: the network, or a program of someone else's.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Tool(NamedTuple):
     read_only: bool
     destructive: bool
     shell: Callable[..., Mapping[str, Any]] | None = None
+    open_world: bool = False
 
     @property
     def summary(self) -> str:
@@ -90,11 +92,14 @@ def tool(
     group: str,
     read_only: bool = False,
     destructive: bool = False,
+    open_world: bool = False,
 ) -> Callable[[Function], Function]:
     """Enter a function as a tool under its exact name and its command's words."""
 
     def enter(function: Function) -> Function:
-        _TOOLS[name] = Tool(name, command, group, function, read_only, destructive)
+        _TOOLS[name] = Tool(
+            name, command, group, function, read_only, destructive, open_world=open_world
+        )
         return function
 
     return enter

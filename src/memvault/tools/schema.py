@@ -162,15 +162,24 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
         entry["items"] = _object(parameter.items) if parameter.items else {"type": "string"}
     if parameter.choices:
         entry["enum"] = list(parameter.choices)
-    if parameter.arg.least is not None:
-        entry["minimum"] = parameter.arg.least
-    if parameter.arg.most is not None:
-        entry["maximum"] = parameter.arg.most
+    least, most = _bounds(parameter)
+    if least is not None:
+        entry["minimum"] = least
+    if most is not None:
+        entry["maximum"] = most
     default = parameter.default if parameter.default is not None else parameter.arg.assumed
     if default is not None:
         entry["default"] = list(default) if isinstance(default, tuple) else default
     entry["description"] = parameter.arg.help
     return entry
+
+
+def _bounds(parameter: Parameter) -> tuple[float | None, float | None]:
+    """Return the least and the most that a number may be: a float is always finite."""
+    least, most = parameter.arg.least, parameter.arg.most
+    if float in parameter.kinds:
+        return -_LARGEST if least is None else least, _LARGEST if most is None else most
+    return least, most
 
 
 def bind(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,7 +268,7 @@ def _chosen(parameter: Parameter, value: str) -> str:
 
 
 def _in_range(parameter: Parameter, value: float) -> None:
-    least, most = parameter.arg.least, parameter.arg.most
+    least, most = _bounds(parameter)
     if least is not None and value < least:
         raise UsageError(
             f"{parameter.named} must be at least {least:g}, not {_shown(value)}", parameter.arg.help

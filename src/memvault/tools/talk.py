@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 from memvault.errors import UsageError
@@ -142,8 +141,9 @@ def wait_for(
         for entry in events
     ]
     talks = _talks(workspace)
-    turn = threading.Condition(workspace.lock)
-    happened = waiting.wait(workspace.inbox, wanted, talks.has_talked_to, turn, timeout)
+    happened = waiting.wait(
+        workspace.inbox, wanted, talks.has_talked_to, workspace.turn, timeout, workspace.stopped
+    )
     workspace.notes[:] = workspace.inbox.problems
     found = happened.wanted
     result: dict[str, Any] = {"seconds": round(happened.seconds, 3)}

@@ -170,7 +170,7 @@ def model_list(workspace: Workspace) -> dict[str, Any]:
     }
 
 
-@tool("model_use", "model use", "vault")
+@tool("model_use", "model use", "vault", open_world=True)
 def model_use(
     workspace: Workspace,
     name: Annotated[

@@ -85,17 +85,19 @@ def wait(
     talked_to: Callable[[Address, int], bool],
     turn: threading.Condition,
     timeout: float | None = None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Happened:
     """Wait until one of the events happens, take exactly it, and return it.
 
     The lock of ``turn``, which the caller holds, is free while nothing happens;
     the agent's own is only held for each look. An event that is there already
-    ends the wait at once.
+    ends the wait at once. Where ``stopped`` says so after ``turn`` was notified,
+    it ends too, and nothing is taken.
 
     Raises:
         Refused: an answer is waited for from one who was not talked to, or to
             a talk that was none.
-        TimedOut: nothing happened in time.
+        TimedOut: nothing happened in time, or before it was stopped.
     """
     for entry in wanted:
         if entry.sender is not None and not talked_to(entry.sender, entry.talk_id):
@@ -109,6 +111,8 @@ def wait(
     stuck = False
     try:
         while True:
+            if stopped():
+                raise TimedOut("The wait was given up", "wait again")
             popped = inbox.pop(fits=lambda event: any(entry.fits(event) for entry in wanted))
             passed = time.monotonic() - begun
             if popped.events:

@@ -55,13 +55,13 @@ class Polling:
         self._seen = _state(folder)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until a listing differs from the last one."""
+        """Sleep until a listing differs from the last one, or someone notifies the condition."""
         seconds = min(seconds, _AT_LEAST)
         while seconds > 0:
-            self._turn.wait(min(seconds, _POLL))
+            woken = self._turn.wait(min(seconds, _POLL))
             seconds -= _POLL
             state = _state(self._folder)
-            if state != self._seen:
+            if woken or state != self._seen:
                 self._seen = state
                 return
 

@@ -1,0 +1,89 @@
+"""Calls of tools: each in a thread, and with a caller that may have gone when it ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+
+from memvault.errors import TimedOut, UsageError, as_error
+from memvault.mcp_server.answers import unknown_tool
+from memvault.tools import available, invoke
+from memvault.workspace import Delivery, Workspace
+
+__all__ = ["Call"]
+
+
+class Call:
+    """One call of a tool.
+
+    What its result hands out, such as events, is the caller's once ``settle``
+    was called, and goes back at ``give_up``, at whatever moment that is.
+    """
+
+    def __init__(self, workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> None:
+        self._workspace = workspace
+        self._name = name
+        self._arguments = arguments
+        self._state = threading.Lock()
+        self._gone = False
+        self._delivery: Delivery | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Run the tool and return its result, also where it failed.
+
+        Raises:
+            MCPError: there is no such tool.
+        """
+        try:
+            with self._workspace.lock:
+                if self._has_gone():
+                    raise TimedOut("The call was given up before its turn came", "call again")
+                self._check_name()
+                found = invoke.call(self._workspace, self._name, self._arguments, self._has_gone)
+                delivery = self._workspace.detach()
+        except MCPError:
+            raise
+        except Exception as error:
+            return as_error(error).result()
+        with self._state:
+            if not self._has_gone():
+                self._delivery = delivery
+                return found
+        delivery.abandon()
+        return found
+
+    def settle(self) -> list[str]:
+        """The caller has the result; return what is to be said of the events in it."""
+        delivery = self._taken_out()
+        return delivery.settle() if delivery is not None else []
+
+    def give_up(self) -> None:
+        """The caller will not have the result; a tool that waits for something ends."""
+        with self._state:
+            self._gone = True
+        # A thread, because the lock that is needed may be held by a tool that is at work.
+        threading.Thread(target=self._undo, name="memvault gives up a call").start()
+
+    def _undo(self) -> None:
+        self._workspace.wake()
+        delivery = self._taken_out()
+        if delivery is not None:
+            delivery.abandon()
+
+    def _taken_out(self) -> Delivery | None:
+        with self._state:
+            delivery, self._delivery = self._delivery, None
+        return delivery
+
+    def _has_gone(self) -> bool:
+        return self._gone
+
+    def _check_name(self) -> None:
+        self._workspace.look()  # which tools there are may depend on settings
+        try:
+            available.find_in(self._workspace, self._name)
+        except UsageError as error:
+            raise unknown_tool(error) from error

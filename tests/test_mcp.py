@@ -1,0 +1,233 @@
+"""An MCP client gets every tool and memory, with the results that the command line gives."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from conftest import Ran, Run, refused, write
+from memvault import Vault
+from memvault.tools import available, reference, registry
+from memvault.workspace import Workspace
+
+pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+from mcp import Client, MCPError
+
+from mcp_client import session, structured
+
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("memory_remember", {"title": "A", "content": "The zebra sleeps.", "memoryType": "context"}),
+    ("memory_list_types", {}),
+    ("memory_recall", {"query": "zebra"}),
+    ("memory_compound", {"query": "A", "modifications": "At night."}),
+    ("memory_show", {"memId": "A"}),
+    ("memory_list", {"limit": 5}),
+    ("memory_create", {"name": "B", "value": "The okapi eats."}),
+    ("memory_load", {"memId": "B"}),
+    ("memory_active", {}),
+    ("memory_mutate", {"memId": "B", "value": "The okapi drinks."}),
+    ("memory_search", {"query": "okapi"}),
+    ("memory_evict", {"memId": "B"}),
+    ("memory_save", {"text": "The numbat digs.", "metadata": {"area": "main", "n": 1}}),
+    ("memory_delete", {"ids": ["The numbat digs"]}),
+    ("memory_forget", {"query": "A", "confirm": False}),
+    ("memory_restore", {}),
+    ("context", {"task": "feed the zebra"}),
+    ("set_memories", {"memories": [{"key": "k", "value": "v"}]}),
+    ("get_memories", {"keys": ["k"]}),
+    ("delete_memories", {"keys": ["k"]}),
+    ("set_goals", {"goals": [{"id": "g", "description": "Ship it"}]}),
+    ("get_goals", {}),
+    ("delete_goals", {"goalIds": ["g"]}),
+    ("set_plans", {"plans": [{"name": "p", "instruction": "Do it", "cron": "0 9 * * *"}]}),
+    ("get_plans", {"status": "active"}),
+    ("delete_plans", {"planIds": ["p"]}),
+    ("talk_user", {"message": "Hello"}),
+    ("talk_agent", {"agent": "main", "message": "Hello, me"}),
+    ("talk_brain", {"subbrain": "night", "message": "Hello"}),
+    ("talk_log", {"severity": "info", "message": "Begun"}),
+    ("peek_inbox", {"count": 1}),
+    ("reply", {"message": "Yes"}),  # to the talk that was heard last
+    ("push_service", {"name": "ci", "message": "green"}),
+    ("wait_for", {"events": [{"eventType": "Hook", "parameter": "ci"}], "timeout": 30}),
+    ("enter_space", {"spaceId": "team"}),
+    ("send_message", {"text": "Good morning"}),
+    ("read_messages", {}),
+    ("vault_status", {}),
+    ("vault_reindex", {}),
+    ("model_list", {}),
+    ("model_use", {"name": "builtin"}),
+    ("model_verify", {}),
+]
+"""A call that every tool answers, in an order in which each finds what it needs."""
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_every_tool_is_listed_and_can_be_called(folder: Path, mode: str) -> None:
+    """A client of the newest protocol or an older one sees and calls every tool there is."""
+
+    async def talk(client: Client) -> None:
+        listed = (await client.list_tools()).tools
+        there = available.all_in(Workspace(folder))
+        assert [tool.name for tool in listed] == [tool.name for tool in there]
+        assert {name for name, _ in CALLS} == {tool.name for tool in listed}
+        heard: dict[str, Any] = {}
+        for name, arguments in CALLS:
+            found = await structured(
+                client, name, **arguments, **(heard if name == "reply" else {})
+            )
+            assert found["success"], (name, found)
+            if name == "talk_agent":
+                heard = {"talkId": found["talkId"]}
+
+    session(folder, talk, mode=mode)
+
+
+def test_a_tool_is_listed_with_its_schema_and_what_it_may_do(folder: Path) -> None:
+    """Descriptions, schemas and hints are those of the reference, and valid JSON Schema."""
+
+    async def talk(client: Client) -> None:
+        hints = {}
+        for tool in (await client.list_tools()).tools:
+            shown = tool.model_dump(by_alias=True, exclude_none=True)
+            assert shown == reference.described(registry.find(tool.name))
+            Draft202012Validator.check_schema(tool.input_schema)
+            assert tool.input_schema["type"] == "object"
+            assert tool.description
+            hints[tool.name] = shown["annotations"]
+        assert hints["memory_recall"]["readOnlyHint"]
+        assert hints["memory_forget"]["destructiveHint"]
+        assert [name for name, hint in hints.items() if hint["openWorldHint"]] == ["model_use"]
+
+    session(folder, talk)
+
+
+def test_results_are_those_of_the_command_line(folder: Path, run: Run) -> None:
+    """A structured result, its text and the JSON of memvault call are the same object."""
+    write(folder, "a.md", "---\nempty:\nlist: [1, null, 2.5]\n---\n\n# Ä\n\nThe zebra sleeps.\n")
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("memory_recall", {"query": "zebra", "explain": True}),
+        ("memory_show", {"memId": "Ä"}),
+        ("memory_show", {"memId": "nothing"}),
+        ("memory_recall", {"quary": "x"}),
+        ("memory_recall", {"query": 3}),
+        ("memory_recall", {}),
+    ]
+    printed = [run("call", name, json.dumps(arguments)).json for name, arguments in asked]
+
+    async def talk(client: Client) -> None:
+        for (name, arguments), wanted in zip(asked, printed, strict=True):
+            assert await structured(client, name, **arguments) == wanted
+
+    session(folder, talk)
+
+
+def test_bad_arguments_are_a_tools_failure_with_a_hint(folder: Path) -> None:
+    """An agent that gives wrong arguments is told what was meant, and not by the protocol."""
+
+    async def talk(client: Client) -> None:
+        found = await structured(client, "memory_recall", quary="zebra")
+        assert found["error"]["hint"] == "did you mean query?"
+        found = await structured(client, "memory_recall", query="zebra", limit="many")
+        assert found["error"]["code"] == "usage"
+        assert (await client.call_tool("memory_show")).is_error
+        with pytest.raises(MCPError, match="There is no tool 'memory_recal'") as raised:
+            await client.call_tool("memory_recal", {})
+        assert raised.value.data == {"hint": "did you mean memory_recall?"}
+
+    session(folder, talk)
+
+
+def test_the_server_acts_for_its_agent(folder: Path, run: Run) -> None:
+    """What --agent names holds for every call of a server's life."""
+
+    async def talk(client: Client) -> None:
+        await structured(client, "set_memories", memories=[{"key": "k", "value": "v"}])
+
+    session(folder, talk, "--agent", "bob")
+    assert run("memories", "get", "--json").json["memories"] == []
+    assert run("memories", "get", "--agent", "bob", "--json").json["memories"] != []
+
+
+def test_memories_are_resources(folder: Path) -> None:
+    """All memories are listed page by page, and each is read as the file that it is."""
+    for number in range(120):
+        write(folder, f"n{number}.md", f"---\nid: m{number}\n---\n\n# Note {number}\n")
+
+    async def talk(client: Client) -> None:
+        first = await client.list_resources()
+        assert first.next_cursor
+        second = await client.list_resources(cursor=first.next_cursor)
+        assert not second.next_cursor
+        found = {entry.uri: entry for entry in [*first.resources, *second.resources]}
+        assert set(found) == {f"memvault://memory/m{number}" for number in range(120)}
+        assert found["memvault://memory/m7"].title == "Note 7"
+        read = await client.read_resource("memvault://memory/m7")
+        assert read.contents[0].mime_type == "text/markdown"
+        assert read.contents[0].text == (folder / "n7.md").read_text()  # type: ignore[union-attr]
+        template = (await client.list_resource_templates()).resource_templates[0]
+        assert template.uri_template == "memvault://memory/{memId}"
+        for uri in ("memvault://memory/nothing", "file:///etc/passwd", "memvault://memory/"):
+            with pytest.raises(MCPError):
+                await client.read_resource(uri)
+
+    session(folder, talk)
+
+
+def test_a_vault_that_vanishes_is_a_failure_until_it_is_back(folder: Path) -> None:
+    """A server whose vault is moved away says so at each call, and goes on when it is back."""
+    away = folder.with_name("away")
+
+    async def talk(client: Client) -> None:
+        shutil.move(folder, away)
+        for _ in range(2):
+            found = await structured(client, "memory_list")
+            assert found["error"]["code"] == "vault_not_found"
+            with pytest.raises(MCPError, match="There is no folder"):
+                await client.list_resources()
+        shutil.move(away, folder)
+        assert (await structured(client, "memory_list"))["success"]
+
+    session(folder, talk)
+
+
+def test_edits_are_seen_at_once(folder: Path, vault: Vault) -> None:
+    """A server that runs for long answers from the files as they are now."""
+
+    async def talk(client: Client) -> None:
+        assert (await structured(client, "memory_recall", query="zebra"))["count"] == 0
+        write(folder, "a.md", "# A\n\nzebra\n")
+        assert (await structured(client, "memory_recall", query="zebra"))["count"] == 1
+        write(folder, "memvault.toml", 'version = 1\nignore = ["a.md"]\n')
+        assert (await structured(client, "memory_recall", query="zebra"))["count"] == 0
+
+    session(folder, talk)
+
+
+def test_without_the_sdk_one_sentence_says_what_to_install(folder: Path) -> None:
+    """Where the extra is not installed, memvault mcp says so, and every other command works."""
+    code = "import sys; sys.modules['mcp'] = sys.modules['mcp_types'] = None\n"
+    code += "from memvault.__main__ import main; sys.exit(main())"
+
+    def ran(*arguments: str) -> Any:
+        command = [sys.executable, "-c", code, *arguments]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    assert "MCP SDK" in refused(ran("mcp"), 1)
+    assert "pip install 'memvault[mcp]'" in ran("mcp").err
+    assert ran("types").code == 0
+
+
+def test_no_vault_is_said_before_the_protocol_begins(tmp_path: Path) -> None:
+    """A server without a vault ends with the same sentence and code as any command."""
+    command = [sys.executable, "-m", "memvault", "mcp", "--vault", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, input="", check=False)
+    assert "is not a vault" in refused(Ran(done.returncode, done.stdout, done.stderr), 3)

@@ -1,0 +1,191 @@
+"""Calls over MCP go on beside each other, can be given up, and lose no event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from memvault import Vault
+from memvault.workspace import Workspace
+
+pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+from mcp import Client
+
+from mcp_client import LIMIT, Raw, session, structured
+from memvault.mcp_server.calls import Call
+
+HOOK = {"events": [{"eventType": "Hook", "parameter": "ci"}]}
+
+
+def waits(workspace: Workspace) -> tuple[Call, threading.Thread]:
+    """Begin a call that waits for a hook, in a thread."""
+    call = Call(workspace, "wait_for", HOOK)
+    thread = threading.Thread(target=call.run)
+    thread.start()
+    return call, thread
+
+
+def test_calls_go_on_while_one_waits(folder: Path) -> None:
+    """An agent that waits for an event recalls and remembers meanwhile, over one server."""
+
+    async def talk(client: Client) -> None:
+        waiting = [asyncio.create_task(structured(client, "wait_for", **HOOK)) for _ in range(3)]
+        results = await asyncio.gather(
+            *(structured(client, "memory_recall", query=f"zebra {n}") for n in range(8)),
+            *(
+                structured(client, "memory_remember", title=f"T{n}", content="x", memoryType="")
+                for n in range(4)
+            ),
+        )
+        assert all(found["success"] for found in results)
+        assert not any(task.done() for task in waiting)
+        for number in range(3):
+            await structured(client, "push_service", name="ci", message=str(number))
+        events = [(await task)["events"][0]["result"]["data"]["message"] for task in waiting]
+        assert sorted(events) == ["0", "1", "2"]
+        assert (await structured(client, "peek_inbox"))["events"] == []
+
+    session(folder, talk)
+
+
+def test_a_wait_that_is_given_up_takes_nothing(folder: Path) -> None:
+    """After a client cancels a wait, the event it waited for is there for the next taker."""
+
+    async def talk(client: Client) -> None:
+        waiting = asyncio.create_task(structured(client, "wait_for", **HOOK))
+        await structured(client, "memory_list")  # sent later: the wait has begun
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await structured(client, "push_service", name="ci", message="green")
+        taken = await structured(client, "peek_inbox")
+        assert [event["data"]["message"] for event in taken["events"]] == ["green"]
+
+    session(folder, talk)
+
+
+@pytest.mark.parametrize("poll", ["0", "1"])
+def test_a_wait_that_is_given_up_ends_its_thread(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, poll: str
+) -> None:
+    """A server does not collect threads of waits whose callers have gone."""
+    monkeypatch.setenv("MEMVAULT_POLL", poll)
+    workspace = Workspace(folder)
+    begun = [waits(workspace) for _ in range(3)]
+    Call(workspace, "memory_list", {}).run()
+    call, thread = begun[1]
+    call.give_up()
+    thread.join(LIMIT)
+    assert [thread.is_alive() for _, thread in begun] == [True, False, True]
+    for call, thread in begun:
+        call.give_up()
+        thread.join(LIMIT)
+        assert not thread.is_alive()
+    workspace.close()
+
+
+def test_events_of_an_answer_that_never_left_go_back(folder: Path, vault: Vault) -> None:
+    """What a call took is back in the inbox if it is given up before its answer is out."""
+    vault.call("push_service", name="ci", message="green")
+    workspace = Workspace(folder)
+    call = Call(workspace, "peek_inbox", {})
+    assert len(call.run()["events"]) == 1
+    assert Call(workspace, "peek_inbox", {}).run()["events"] == []  # nor does the next put it back
+    call._undo()
+    again = Call(workspace, "peek_inbox", {})
+    assert len(again.run()["events"]) == 1
+    again.settle()
+    again._undo()
+    assert Call(workspace, "peek_inbox", {}).run()["events"] == []
+    workspace.close()
+
+
+def test_a_call_that_is_given_up_before_its_turn_does_nothing(folder: Path, vault: Vault) -> None:
+    """A memory is not written for a client that has gone before the tool began."""
+    workspace = Workspace(folder)
+    call = Call(workspace, "set_memories", {"memories": [{"key": "k", "value": "v"}]})
+    call.give_up()
+    assert call.run()["error"]["code"] == "timed_out"
+    assert vault.call("get_memories")["memories"] == []
+    workspace.close()
+
+
+def test_a_client_that_reads_no_more_loses_no_event(folder: Path, vault: Vault) -> None:
+    """If the answer cannot be written, the events that it holds go back."""
+    vault.call("push_service", name="ci", message="green")
+    with Raw(folder) as server:
+        assert server.process.stdout
+        server.process.stdout.close()
+        server.process.stdout = None
+        server.call(1, "peek_inbox")
+        server.call(2, "set_memories", memories=[{"key": "done", "value": "yes"}])
+        for _ in range(int(LIMIT * 20)):
+            if vault.call("get_memories")["memories"]:
+                break
+            threading.Event().wait(0.05)
+        assert server.ended()[0] == 0
+    assert len(vault.call("peek_inbox")["events"]) == 1
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_while_calls_wait(folder: Path, sent: signal.Signals) -> None:
+    """A server whose input stays open and whose calls wait ends at once, and says nothing."""
+    with Raw(folder) as server:
+        server.call(1, "wait_for", **HOOK)
+        server.call(2, "memory_list")
+        assert server.receive()["id"] == 2
+        server.process.send_signal(sent)
+        server.process.wait(LIMIT)
+        code, out, err = server.ended()
+        assert (code, err) == (128 + sent, b"")
+        assert [json.loads(line)["id"] for line in out.splitlines()] == [1]
+
+
+def test_the_end_of_its_input_ends_the_server(folder: Path) -> None:
+    """A client that closes the server's input is waited for no longer."""
+    with Raw(folder) as server:
+        server.call(1, "wait_for", **HOOK)
+        server.call(2, "memory_list")
+        assert server.receive()["id"] == 2
+        code, _, err = server.ended()
+        assert (code, err) == (0, b"")
+
+
+def test_an_answer_comes_to_whatever_can_be_read(folder: Path) -> None:
+    """Lines that are no message, and halves of characters in texts, leave no client waiting."""
+    with Raw(folder) as server:
+        assert server.process.stdin
+        server.process.stdin.write(b"\nno message\n[1]\n\xff\xfe\n")
+        server.call(1, "memory_show", memId="half \ud800")
+        assert server.receive()["result"]["structuredContent"]["error"]["code"] == "not_found"
+        server.call(2, "no_tool_\ud800")
+        assert server.receive()["error"]["code"] == -32602
+        server.send("resources/read", {"uri": "memvault://memory/\ud800"}, 3)
+        assert server.receive()["id"] == 3
+        server.call(4, "memory_list")
+        assert server.receive()["result"]["isError"] is False
+
+
+def test_nothing_but_the_protocol_is_on_standard_output(folder: Path) -> None:
+    """What a library or a program started by a tool prints goes to standard error."""
+    code = """
+import os, subprocess
+from memvault.mcp_server.wire import diverted
+with diverted() as (read, written):
+    print("library", flush=True)
+    subprocess.run(["sh", "-c", "cat; echo program"], check=True)
+    os.write(written, b"protocol " + os.read(read, 100))
+print("after")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=b"in", capture_output=True, check=True
+    )
+    assert done.stdout.split() == [b"protocol", b"in" + b"after"]
+    assert done.stderr.split() == [b"library", b"program"]

@@ -1,0 +1,328 @@
+"""A tool is the same by flags, as JSON and over MCP, and its schema says what it takes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from jsonschema import Draft202012Validator
+
+from conftest import write
+from memvault import open_vault
+from memvault.__main__ import main
+from memvault.errors import UsageError
+from memvault.tools import reference, registry, schema
+from memvault.tools.registry import Arg, Tool
+from memvault.tools.schema import Parameter
+from memvault.workspace import Workspace
+
+TOOLS = registry.all_tools()
+each_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+
+WORDS = ["zebra", "Alpha", "beta.md", "m2", "k", "main", "bob", "team", "7d", "2 hours", "b == 1"]
+WORDS += ["builtin", "0 9 * * *", "a=b", "ä", "x, y", "-x y", "--all", "@@", "", " "]
+TEXTS = st.sampled_from(WORDS) | st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size=6
+)
+PLAIN = st.sampled_from(["zebra", "Alpha", "m2", "k", "g", "p", "x"])
+"""Texts that mean one thing in a list on a command line, where commas part them."""
+NUMBERS: SearchStrategy[Any] = st.integers(-2, 12) | st.floats(-1, 2, width=16)
+
+
+def drawn(parameter: Parameter) -> SearchStrategy[Any]:
+    """Draw a value that fits a parameter, and that flags can give too."""
+    kinds: list[SearchStrategy[Any]] = []
+    for kind in parameter.kinds:
+        if parameter.choices:
+            kinds.append(st.sampled_from(parameter.choices))
+        elif parameter.items:  # a command sets one
+            kinds.append(st.lists(objects(parameter.items), min_size=1, max_size=1))
+        elif kind is str:
+            kinds.append(TEXTS.filter(lambda text: text != "-" and not text.startswith("@")))
+        elif kind is list:
+            kinds.append(st.lists(PLAIN, min_size=1, max_size=3))
+        elif kind is bool:
+            kinds.append(st.booleans())
+        elif kind is dict:
+            kinds.append(st.dictionaries(PLAIN, PLAIN | NUMBERS | st.booleans(), min_size=1))
+        else:
+            least = parameter.arg.least if parameter.arg.least is not None else -2
+            most = parameter.arg.most if parameter.arg.most is not None else 12
+            whole = st.integers(int(least), int(min(most, 12)))
+            kinds.append(whole if kind is int else whole | st.floats(least, min(most, 12)))
+    return st.one_of(kinds)
+
+
+def objects(parameters: tuple[Parameter, ...]) -> SearchStrategy[dict[str, Any]]:
+    """Draw the arguments of a tool: all that it needs, and some of the others."""
+    needed = {entry.key: drawn(entry) for entry in parameters if entry.required}
+    optional = {entry.key: drawn(entry) for entry in parameters if not entry.required}
+    return st.fixed_dictionaries(needed, optional=optional)
+
+
+def sayable(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Keep to what a command line can say: keys without =, and waits that end soon."""
+    if tool.name == "set_memories":
+        entry = arguments["memories"][0]
+        return {"memories": [{**entry, "key": entry["key"].replace("=", "")}]}
+    if tool.name != "wait_for":
+        return arguments
+    event = arguments["events"][0]
+    parameter = str(event.get("parameter", "")) if event["eventType"] != "Time" else "0.01"
+    talk = {}
+    if event["eventType"] in ("User", "Agent"):
+        parameter = re.sub("[#:]", "", parameter)
+        talk = {"talkId": event["talkId"]} if event.get("talkId") else {}
+    events = [{"eventType": event["eventType"], "parameter": parameter, **talk}]
+    return {"events": events, "timeout": 0.02}
+
+
+def words(tool: Tool, arguments: dict[str, Any]) -> list[str]:
+    """Return the command line that means the same as JSON arguments."""
+    given = _for_command(tool, arguments)
+    options, positional = [], []
+    for parameter in schema.shell_parameters(tool):
+        value = given.get(parameter.key)
+        if value is None or (value is False and parameter.kinds == (bool,)):
+            continue
+        shown = [_word(entry) for entry in (value if isinstance(value, list) else [value])]
+        if parameter.arg.positional:
+            positional += shown
+        elif parameter.kinds == (bool,):
+            options.append(parameter.flag)
+        else:
+            options += [f"{parameter.flag}={entry}" for entry in shown]
+    return [*tool.command.split(), *options, "--", *positional]
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what a command with a form of its own is given, by its own keys."""
+    match tool.name:
+        case "set_memories":
+            pairs = [f"{entry['key']}={entry['value']}" for entry in arguments["memories"]]
+            return {"key=value": pairs}
+        case "set_goals":
+            return dict(arguments["goals"][0])
+        case "set_plans":
+            return dict(arguments["plans"][0])
+        case "wait_for":
+            event = arguments["events"][0]
+            word = f"{event['eventType'].lower()}:{event['parameter']}"
+            word += f"#{event['talkId']}" if "talkId" in event else ""
+            return {"events": [word], "timeout": arguments["timeout"]}
+        case _:
+            return arguments
+
+
+def printed(root: Path, *line: str) -> Any:
+    """Run a command line in this process; return what it prints as JSON."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        main(["--vault", str(root), "--json", *line])
+    return json.loads(out.getvalue())
+
+
+def over_mcp(root: Path, tool: Tool, arguments: dict[str, Any]) -> Any:
+    """Return what a call over MCP gives, which its text repeats."""
+    from memvault.mcp_server import answers
+    from memvault.mcp_server.calls import Call
+
+    workspace = Workspace(root)
+    call = Call(workspace, tool.name, arguments)
+    answer = answers.result(call.run())
+    call.settle()
+    workspace.close()
+    assert json.loads(answer.content[0].text) == answer.structured_content  # type: ignore[union-attr]
+    assert answer.is_error is not answer.structured_content["success"]
+    return answer.structured_content
+
+
+CHANGING = [
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
+    (re.compile(r"\d{8}T\d{6}\.\d{3,6}Z(-[a-z0-9]{10})?"), "TIME"),
+    (re.compile(r"\b[0-9a-f]{12,}\b"), "HASH"),
+    (re.compile(r"\b\d{10,}\b"), "NUMBER"),
+    (re.compile(r"-[a-z0-9]{6}\b"), "-RANDOM"),
+    (re.compile(r'"(seconds|index)": [\d.e-]+'), r'"\1": 0'),
+]
+"""What differs from run to run: times, random ids, and what is made of them."""
+
+
+def normal(root: Path, found: Any) -> str:
+    """Return a result as text without what differs from run to run."""
+    text = json.dumps(found, sort_keys=True, ensure_ascii=False).replace(str(root), "ROOT")
+    for pattern, name in CHANGING:
+        text = pattern.sub(name, text)
+    return text
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault with a little of everything; its index is made anew in each copy."""
+    root = tmp_path_factory.mktemp("filled") / "vault"
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "alpha.md", "---\nid: m1\ntags: [x]\nb: 1\n---\n\n# Alpha\n\nThe zebra sleeps.\n")
+    write(root, "beta.md", "---\nid: m2\n---\n\n# Beta\n\n## When\n\nThe zebra eats.\n")
+    with open_vault(root) as vault:
+        vault.call("set_memories", memories=[{"key": "k", "value": "v"}])
+        vault.call("set_goals", goals=[{"id": "g", "description": "d"}])
+        vault.call("set_plans", plans=[{"name": "p", "instruction": "i", "runAfter": "1 day"}])
+        vault.call("enter_space", spaceId="team")
+        vault.call("talk_agent", agent="bob", message="Hello")
+        vault.call("talk_agent", agent="main", message="Hello, me")
+        vault.call("push_service", name="ci", message="green")
+        vault.call("memory_load", memId="m1")
+    shutil.rmtree(root / ".memvault/index")
+    return root
+
+
+class Thing(TypedDict):
+    """An object in a list."""
+
+    name: Annotated[str, Arg("A name")]
+    size: NotRequired[Annotated[int | float, Arg("A size", most=9)]]
+
+
+def anything(
+    workspace: Workspace,
+    number: Annotated[float, Arg("A number without bounds")],
+    count: Annotated[int | None, Arg("A whole number", least=0)] = None,
+    either: Annotated[bool | list[str] | None, Arg("One of two kinds")] = None,
+    choice: Annotated[Literal["One", "two"], Arg("A choice")] = "One",
+    things: Annotated[list[Thing] | None, Arg("Objects")] = None,
+    data: Annotated[dict[str, Any] | None, Arg("Whatever")] = None,
+) -> dict[str, Any]:
+    """Take arguments of every kind, as a tool to come may."""
+    return {}
+
+
+KINDS = [*TOOLS, Tool("anything", "anything", "test", anything, False, False)]
+
+
+@each_tool
+@settings(max_examples=6)
+@given(data=st.data())
+def test_flags_json_and_mcp_give_the_same_result(
+    tool: Tool, filled: Path, data: st.DataObject
+) -> None:
+    """Whatever a tool is given, each way to call it returns the same and writes the same files."""
+    pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+    arguments = sayable(tool, data.draw(objects(schema.parameters(tool))))
+    ways: dict[str, Callable[[Path], Any]] = {
+        "flags": lambda root: printed(root, *words(tool, arguments)),
+        "call": lambda root: printed(root, "call", tool.name, json.dumps(arguments)),
+        "mcp": lambda root: over_mcp(root, tool, arguments),
+    }
+    found = {}
+    for name, way in ways.items():
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder).resolve() / "vault"
+            shutil.copytree(filled, root)
+            result = normal(root, way(root))
+            files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.md"))
+            found[name] = result, normal(root, [f for f in files if not f.startswith(".")])
+    assert found["call"] == found["mcp"]
+    assert found["flags"] == found["call"], words(tool, arguments)
+
+
+def test_a_no_is_a_no_by_flag_too(filled: Path, tmp_path: Path) -> None:
+    """A forget with --confirm false shows what would go, as false does in JSON."""
+    root = tmp_path / "copy"
+    shutil.copytree(filled, root)
+    preview = printed(root, "forget", "zebra")
+    assert printed(root, "forget", "zebra", "--confirm", "false") == preview
+    assert printed(root, "call", "memory_forget", '{"query": "zebra", "confirm": false}') == preview
+    assert preview["confirmRequired"]
+
+
+ANY_NUMBER = st.sampled_from(
+    [0, 1, -1, 0.0, -0.0, 1.0, 2.5, -0.5, 1e9, 1e9 + 1, 1e300, -1e300, 1e301, 10**300, 10**301]
+)
+ANY_JSON: SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | ANY_NUMBER | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+
+
+def attempted(parameters: tuple[Parameter, ...]) -> SearchStrategy[Any]:
+    """Draw arguments that are right or nearly so: wrong types, too much, too little."""
+    entries = {entry.key: near(entry) for entry in parameters}
+    right = objects(parameters)
+    loose = st.fixed_dictionaries({}, optional=entries)
+    more = st.dictionaries(st.text(max_size=3), ANY_JSON, max_size=1)
+    one_off = st.builds(lambda base, other: {**base, **other}, right, loose)
+    return right | one_off | loose | st.builds(lambda base, other: {**other, **base}, right, more)
+
+
+def near(parameter: Parameter) -> SearchStrategy[Any]:
+    """Draw a value for a parameter that may or may not fit."""
+    kinds = [ANY_JSON, ANY_NUMBER, drawn(parameter)]
+    if parameter.choices:
+        kinds.append(st.sampled_from(parameter.choices))
+    if parameter.items:
+        kinds.append(st.lists(attempted(parameter.items), max_size=2))
+    return st.one_of(kinds)
+
+
+def canonical(parameters: tuple[Parameter, ...], given: Any) -> Any:
+    """Spell keys and choices as the schema does; only there the binder is lenient."""
+    if not isinstance(given, dict):
+        return given
+    keys = {re.sub("[-_]", "", entry.key).casefold(): entry for entry in parameters}
+    found = {}
+    for key, value in given.items():
+        entry = keys.get(re.sub("[-_]", "", key).casefold())
+        if entry is None:
+            found[key] = value
+            continue
+        if isinstance(value, str):
+            value = {choice.lower(): choice for choice in entry.choices}.get(value.lower(), value)
+        if entry.items and isinstance(value, list):
+            value = [canonical(entry.items, part) for part in value]
+        found[entry.key] = value
+    return found
+
+
+@pytest.mark.parametrize("tool", KINDS, ids=lambda tool: tool.name)
+@given(data=st.data())
+def test_the_schema_accepts_exactly_what_the_tool_takes(tool: Tool, data: st.DataObject) -> None:
+    """Arguments that fit a tool's schema are never refused as wrong, and no others are taken."""
+    parameters = schema.parameters(tool)
+    arguments = canonical(parameters, data.draw(attempted(parameters)))
+    fits = Draft202012Validator(schema.input_schema(tool)).is_valid(arguments)
+    try:
+        schema.bind(tool, arguments)
+        taken = True
+    except UsageError:
+        taken = False
+    assert fits == taken, arguments
+
+
+@each_tool
+def test_a_listed_tool_is_one_by_the_protocols_own_schema(tool: Tool) -> None:
+    """What is listed of a tool fits what the Model Context Protocol says of tools."""
+    types = pytest.importorskip("mcp_types", reason="the MCP SDK is not installed")
+    listed = types.Tool.model_validate(reference.described(tool), by_name=False)
+    shown = listed.model_dump(by_alias=True, exclude_none=True)
+    assert shown == reference.described(tool)
+    Draft202012Validator.check_schema(shown["inputSchema"])
+    for entry in shown["inputSchema"]["properties"].values():
+        assert entry["description"]
+        if "default" in entry:
+            assert Draft202012Validator(entry).is_valid(entry["default"])
