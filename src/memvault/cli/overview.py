@@ -17,6 +17,8 @@ _GROUPS = {
     "historian": "Remember and recall",
     "brain": "Active memory and context",
     "long-term": "Long-term memory",
+    "experience": "Experience: episodes, facts and procedures",
+    "skills": "Skills",
     "talk": "Spaces, talk and wait",
     "vault": "The vault",
     "state": "Key-values, goals and plans of an agent",

@@ -30,6 +30,7 @@ __all__ = [
     "body_of",
     "episode_of",
     "number",
+    "skills_of",
     "succeeded",
     "summary",
 ]
@@ -143,7 +144,8 @@ def body_of(
 def summary(episode: Episode) -> str:
     """Tell an episode in a few lines of plain text."""
     outcomes = [
-        ", ".join([str(outcome.get("type", "")), *_details(outcome)]) for outcome in episode.outcomes
+        ", ".join([str(outcome.get("type", "")), *_details(outcome)])
+        for outcome in episode.outcomes
     ]
     told = (
         ("Context", "; ".join(episode.context)),
@@ -179,7 +181,7 @@ def episode_of(memory: Memory) -> Episode:
         [_entry(line) for line in _entries(sections.get("context", ""))],
         [_entry(line) for line in _entries(sections.get("actions", ""))],
         outcomes,
-        _texts(given.get("skills_used")),
+        skills_of(given),
         sections.get("reflection", "").strip(),
         number(given.get("importance"), 0.5),
         success if isinstance(success, bool) else succeeded(outcomes),
@@ -194,7 +196,9 @@ def number(value: Any, otherwise: float) -> float:
     return min(max(float(value), 0.0), 1.0)
 
 
-def _texts(value: Any) -> list[str]:
+def skills_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the skills that an episode's header names."""
+    value = metadata.get("skills_used")
     entries = value if isinstance(value, list) else [value] if value else []
     return [str(entry) for entry in entries]
 

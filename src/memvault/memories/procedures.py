@@ -24,7 +24,17 @@ from memvault.vault.codec import plain_text
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store, private_folder
 
-__all__ = ["ALPHA", "RATE", "TYPE", "Procedure", "Stored", "averaged", "outcome", "procedure_of", "put"]
+__all__ = [
+    "ALPHA",
+    "RATE",
+    "TYPE",
+    "Procedure",
+    "Stored",
+    "averaged",
+    "outcome",
+    "procedure_of",
+    "put",
+]
 
 TYPE = "procedure"
 ALPHA = 0.1
@@ -57,7 +67,7 @@ class Stored(NamedTuple):
 def procedure_of(memory: Memory) -> Procedure:
     """Read a procedure; what its header leaves out is as for one that was never used."""
     given = memory.metadata
-    used = given.get("usage_count")
+    used: Any = given.get("usage_count")
     whole = isinstance(used, int) and not isinstance(used, bool)
     return Procedure(
         memory.mem_id,
@@ -74,9 +84,7 @@ def averaged(rate: float, success: bool) -> float:
     return (1 - ALPHA) * rate + ALPHA * (1.0 if success else 0.0)
 
 
-def put(
-    store: Store, engine: Engine, name: str, prompt: str, rate: float, skill_id: str
-) -> Stored:
+def put(store: Store, engine: Engine, name: str, prompt: str, rate: float, skill_id: str) -> Stored:
     """Store a procedure; one of that name gets the prompt, and keeps its rate and count.
 
     An archived one is in use again.
