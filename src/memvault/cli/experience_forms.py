@@ -19,6 +19,10 @@ def _texts(text: str) -> list[Line]:
     return [[(f"   {line}", "")] for line in text.splitlines() if line.strip()]
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def _stored(key: str) -> Callable[[Result], list[Line]]:
     def form(found: Result) -> list[Line]:
         done = "Updated" if found.get("isUpdate") else "Stored"
@@ -53,7 +57,7 @@ def _facts(found: Result) -> list[Line]:
             [
                 (entry["factId"], "bold"),
                 (f"  distance {entry['distance']:.2f}", "green"),
-                (f"  {said}, recalled {entry['accessCount']} times", "dim"),
+                (f"  {said}, recalled {_times(entry['accessCount'])}", "dim"),
             ]
         )
         out += _texts(entry["factText"])
@@ -68,7 +72,7 @@ def _update(found: Result) -> list[Line]:
 
 
 def _rate(entry: Result) -> str:
-    return f"  success rate {entry['successRate']:.3g}, used {entry['usageCount']} times"
+    return f"  success rate {entry['successRate']:.3g}, used {_times(entry['usageCount'])}"
 
 
 def _procedures(found: Result) -> list[Line]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memvault.errors import MemvaultError, UsageError
-from memvault.index.manifest import Record
 from memvault.memories import compounding
 from memvault.model import Memory
-from memvault.recall.engine import Answer, Engine, Found, Request
-from memvault.recall.filters import Filters
 from memvault.vault.store import Store
+
+if TYPE_CHECKING:  # storing needs none of recall
+    from memvault.index.manifest import Record
+    from memvault.recall.engine import Answer, Engine, Found
+    from memvault.recall.filters import Filters
 
 __all__ = [
     "ARCHIVED",
@@ -34,7 +36,7 @@ _LONGEST = 200
 _FROM = re.compile(r"\s*^From \[\[[^\n]*\]\]\s*\Z", re.MULTILINE)
 """The last line of what consolidation wrote."""
 
-Test = Callable[[Record], bool]
+Test = Callable[["Record"], bool]
 
 
 def is_archived(metadata: dict[str, Any]) -> bool:
@@ -50,6 +52,8 @@ def search(
     Raises:
         UsageError: the query is empty.
     """
+    from memvault.recall.engine import Request
+
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
     return engine.search(Request(query, limit=limit, filters=_filters(memory_type, passes)))
@@ -70,6 +74,8 @@ def memories_of(
 
 
 def _filters(memory_type: str, passes: Test | None) -> Filters:
+    from memvault.recall.filters import Filters
+
     def fits(record: Record) -> bool:
         return not is_archived(record.metadata) and (passes is None or passes(record))
 
