@@ -219,6 +219,27 @@ def test_an_episode_that_a_person_wrote_is_read(folder: Path, vault: Vault) -> N
     assert (said["importance"], said["success"]) == (0.5, False)
 
 
+def test_what_no_json_can_say_is_read_as_text(folder: Path, run: Run) -> None:
+    """Numbers that are none, halves of characters and endless brackets in a file harm no answer."""
+    odd = [
+        '{"type": "x", "n": NaN}',
+        '{"type": "x", "n": 1e999}',
+        '{"type": "x", "n": ' + "[" * 100_000,
+        '{"type": "\\ud800"}',
+    ]
+    lists = "".join(f"- `{text}`\n" for text in odd)
+    write(folder, "episode/odd.md", f'## Outcomes\n\n{lists}\n## Context\n\n- `"\\ud800"`\n')
+    done = run("episode", "recent", "--json")
+
+    def refuse(text: str) -> None:
+        raise AssertionError(text)
+
+    (found,) = json.loads(done.out, parse_constant=refuse)["episodes"]
+    told = found["metadata"]["outcomes"]
+    assert [outcome["type"] for outcome in told] == ["note", "note", "note", "?"]
+    assert found["metadata"]["context"] == ["?"]
+
+
 def test_recalling_dirties_nothing_in_git(folder: Path) -> None:
     """All recalls together change no file outside .memvault."""
     with open_vault(folder) as vault:

@@ -257,18 +257,18 @@ def _entries(section: str) -> list[str]:
     A line without a mark belongs to the entry above; behind a blank line and
     not indented it is an entry of its own.
     """
-    entries: list[str] = []
+    entries: list[list[str]] = []
     apart = True
     for line in section.splitlines():
         mark = _MARK.match(line)
-        if mark:
-            entries.append(line[mark.end() :].strip())
-        elif line.strip() and entries and (not apart or line[0] in " \t"):
-            entries[-1] += f" {line.strip()}"
-        elif line.strip():
-            entries.append(line.strip())
+        text = line[mark.end() :].strip() if mark else line.strip()
+        if text and not mark and entries and (not apart or line[0] in " \t"):
+            entries[-1].append(text)
+        elif text or mark:
+            entries.append([text])
         apart = not line.strip()
-    return [entry for entry in entries if entry]
+    told = (" ".join(parts).strip() for parts in entries)
+    return [entry for entry in told if entry]
 
 
 def _entry(written: str) -> str:
@@ -286,7 +286,9 @@ def _outcome(written: str) -> dict[str, Any]:
 
 
 def _value(written: str) -> Any:
+    """Return the JSON value that an entry holds, or None where a result could not repeat it."""
     try:
-        return json.loads(written.strip("` "))
+        value = json.loads(written.strip("` "))
+        return json.loads(_whole(json.dumps(value, ensure_ascii=False, allow_nan=False)))
     except (ValueError, RecursionError):
         return None

@@ -6,7 +6,6 @@ says ``status: archived`` are put aside: plain recall finds them, these do not.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +32,6 @@ __all__ = [
 
 ARCHIVED = "archived"
 _LONGEST = 200
-_FROM = re.compile(r"\s*^From \[\[[^\n]*\]\]\s*\Z", re.MULTILINE)
-"""The last line of what consolidation wrote."""
 
 Test = Callable[["Record"], bool]
 
@@ -100,11 +97,14 @@ def with_text(memory: Memory, text: str) -> str:
 
 
 def _cut(memory: Memory) -> tuple[str, str]:
-    """Split a body before the line that names the episodes, where the header has them too."""
-    match = _FROM.search(memory.body) if memory.metadata.get("episodes") else None
-    if match is None:
+    """Split a body before its last line, where that and the header name episodes."""
+    whole = memory.body.rstrip()
+    start = max(whole.rfind("\n"), whole.rfind("\r")) + 1
+    last = whole[start:]
+    linked = last.startswith("From [[") and last.endswith("]]")
+    if not linked or not memory.metadata.get("episodes"):
         return memory.body, ""
-    return memory.body[: match.start()], match[0].lstrip("\r\n")
+    return memory.body[:start].rstrip(), memory.body[start:]
 
 
 def one_line(text: str, what: str) -> str:
