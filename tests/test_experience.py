@@ -181,6 +181,7 @@ def test_recent_episodes_are_those_of_the_last_days(folder: Path, vault: Vault) 
     recent = vault.call("get_recent_episodes")["episodes"]
     assert [entry["episodeId"] for entry in recent] == ids[::-1]
     assert len(vault.call("get_recent_episodes", limit=2)["episodes"]) == 2
+    assert len(vault.call("get_recent_episodes", limit=10**30)["episodes"]) == 3
     assert vault.call("get_recent_episodes", days=0)["message"]
     every = vault.call("get_recent_episodes", days=100_000)["episodes"]
     assert every[-1]["summary"] == "Long ago"

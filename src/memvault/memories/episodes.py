@@ -38,7 +38,8 @@ __all__ = [
 TYPE = "episode"
 ERROR = "action_error"
 """The ``type`` of an outcome that is a failure."""
-_MOST_ERRORS = 0.3
+_ERRORS = 30
+"""The percentage of errors from which on an episode went badly."""
 _HEADINGS = ("Context", "Actions", "Outcomes", "Reflection")
 _ALSO = {"situation": "context", "outcome": "outcomes"}
 """Other words for the headings that people use."""
@@ -78,7 +79,7 @@ class Episode(NamedTuple):
 def succeeded(outcomes: Sequence[Mapping[str, Any]]) -> bool:
     """Say whether an episode went well: it has outcomes, and fewer than 30 % are errors."""
     errors = sum(outcome.get("type") == ERROR for outcome in outcomes)
-    return bool(outcomes) and errors < len(outcomes) * _MOST_ERRORS
+    return bool(outcomes) and errors * 100 < len(outcomes) * _ERRORS
 
 
 def add(store: Store, told: Told, agent: str) -> Memory:

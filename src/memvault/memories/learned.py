@@ -6,7 +6,7 @@ says ``status: archived`` are put aside: plain recall finds them, these do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from memvault.errors import MemvaultError, UsageError
@@ -58,16 +58,15 @@ def search(
 
 def memories_of(
     store: Store, engine: Engine, memory_type: str, passes: Test | None = None
-) -> list[Memory]:
-    """Return every memory of a type that is not archived, newest first."""
+) -> Iterator[Memory]:
+    """Yield every memory of a type that is not archived, newest first, as its file is now."""
     records = engine.listed(_filters(memory_type, passes))
-    found = []
     for record in sorted(records, key=lambda record: record.created, reverse=True):
         try:
-            found.append(store.read(record.path))
+            memory = store.read(record.path)
         except MemvaultError:  # gone or changed beyond reading since the look at the folder
             continue
-    return found
+        yield memory
 
 
 def _filters(memory_type: str, passes: Test | None) -> Filters:

@@ -197,7 +197,8 @@ def _latest(workspace: Workspace, limit: int, passes: Any) -> list[dict[str, Any
     from memvault.memories import episodes, learned
 
     memories = learned.memories_of(workspace.store, workspace.engine, episodes.TYPE, passes)
-    return [shown(episodes.episode_of(memory)) for memory in memories[:limit]]
+    first = zip(range(limit), memories, strict=False)
+    return [shown(episodes.episode_of(memory)) for _, memory in first]
 
 
 def _listed(found: list[dict[str, Any]], nothing: str) -> dict[str, Any]:
