@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Ran, Run, write
+from experience_calls import BEFORE, CALLS
 from memvault.__main__ import main
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.tools import registry
@@ -117,9 +118,12 @@ FORMS = {
     ),
     "get_plans": ("--status active", '{"status": "active"}'),
     "delete_plans": ("p", '{"planIds": ["p"]}'),
+    **CALLS,
 }
+PREPARED = {**BEFORE, **dict.fromkeys(("memory_evict", "memory_mutate"), ("load", "Crows"))}
 VARYING = re.compile(
-    r'"(?:talkId|eventId|messageId|vault|folder|created|modified|seconds|index|inUse)": .*'
+    r'"(?:talkId|eventId|messageId|vault|folder|created|modified|timestamp|seconds)": .*'
+    r'|"(?:index|inUse)": .*'
     r'|\d{8}T\d{6}\.\d{3}Z|-[0-9a-z]{6}"'
 )
 
@@ -139,8 +143,8 @@ def test_a_tool_answers_alike_however_it_is_called(notes: Path, run: Run, name: 
         ["call", name, arguments],
     )
 
-    if name in ("memory_evict", "memory_mutate"):
-        assert run("load", "Crows", cwd=notes).code == 0
+    if name in PREPARED:
+        assert run(*PREPARED[name], cwd=notes).code == 0
 
     def answer(number: int) -> str:
         copy = notes.with_name(f"copy{number}")

@@ -158,6 +158,27 @@ def test_an_agents_state_needs_no_index(indexed: Path, arguments: list[str]) -> 
         assert among(found, {"cronsim", "zoneinfo"}) == []
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["episode", "store", "--action", "Fed the wombat"], ["fact", "store", "The wombat digs"]],
+    ids=" ".join,
+)
+def test_storing_an_experience_needs_no_index(indexed: Path, arguments: list[str]) -> None:
+    """Storing an episode or a fact is as quick as writing a file."""
+    found = loaded(indexed, *arguments)
+    assert among(found, NEVER, PERSON, VECTORS, WORDS, {"sqlite3"}, SLOW) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["episode", "recent"], ["procedure", "store", "dig", "Use paws"], ["skills", "categories"]],
+    ids=" ".join,
+)
+def test_listing_experience_needs_no_vectors(indexed: Path, arguments: list[str]) -> None:
+    """Episodes of the last days, procedures by name and the tree of skills need no vectors."""
+    assert among(loaded(indexed, *arguments), NEVER, PERSON, VECTORS, SLOW) == []
+
+
 def test_remembering_and_indexing_load_no_model(indexed: Path) -> None:
     """Writing, and indexing what was written, load neither a model's runtime nor a terminal."""
     assert among(loaded(indexed, "remember", "New", "A bilby."), NEVER, PERSON) == []

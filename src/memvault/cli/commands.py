@@ -178,7 +178,11 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
     elif str not in parameter.kinds:
         kind = (int if int in parameter.kinds else float) | None
     return kind, typer.Option(
-        None, parameter.flag, metavar=metavar, help=_help(parameter), show_default=False
+        None,
+        *filter(None, (parameter.flag, arg.also)),
+        metavar=metavar,
+        help=_help(parameter),
+        show_default=False,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from memvault.cli.brain_forms import BRAIN_FORMS
 from memvault.cli.consolidation_forms import CONSOLIDATION_FORMS
+from memvault.cli.experience_forms import EXPERIENCE_FORMS
 from memvault.cli.work_forms import WORK_FORMS
 
 __all__ = ["details", "lines"]
@@ -210,6 +211,7 @@ def _init(found: Result) -> list[Line]:
 _FORMS: dict[str, Callable[[Result], list[Line]]] = {
     **BRAIN_FORMS,
     **CONSOLIDATION_FORMS,
+    **EXPERIENCE_FORMS,
     **WORK_FORMS,
     "memory_recall": _recall,
     "memory_list": _list,

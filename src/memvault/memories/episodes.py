@@ -1,27 +1,62 @@
 """Episodes: what happened once, as memories of the type ``episode`` that a person can read.
 
 The header holds ``importance``, ``success``, ``skills_used`` and ``agent``; the
-body a list under each of the headings Context, Actions and Outcomes, and a text
-under Reflection. An outcome is one JSON object in backticks.
+body a list under each of the headings Context, Actions and Outcomes, and at the
+end a text under Reflection, which may hold headings of its own. An outcome is
+one JSON object in backticks; so is, as a JSON string, an entry of a list that
+would not read back as itself, such as one of several lines.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from memvault.errors import UsageError
+from memvault.memories import adding
 from memvault.model import Memory
 from memvault.vault.codec import plain_text
 from memvault.vault.markdown import headings
+from memvault.vault.store import Store
 
-__all__ = ["ERROR", "TYPE", "Episode", "body_of", "episode_of", "number", "succeeded"]
+__all__ = [
+    "ERROR",
+    "TYPE",
+    "Episode",
+    "Told",
+    "add",
+    "body_of",
+    "episode_of",
+    "number",
+    "skills_of",
+    "succeeded",
+    "summary",
+]
 
 TYPE = "episode"
 ERROR = "action_error"
 """The ``type`` of an outcome that is a failure."""
-_MOST_ERRORS = 0.3
+_ERRORS = 30
+"""The percentage of errors from which on an episode went badly."""
 _HEADINGS = ("Context", "Actions", "Outcomes", "Reflection")
+_ALSO = {"situation": "context", "outcome": "outcomes"}
+"""Other words for the headings that people use."""
+_MARK = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_MOST_SKILLS = 200
+_LONGEST_SKILL = 200
+
+
+class Told(NamedTuple):
+    """What an agent tells of an experience."""
+
+    context: Sequence[str] = ()
+    actions: Sequence[str] = ()
+    outcomes: Sequence[Mapping[str, Any]] = ()
+    skills_used: Sequence[str] = ()
+    reflection: str = ""
+    importance: float = 0.5
 
 
 class Episode(NamedTuple):
@@ -44,7 +79,41 @@ class Episode(NamedTuple):
 def succeeded(outcomes: Sequence[Mapping[str, Any]]) -> bool:
     """Say whether an episode went well: it has outcomes, and fewer than 30 % are errors."""
     errors = sum(outcome.get("type") == ERROR for outcome in outcomes)
-    return bool(outcomes) and errors < len(outcomes) * _MOST_ERRORS
+    return bool(outcomes) and errors * 100 < len(outcomes) * _ERRORS
+
+
+def add(store: Store, told: Told, agent: str) -> Memory:
+    """Write an episode; its title is made of its first action, or else of what else it says.
+
+    Raises:
+        UsageError: it says nothing, or something that no file can hold.
+    """
+    skills = [skill for skill in (plain_text(name).strip() for name in told.skills_used) if skill]
+    if len(skills) > _MOST_SKILLS or any(len(skill) > _LONGEST_SKILL for skill in skills):
+        raise UsageError(
+            f"An episode has at most {_MOST_SKILLS} skills of at most {_LONGEST_SKILL} characters",
+            "name the skills that mattered",
+        )
+    body = body_of(told.context, told.actions, told.outcomes, told.reflection)
+    if not body:
+        raise UsageError(
+            "The episode says nothing", "give context, actions, outcomes or a reflection"
+        )
+    header = {
+        "importance": told.importance,
+        "success": succeeded(told.outcomes),
+        "skills_used": skills,
+        "agent": agent,
+    }
+    return adding.add(store, _title(told), body, TYPE, header)
+
+
+def _title(told: Told) -> str:
+    texts = [str(value) for outcome in told.outcomes for value in outcome.values()]
+    for text in (*told.actions, *told.context, told.reflection, *texts):
+        if any(map(str.isalnum, text)):
+            return adding.title_of(text)
+    return "Episode"
 
 
 def body_of(
@@ -53,17 +122,50 @@ def body_of(
     outcomes: Sequence[Mapping[str, Any]],
     reflection: str,
 ) -> str:
-    """Write an episode as markdown; what is empty is left out."""
-    told = [json.dumps(outcome, ensure_ascii=False) for outcome in outcomes]
-    lists = (context, actions, [_code(text) for text in told])
+    """Write an episode as markdown; what is empty is left out.
+
+    Raises:
+        UsageError: an outcome holds what JSON cannot spell.
+    """
+    lists = (
+        [_line(text) for text in context],
+        [_line(text) for text in actions],
+        [_code(_json(outcome)) for outcome in outcomes],
+    )
     parts = [
-        f"## {heading}\n\n" + "\n".join(f"- {_line(entry)}" for entry in entries)
-        for heading, entries in zip(_HEADINGS, lists, strict=False)
-        if entries
+        f"## {heading}\n\n" + "\n".join(f"- {line}" for line in lines)
+        for heading, lines in zip(_HEADINGS, lists, strict=False)
+        if lines
     ]
     if reflection.strip():
         parts.append(f"## {_HEADINGS[-1]}\n\n{plain_text(reflection).strip()}")
     return "\n\n".join(parts)
+
+
+def summary(episode: Episode) -> str:
+    """Tell an episode in a few lines of plain text."""
+    outcomes = [
+        ", ".join([str(outcome.get("type", "")), *_details(outcome)])
+        for outcome in episode.outcomes
+    ]
+    told = (
+        ("Context", "; ".join(episode.context)),
+        ("Actions", "; ".join(episode.actions)),
+        ("Skills", ", ".join(episode.skills_used)),
+        ("Outcomes", "; ".join(outcomes)),
+        ("Reflection", episode.reflection),
+    )
+    lines = [f"{name}: {text}" for name, text in told if text]
+    return "\n".join(lines) or episode.title
+
+
+def _details(outcome: Mapping[str, Any]) -> list[str]:
+    """Return what an outcome says besides its type; texts as they are, the rest as JSON."""
+    return [
+        value if key == "text" and isinstance(value, str) else f"{key} {_json(value)}"
+        for key, value in outcome.items()
+        if key != "type"
+    ]
 
 
 def episode_of(memory: Memory) -> Episode:
@@ -77,10 +179,10 @@ def episode_of(memory: Memory) -> Episode:
         memory.path,
         memory.title,
         memory.created,
-        _entries(sections.get("context", "")),
-        _entries(sections.get("actions", "")),
+        [_entry(line) for line in _entries(sections.get("context", ""))],
+        [_entry(line) for line in _entries(sections.get("actions", ""))],
         outcomes,
-        _texts(given.get("skills_used")),
+        skills_of(given),
         sections.get("reflection", "").strip(),
         number(given.get("importance"), 0.5),
         success if isinstance(success, bool) else succeeded(outcomes),
@@ -95,13 +197,40 @@ def number(value: Any, otherwise: float) -> float:
     return min(max(float(value), 0.0), 1.0)
 
 
-def _texts(value: Any) -> list[str]:
+def skills_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the skills that an episode's header names."""
+    value = metadata.get("skills_used")
     entries = value if isinstance(value, list) else [value] if value else []
     return [str(entry) for entry in entries]
 
 
 def _line(text: str) -> str:
-    return " ".join(plain_text(text).split())
+    """Write an entry of a list as it is, or as JSON where it would read back otherwise."""
+    plain = _whole(text)
+    same = plain_text(plain) == plain and "\t" not in plain
+    if same and [_entry(line) for line in _entries(f"- {plain}\n")] == [plain]:
+        return plain
+    return _code(_json(plain))
+
+
+def _whole(text: str) -> str:
+    """Return a text without half characters, which no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _json(value: Any) -> str:
+    """Write a value as JSON on one line, what is not printable as escapes.
+
+    Raises:
+        UsageError: JSON has no spelling for it.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"An outcome cannot be kept as JSON: {error}", "use texts, numbers and lists of these"
+        ) from error
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in _whole(text))
 
 
 def _code(text: str) -> str:
@@ -110,29 +239,57 @@ def _code(text: str) -> str:
 
 
 def _sections(body: str) -> dict[str, str]:
-    """Return what stands under each of the headings."""
+    """Return what stands under each of the headings; the reflection goes on to the end."""
     marks = list(headings(body))
     ends = [start for start, *_ in marks[1:]] + [len(body)]
-    return {
-        name.strip().casefold(): body[end:stop]
-        for (_, end, _, name), stop in zip(marks, ends, strict=True)
-    }
+    found: dict[str, str] = {}
+    for (_, end, _, title), stop in zip(marks, ends, strict=True):
+        name = title.strip().casefold()
+        name = _ALSO.get(name, name)
+        if name == "reflection":
+            return {**found, name: body[end:]}
+        found.setdefault(name, body[end:stop])
+    return found
 
 
 def _entries(section: str) -> list[str]:
-    """Return the entries of a list; lines that are indented belong to the entry above."""
-    entries: list[str] = []
+    """Return the entries of a list, as they are written.
+
+    A line without a mark belongs to the entry above; behind a blank line and
+    not indented it is an entry of its own.
+    """
+    entries: list[list[str]] = []
+    apart = True
     for line in section.splitlines():
-        if line[:2] in ("- ", "* ", "+ "):
-            entries.append(line[2:].strip())
-        elif entries and line.strip():
-            entries[-1] += f" {line.strip()}"
-    return [entry for entry in entries if entry]
+        mark = _MARK.match(line)
+        text = line[mark.end() :].strip() if mark else line.strip()
+        if text and not mark and entries and (not apart or line[0] in " \t"):
+            entries[-1].append(text)
+        elif text or mark:
+            entries.append([text])
+        apart = not line.strip()
+    told = (" ".join(parts).strip() for parts in entries)
+    return [entry for entry in told if entry]
 
 
-def _outcome(text: str) -> dict[str, Any]:
+def _entry(written: str) -> str:
+    """Return what an entry of a list says: a JSON string in backticks, or the text itself."""
+    if written.startswith(('`"', '``"')):
+        value = _value(written)
+        if isinstance(value, str):
+            return value
+    return written
+
+
+def _outcome(written: str) -> dict[str, Any]:
+    value = _value(written)
+    return value if isinstance(value, dict) else {"type": "note", "text": _entry(written)}
+
+
+def _value(written: str) -> Any:
+    """Return the JSON value that an entry holds, or None where a result could not repeat it."""
     try:
-        value = json.loads(text.strip("` "))
+        value = json.loads(written.strip("` "))
+        return json.loads(_whole(json.dumps(value, ensure_ascii=False, allow_nan=False)))
     except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {"type": "note", "text": text}
+        return None

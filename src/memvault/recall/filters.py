@@ -55,13 +55,17 @@ _METHODS: dict[str, Callable[..., Any]] = {
 
 
 class Filters(NamedTuple):
-    """What a memory must be to be found; empty fields ask for nothing."""
+    """What a memory must be to be found; empty fields ask for nothing.
+
+    ``passes`` is a test of the program's own besides.
+    """
 
     memory_type: str = ""
     tags: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
     expression: str = ""
+    passes: Callable[[Record], bool] | None = None
 
     def test(self) -> Callable[[Record], bool] | None:
         """Return a predicate on records, or None where everything passes.
@@ -83,6 +87,7 @@ class Filters(NamedTuple):
                 and tags <= {tag.casefold() for tag in record.tags}
                 and since <= record.modified <= until
                 and (matches is None or matches(values_of(record)))
+                and (self.passes is None or self.passes(record))
             )
 
         return passes

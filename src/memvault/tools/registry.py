@@ -21,6 +21,9 @@ _MODULES = (
     "brain",
     "longterm",
     "context",
+    "episodes",
+    "experience",
+    "skills",
     "state",
     "consolidate",
     "talk",
@@ -39,7 +42,8 @@ class Arg(NamedTuple):
     makes it a command-line argument; ``text`` lets ``-`` and ``@file`` stand
     for a text; ``assumed`` is what the schema names as the default where the
     function decides it; ``whole`` keeps a list's entries on the command line
-    from being split at commas.
+    from being split at commas; ``also`` is another spelling of its option;
+    ``open`` lets the objects in a list hold further keys.
     """
 
     help: str
@@ -52,6 +56,8 @@ class Arg(NamedTuple):
     most: float | None = None
     assumed: object = None
     whole: bool = False
+    also: str = ""
+    open: bool = False
 
 
 class Tool(NamedTuple):

@@ -140,17 +140,18 @@ def kebab(key: str) -> str:
 
 def input_schema(tool: Tool) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments."""
-    return _object(parameters(tool))
+    return _object(parameters(tool), False)
 
 
-def _object(expected: tuple[Parameter, ...]) -> dict[str, Any]:
+def _object(expected: tuple[Parameter, ...], more: bool) -> dict[str, Any]:
+    """Return the schema of an object; ``more`` says whether it may hold further keys."""
     properties = {parameter.key: property_schema(parameter) for parameter in expected}
     required = [parameter.key for parameter in expected if parameter.required]
     return {
         "type": "object",
         "properties": properties,
         "required": required,
-        "additionalProperties": False,
+        "additionalProperties": more,
     }
 
 
@@ -159,7 +160,8 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
     names = [_JSON_NAMES[kind] for kind in parameter.kinds]
     entry: dict[str, Any] = {"type": names[0] if len(names) == 1 else names}
     if "array" in names:
-        entry["items"] = _object(parameter.items) if parameter.items else {"type": "string"}
+        items = parameter.items
+        entry["items"] = _object(items, parameter.arg.open) if items else {"type": "string"}
     if parameter.choices:
         entry["enum"] = list(parameter.choices)
     least, most = _bounds(parameter)
@@ -194,12 +196,16 @@ def bind(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bound(
-    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str
+    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str, more: bool = False
 ) -> dict[str, Any]:
+    """Check one object; where it may hold ``more``, unknown keys pass as they are."""
     known = {_normal(parameter.key): parameter for parameter in expected}
     bound: dict[str, Any] = {}
     for key, value in arguments.items():
-        parameter = known.get(_normal(str(key)))
+        parameter = known.get(key if more else _normal(str(key)))
+        if parameter is None and more:
+            bound[key] = value
+            continue
         if parameter is None:
             near = get_close_matches(_normal(str(key)), list(known), n=1, cutoff=0.5)
             names = ", ".join(entry.key for entry in known.values()) or "none"
@@ -228,7 +234,8 @@ def _checked(parameter: Parameter, value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         _in_range(parameter, value)
     if parameter.items and isinstance(value, list):
-        return [_bound(parameter.items, entry, f"each of {parameter.key}") for entry in value]
+        whose, more = f"each of {parameter.key}", parameter.arg.open
+        return [_bound(parameter.items, entry, whose, more) for entry in value]
     return value
 
 

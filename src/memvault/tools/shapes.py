@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from memvault.index.manifest import Record
     from memvault.model import Memory
     from memvault.recall.filters import Filters
+    from memvault.workspace import Workspace
 
-__all__ = ["candidate", "filters", "item", "stamped"]
+__all__ = ["candidate", "filters", "item", "recalled", "stamped"]
 
 
 def item(memory: Memory | Record) -> dict[str, Any]:
@@ -43,6 +44,22 @@ def stamped(metadata: dict[str, Any]) -> dict[str, Any]:
     from memvault import clock
 
     return {"modified": clock.iso()} if "modified" in metadata else {}
+
+
+def recalled(workspace: Workspace, mem_ids: list[str]) -> dict[str, int]:
+    """Count a recall of these memories; return how often each was recalled by now.
+
+    Where that cannot be written, what was recalled is handed out all the same.
+    """
+    from memvault.errors import MemvaultError
+    from memvault.memories import access
+
+    try:
+        return access.count(workspace.root, mem_ids)
+    except MemvaultError as error:
+        workspace.notes.append(f"the access was not counted: {error.message}")
+        known = access.counts(workspace.root)
+        return {mem_id: known.get(mem_id, 0) for mem_id in mem_ids}
 
 
 def filters(

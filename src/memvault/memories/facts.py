@@ -1,0 +1,101 @@
+"""Facts: what is known without the story of how, as memories of the type ``fact``.
+
+The header holds ``category``, ``confidence`` and ``source``; the body is what
+the fact says. A fact that a person wrote without these has the defaults.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from memvault import clock
+from memvault.errors import Refused, UsageError
+from memvault.memories import adding, learned
+from memvault.memories.episodes import number
+from memvault.model import Memory
+from memvault.vault.codec import plain_text
+from memvault.vault.store import Change, Store
+
+__all__ = ["CATEGORY", "SOURCE", "TYPE", "Fact", "add", "category_key", "change", "fact_of"]
+
+TYPE = "fact"
+CATEGORY = "general"
+SOURCE = "experience"
+
+
+class Fact(NamedTuple):
+    """One fact, as its file says."""
+
+    fact_id: str
+    text: str
+    category: str
+    confidence: float
+    source: str
+
+
+def fact_of(memory: Memory) -> Fact:
+    """Read a fact; what its header leaves out has the default."""
+    given = memory.metadata
+    return Fact(
+        memory.mem_id,
+        learned.text_of(memory),
+        str(given.get("category") or CATEGORY),
+        number(given.get("confidence"), 1.0),
+        str(given.get("source") or SOURCE),
+    )
+
+
+def category_key(category: object) -> str:
+    """Return a category in the spelling under which it is looked for."""
+    return " ".join(str(category or CATEGORY).split()).casefold()
+
+
+def add(store: Store, text: str, category: str, confidence: float, source: str) -> Memory:
+    """Write a new fact; its title is made from its own first words.
+
+    Raises:
+        UsageError: the text is empty, or category or source is too long.
+    """
+    title = adding.title_of(text)
+    header = {
+        "category": learned.one_line(category, "The category") or CATEGORY,
+        "confidence": confidence,
+        "source": learned.one_line(source, "The source") or SOURCE,
+    }
+    return adding.add(store, title, text, TYPE, header)
+
+
+def change(store: Store, memory: Memory, text: str | None, confidence: float | None) -> Change:
+    """Correct a fact; what it said before is kept as a revision.
+
+    A title that was made from the old text is made from the new one.
+
+    Raises:
+        Refused: the memory is no fact.
+        UsageError: the new text is empty.
+        Conflict: the file was changed since the memory was read.
+    """
+    if memory.memory_type != TYPE:
+        raise Refused(
+            f"{memory.mem_id} is of the type {memory.memory_type}, not a fact",
+            f"memvault compound {memory.mem_id} changes any memory",
+        )
+    changes: dict[str, object] = {}
+    body = None
+    if text is not None:
+        title = adding.title_of(text)
+        body = learned.with_text(memory, text)
+        if memory.title == _made_title(learned.text_of(memory)) and title != memory.title:
+            changes["title"] = title
+    if confidence is not None:
+        changes["confidence"] = confidence
+    if "modified" in memory.metadata:
+        changes["modified"] = clock.iso()
+    return store.change(memory, changes, body)
+
+
+def _made_title(text: str) -> str:
+    try:
+        return adding.title_of(plain_text(text))
+    except UsageError:
+        return ""

@@ -1,0 +1,176 @@
+"""Procedures: how something is done, as memories of the type ``procedure``.
+
+The title is the procedure's name, one procedure a name; the body is its
+prompt. The header holds ``success_rate`` and ``usage_count``, and ``skill_id``
+where it belongs to the tree of skills. Whoever stores a name or changes the
+numbers holds one lock, so that no outcome is lost and no name comes twice.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.errors import Conflict, NotFound
+from memvault.memories import adding, learned, skills
+from memvault.memories.episodes import number
+from memvault.model import Memory
+from memvault.recall.engine import Engine
+from memvault.recall.filters import Filters
+from memvault.vault.codec import plain_text
+from memvault.vault.lock import FileLock
+from memvault.vault.store import Store, private_folder
+
+__all__ = [
+    "ALPHA",
+    "RATE",
+    "TYPE",
+    "Procedure",
+    "Stored",
+    "averaged",
+    "outcome",
+    "procedure_of",
+    "put",
+]
+
+TYPE = "procedure"
+ALPHA = 0.1
+"""How much the latest outcome counts in the moving average."""
+RATE = 0.5
+"""The success rate of what was never used."""
+_LOCK = "procedures.lock"
+_TRIES = 5
+
+
+class Procedure(NamedTuple):
+    """One procedure, as its file says."""
+
+    procedure_id: str
+    name: str
+    prompt: str
+    success_rate: float
+    usage_count: int
+    skill_id: str
+
+
+class Stored(NamedTuple):
+    """A procedure's memory as it is now, and what happened to it."""
+
+    memory: Memory
+    is_update: bool
+    previous_revision: str = ""
+
+
+def procedure_of(memory: Memory) -> Procedure:
+    """Read a procedure; what its header leaves out is as for one that was never used."""
+    given = memory.metadata
+    used: Any = given.get("usage_count")
+    whole = isinstance(used, int) and not isinstance(used, bool)
+    return Procedure(
+        memory.mem_id,
+        memory.title,
+        learned.text_of(memory),
+        number(given.get("success_rate"), RATE),
+        max(used, 0) if whole else 0,
+        skills.found_id(given.get("skill_id")),
+    )
+
+
+def averaged(rate: float, success: bool) -> float:
+    """Return a success rate after one more outcome."""
+    return (1 - ALPHA) * rate + ALPHA * (1.0 if success else 0.0)
+
+
+def put(store: Store, engine: Engine, name: str, prompt: str, rate: float, skill_id: str) -> Stored:
+    """Store a procedure; one of that name gets the prompt, and keeps its rate and count.
+
+    An archived one is in use again.
+
+    Raises:
+        UsageError: the name, the prompt or the skillId cannot be one.
+        Conflict: the file is being edited by something else.
+    """
+    title = unicodedata.normalize("NFC", adding.clean_title(name))
+    adding.title_of(prompt)  # refuses one that says nothing
+    skill = skills.checked_id(skill_id) if skill_id.strip() else ""
+
+    def fresh(memory: Memory) -> tuple[dict[str, Any], str | None]:
+        changes: dict[str, Any] = {}
+        if skill and memory.metadata.get("skill_id") != skill:
+            changes["skill_id"] = skill
+        if learned.is_archived(memory.metadata):
+            changes["status"] = None
+        same = learned.text_of(memory) == plain_text(prompt).strip("\n")
+        return changes, None if same else learned.with_text(memory, prompt)
+
+    with _lock(store):
+        path = _path(engine, title)
+        if path is not None:
+            return _changed(store, path, fresh)
+        header = {"success_rate": rate, "usage_count": 0, **({"skill_id": skill} if skill else {})}
+        return Stored(adding.add(store, title, prompt, TYPE, header), False)
+
+
+def outcome(store: Store, engine: Engine, name: str, success: bool) -> Procedure:
+    """Count an outcome of a procedure; return it with its new numbers.
+
+    Raises:
+        NotFound: there is no procedure of that name.
+        Conflict: the file is being edited by something else.
+    """
+    title = unicodedata.normalize("NFC", adding.clean_title(name))
+
+    def counted(memory: Memory) -> tuple[dict[str, Any], str | None]:
+        before = procedure_of(memory)
+        rate, used = averaged(before.success_rate, success), before.usage_count + 1
+        return {"success_rate": rate, "usage_count": used}, None
+
+    with _lock(store):
+        path = _path(engine, title)
+        if path is None:
+            raise _unknown(engine, title)
+        return procedure_of(_changed(store, path, counted).memory)
+
+
+def _changed(
+    store: Store, path: str, change: Callable[[Memory], tuple[dict[str, Any], str | None]]
+) -> Stored:
+    """Change a procedure's file as it is now; an editor may save it in between."""
+    for attempt in range(_TRIES):
+        memory = store.read(path)
+        changes, body = change(memory)
+        if not changes and body is None:
+            break
+        if "modified" in memory.metadata:
+            changes["modified"] = clock.iso()
+        try:
+            done = store.change(memory, changes, body)
+        except Conflict:
+            if attempt == _TRIES - 1:
+                raise
+            continue
+        return Stored(done.memory, True, done.previous_revision)
+    return Stored(memory, True)
+
+
+def _path(engine: Engine, title: str) -> str | None:
+    """Return the file of the procedure of a name; of several the oldest counts."""
+    records = engine.listed(Filters(memory_type=TYPE))
+    named = [entry for entry in records if unicodedata.normalize("NFC", entry.title) == title]
+    return min(named, key=lambda entry: (entry.created, entry.path)).path if named else None
+
+
+def _unknown(engine: Engine, title: str) -> NotFound:
+    names = [record.title for record in engine.listed(Filters(memory_type=TYPE))]
+    near = get_close_matches(title, names, n=1)
+    return NotFound(
+        f"There is no procedure {title!r}",
+        f"did you mean {near[0]!r}?" if near else "memvault list --type procedure shows them",
+    )
+
+
+def _lock(store: Store) -> FileLock:
+    return FileLock(private_folder(store.root) / _LOCK)

@@ -1,0 +1,275 @@
+"""The tools for facts and procedures, and for all that is known of a situation at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.errors import UsageError
+from memvault.tools.episodes import IMPORTANCE, similar
+from memvault.tools.registry import Arg, tool
+from memvault.tools.shapes import recalled
+from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.recall.engine import Found
+
+__all__ = [
+    "recall_fact",
+    "recall_memory",
+    "recall_procedure",
+    "store_fact",
+    "store_procedure",
+    "update_fact",
+    "update_success_rate",
+]
+
+_LEAST_RATE = 0.6
+_FACTS = 5
+_EXPERIENCES = 3
+_PROCEDURES = 10
+_RELEVANT = 0.25
+"""How well a procedure must fit a context, where no word of its name is in it."""
+_NAME = "The procedure's name, one line"
+
+
+@tool("store_fact", "fact store", "experience")
+def store_fact(
+    workspace: Workspace,
+    fact: Annotated[str, Arg("What is known, as a sentence", positional=True, text=True)],
+    category: Annotated[str, Arg("What kind of knowledge it is")] = "general",
+    confidence: Annotated[float, Arg("How sure it is, from 0 to 1", least=0, most=1)] = 1.0,
+    source: Annotated[str, Arg("Where it is known from")] = "experience",
+) -> dict[str, Any]:
+    """Store a fact: something known, without the story of how."""
+    from memvault.memories import facts
+
+    memory = facts.add(workspace.store, fact, category, confidence, source)
+    return {"factId": memory.mem_id, "title": memory.title, "filePath": memory.path}
+
+
+@tool("recall_fact", "fact recall", "experience", read_only=True)
+def recall_fact(
+    workspace: Workspace,
+    query: Annotated[str, Arg("What to know", positional=True)],
+    limit: Annotated[int, Arg("How many at most", least=1)] = _FACTS,
+    category: Annotated[str | None, Arg("Only facts of this category")] = None,
+) -> dict[str, Any]:
+    """Recall facts, the best first, and count the access.
+
+    accessCount says how often a fact was recalled on this machine, this time
+    included. distance is 0 for the same meaning and 1 for nothing in common.
+    Archived facts are left out; plain recall finds them.
+    """
+    found = _facts(workspace, query, limit, category)
+    counts = recalled(workspace, [entry["factId"] for entry in found])
+    for entry in found:
+        entry["accessCount"] = counts[entry["factId"]]
+    if found:
+        return {"facts": found}
+    return {"facts": [], "message": "No fact was found; other words may help"}
+
+
+def _facts(
+    workspace: Workspace, query: str, limit: int, category: str | None
+) -> list[dict[str, Any]]:
+    from memvault.memories import facts, learned
+
+    wanted = facts.category_key(category) if category and category.strip() else ""
+
+    def fits(record: Any) -> bool:
+        return wanted in ("", facts.category_key(record.metadata.get("category")))
+
+    answer = learned.search(workspace.engine, query, facts.TYPE, limit, fits)
+    workspace.notes += answer.notes
+    return [_fact(found) for found in answer.found]
+
+
+def _fact(found: Found) -> dict[str, Any]:
+    from memvault.memories import facts, learned
+
+    fact = facts.fact_of(found.memory)
+    return {
+        "factId": fact.fact_id,
+        "factText": fact.text,
+        "category": fact.category,
+        "confidence": fact.confidence,
+        "source": fact.source,
+        "accessCount": 0,
+        "distance": learned.distance(found),
+    }
+
+
+@tool("update_fact", "fact update", "experience")
+def update_fact(
+    workspace: Workspace,
+    fact_id: Annotated[
+        str, Arg("memId or its beginning, path, or exact title", positional=True, key="factId")
+    ],
+    new_text: Annotated[str | None, Arg("What is known now, in place of it", text=True)] = None,
+    new_confidence: Annotated[
+        float | None, Arg("How sure it is now, from 0 to 1", least=0, most=1)
+    ] = None,
+) -> dict[str, Any]:
+    """Update a fact: another text, another confidence, or both.
+
+    What it said before stays in the history. A title that was made from the old
+    text is made from the new one; memId and file name stay.
+    """
+    from memvault.memories import facts
+
+    if new_text is None and new_confidence is None:
+        raise UsageError("Nothing of the fact is to change", "give newText, newConfidence or both")
+    memory = workspace.engine.resolve(fact_id)
+    change = facts.change(workspace.store, memory, new_text, new_confidence)
+    return {
+        "factId": change.memory.mem_id,
+        "filePath": change.memory.path,
+        "previousRevision": change.previous_revision,
+    }
+
+
+@tool("store_procedure", "procedure store", "experience")
+def store_procedure(
+    workspace: Workspace,
+    procedure_name: Annotated[str, Arg(_NAME, positional=True, key="procedureName")],
+    procedure_prompt: Annotated[
+        str, Arg("How it is done", positional=True, key="procedurePrompt", text=True)
+    ],
+    initial_success_rate: Annotated[
+        float, Arg("Success rate of a new one, from 0 to 1", least=0, most=1)
+    ] = 0.5,
+    skill_id: Annotated[
+        str | None, Arg("Where it stands in the tree of skills, as in combat.melee.swords")
+    ] = None,
+) -> dict[str, Any]:
+    """Store a procedure: how something is done, under a name of its own.
+
+    Where there is one of that name, its prompt is updated, and rate and count
+    stay; what it said before stays in the history.
+    """
+    from memvault.memories import procedures
+
+    stored = procedures.put(
+        workspace.store,
+        workspace.engine,
+        procedure_name,
+        procedure_prompt,
+        initial_success_rate,
+        skill_id or "",
+    )
+    result: dict[str, Any] = {
+        "procedureId": stored.memory.mem_id,
+        "isUpdate": stored.is_update,
+        "filePath": stored.memory.path,
+    }
+    if stored.previous_revision:
+        result["previousRevision"] = stored.previous_revision
+    return result
+
+
+@tool("recall_procedure", "procedure recall", "experience", read_only=True)
+def recall_procedure(
+    workspace: Workspace,
+    context: Annotated[str, Arg("What is to be done, or the situation", positional=True)],
+    min_success_rate: Annotated[
+        float, Arg("Leave out what succeeds less often", least=0, most=1)
+    ] = _LEAST_RATE,
+) -> dict[str, Any]:
+    """Recall the procedures that fit a context, best success rate first.
+
+    One fits whose name shares a word with the context, or whose text is near
+    to it in words or in meaning. Archived ones are left out.
+    """
+    found = _procedures(workspace, context, min_success_rate)
+    recalled(workspace, [entry["procedureId"] for entry in found])
+    if found:
+        return {"procedures": found}
+    message = f"No procedure with a success rate of {min_success_rate:g} or more fits this"
+    return {"procedures": [], "message": message}
+
+
+def _procedures(workspace: Workspace, context: str, least: float) -> list[dict[str, Any]]:
+    from memvault.memories import learned, procedures
+    from memvault.memories.episodes import number
+
+    def succeeds(record: Any) -> bool:
+        return number(record.metadata.get("success_rate"), procedures.RATE) >= least
+
+    query = _unquoted(context)
+    answer = learned.search(workspace.engine, query, procedures.TYPE, _PROCEDURES, succeeds)
+    workspace.notes += answer.notes
+    fitting = [found for found in answer.found if found.in_title or found.strength >= _RELEVANT]
+    known = [procedures.procedure_of(found.memory) for found in fitting]
+    known.sort(key=lambda entry: (-entry.success_rate, -entry.usage_count))
+    return [
+        {
+            "name": entry.name,
+            "prompt": entry.prompt,
+            "successRate": entry.success_rate,
+            "usageCount": entry.usage_count,
+            "procedureId": entry.procedure_id,
+        }
+        for entry in known
+    ]
+
+
+def _unquoted(text: str) -> str:
+    """Return what was seen or said without quotes, which in a query ask for exact words."""
+    return "".join(" " if char in '"“”„«»' else char for char in text)
+
+
+@tool("update_success_rate", "procedure outcome", "experience")
+def update_success_rate(
+    workspace: Workspace,
+    procedure_name: Annotated[str, Arg(_NAME, positional=True, key="procedureName")],
+    success: Annotated[
+        bool,
+        Arg("How it went; on the command line --success or --failure", flag="--success/--failure"),
+    ],
+) -> dict[str, Any]:
+    """Count one more use of a procedure, and how it went.
+
+    The success rate is a moving average: a tenth of it is the latest outcome.
+    """
+    from memvault.memories import procedures
+
+    counted = procedures.outcome(workspace.store, workspace.engine, procedure_name, success)
+    return {"successRate": counted.success_rate, "usageCount": counted.usage_count}
+
+
+@tool("recall_memory", "experience", "experience", read_only=True)
+def recall_memory(
+    workspace: Workspace,
+    observations: Annotated[
+        list[str], Arg("What is seen, heard or asked now", positional=True, key="observations")
+    ],
+) -> dict[str, Any]:
+    """Recall what is known of a situation: facts, experiences and procedures.
+
+    At most 5 facts, 3 experiences of an importance of 0.3 or more, and the
+    procedures with a success rate of 0.6 or more, each as a text; sources has
+    their memIds in the same order.
+    """
+    query = _unquoted(" ".join(observations))
+    if not query.strip():
+        raise UsageError("There are no observations", "say what is seen, heard or asked")
+    facts = _facts(workspace, query, _FACTS, None)
+    experiences = similar(workspace, query, _EXPERIENCES, IMPORTANCE)
+    procedures = _procedures(workspace, query, _LEAST_RATE)
+    sources = {
+        "facts": [entry["factId"] for entry in facts],
+        "experiences": [entry["episodeId"] for entry in experiences],
+        "procedures": [entry["procedureId"] for entry in procedures],
+    }
+    recalled(workspace, [mem_id for ids in sources.values() for mem_id in ids])
+    result: dict[str, Any] = {
+        "memoryContext": {
+            "facts": [entry["factText"] for entry in facts],
+            "experiences": [entry["summary"] for entry in experiences],
+            "procedures": [entry["prompt"] for entry in procedures],
+        },
+        "sources": sources,
+    }
+    if not any(sources.values()):
+        result["message"] = "Nothing is known of this yet"
+    return result

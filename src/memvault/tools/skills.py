@@ -1,0 +1,160 @@
+"""The tools for skills: the dotted tree of procedures, and using one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.errors import NotFound, UsageError
+from memvault.tools.registry import Arg, tool
+from memvault.tools.shapes import recalled
+from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.memories.procedures import Procedure
+
+__all__ = ["list_skill_categories", "list_skills", "list_subcategories", "use_skill"]
+
+
+@tool("list_skill_categories", "skills categories", "skills", read_only=True)
+def list_skill_categories(workspace: Workspace) -> dict[str, Any]:
+    """List the categories of skills, the first parts of their ids, with how many each has.
+
+    A skill is a procedure that carries a skillId; archived ones are left out.
+    """
+    from memvault.memories import skills
+
+    found = skills.branches((entry.skill_id for entry in _known(workspace)), 1)
+    result: dict[str, Any] = {"categories": _counted("categoryId", found)}
+    if not found:
+        result["message"] = "No procedure carries a skillId yet"
+    return result
+
+
+@tool("list_subcategories", "skills subcategories", "skills", read_only=True)
+def list_subcategories(
+    workspace: Workspace,
+    category_id: Annotated[str, Arg("A category, such as combat", positional=True)],
+) -> dict[str, Any]:
+    """List the subcategories of a category, the first two parts of the ids of its skills."""
+    from memvault.memories import skills
+
+    named = [entry.skill_id for entry in _known(workspace)]
+    within = skills.below(named, _branch(category_id, "categoryId"))
+    found = skills.branches(within, 2)
+    result: dict[str, Any] = {"subcategories": _counted("subcategoryId", found)}
+    if not found:
+        said = f"skills list {category_id} shows its skills" if within else "it has no skills"
+        result["message"] = f"The category {category_id!r} has no subcategories; {said}"
+    return result
+
+
+@tool("list_skills", "skills list", "skills", read_only=True)
+def list_skills(
+    workspace: Workspace,
+    subcategory_id: Annotated[
+        str, Arg("A subcategory such as combat.melee; a category serves too", positional=True)
+    ],
+) -> dict[str, Any]:
+    """List the skills of a subcategory, in the order of their ids."""
+    from memvault.memories import skills
+
+    known = _known(workspace)
+    wanted = set(
+        skills.below((entry.skill_id for entry in known), _branch(subcategory_id, "subcategoryId"))
+    )
+    found = [_skill(entry) for entry in known if entry.skill_id in wanted]
+    result: dict[str, Any] = {"skills": found}
+    if not found:
+        result["message"] = f"There are no skills below {subcategory_id!r}"
+    return result
+
+
+@tool("use_skill", "skills use", "skills")
+def use_skill(
+    workspace: Workspace,
+    skill_id: Annotated[
+        str, Arg("Id of the skill, such as combat.melee.swords", positional=True, key="skillId")
+    ],
+    action_description: Annotated[
+        str, Arg("What is to be done with it", positional=True, text=True)
+    ],
+    difficulty_modifier: Annotated[
+        float, Arg("How much harder than usual this is; below 0: easier", least=-1, most=1)
+    ] = 0.0,
+) -> dict[str, Any]:
+    """Use a skill: get the procedure to follow, and how likely it is to succeed.
+
+    Nothing is counted as a success or failure here; update_success_rate is told
+    how it went. Where no procedure carries the skillId, the call fails and
+    leaves a request for it, one for each skill and action, in a file of the
+    agent. Storing a procedure with that skillId answers it.
+    """
+    from memvault.memories import skills
+
+    wanted = skills.checked_id(skill_id)
+    if not action_description.strip():
+        raise UsageError("The action is empty", "say what is to be done with the skill")
+    fitting = [
+        entry for entry in _known(workspace) if skills.key(entry.skill_id) == skills.key(wanted)
+    ]
+    if not fitting:
+        raise _requested(workspace, wanted, action_description)
+    best = max(fitting, key=lambda entry: (entry.success_rate, entry.usage_count))
+    recalled(workspace, [best.procedure_id])
+    return {
+        "skillResult": {
+            **_skill(best),
+            "prompt": best.prompt,
+            "action": action_description,
+            "difficultyModifier": difficulty_modifier,
+            "expectedSuccess": min(max(best.success_rate - difficulty_modifier, 0.0), 1.0),
+        }
+    }
+
+
+def _requested(workspace: Workspace, skill_id: str, action: str) -> NotFound:
+    """Ask for a skill that nobody has described; return the error that says so."""
+    from memvault.work import requests
+    from memvault.work.locking import agent_lock
+
+    with agent_lock(workspace.root, workspace.address):
+        asked = requests.ask(workspace.store, workspace.address, skill_id, action)
+    return NotFound(
+        f"There is no skill {skill_id!r}; a request for it is in {asked.path}",
+        f"memvault procedure store NAME PROMPT --skill-id {skill_id} answers it",
+        {"skillRequestSubmitted": True, "requestId": asked.request_id},
+    )
+
+
+def _known(workspace: Workspace) -> list[Procedure]:
+    """Return the procedures that are skills, in the order of their ids."""
+    from memvault.memories import learned, procedures, skills
+
+    memories = learned.memories_of(
+        workspace.store,
+        workspace.engine,
+        procedures.TYPE,
+        lambda record: bool(skills.found_id(record.metadata.get("skill_id"))),
+    )
+    known = (procedures.procedure_of(memory) for memory in memories)
+    return sorted(known, key=lambda entry: (skills.key(entry.skill_id), entry.name))
+
+
+def _branch(text: str, name: str) -> str:
+    if not text.strip():
+        raise UsageError(f"The {name} is empty", "memvault skills categories shows what there is")
+    return text.strip().strip(".")
+
+
+def _counted(name: str, found: dict[str, int]) -> list[dict[str, Any]]:
+    return [{name: branch, "skills": count} for branch, count in found.items()]
+
+
+def _skill(entry: Procedure) -> dict[str, Any]:
+    return {
+        "skillId": entry.skill_id,
+        "name": entry.name,
+        "procedureId": entry.procedure_id,
+        "successRate": entry.success_rate,
+        "usageCount": entry.usage_count,
+    }

@@ -1,0 +1,270 @@
+"""Episodes: what an agent experienced is kept exactly, and found by likeness, time and skill."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Run, refused, write
+from memvault import Vault, open_vault
+from memvault.memories import episodes
+from memvault.vault.codec import plain_text
+from memvault.workspace import Workspace
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+outcomes = st.lists(
+    st.builds(
+        lambda kind, more: {**more, "type": kind},
+        st.sampled_from(["success", "action_error", "`a`"]),
+        st.dictionaries(st.text(max_size=8), values, max_size=3),
+    ),
+    max_size=4,
+)
+entries = st.lists(
+    st.text(max_size=30)
+    | st.sampled_from(["- x", "1. x", "# H", "```", '`"x"`', "a\nb", " x ", ""]),
+    max_size=4,
+)
+reflections = st.lists(
+    st.text(max_size=20)
+    | st.sampled_from(["## Context", "# Reflection", "- a", "---", "```", "From [[x]]", ""]),
+    max_size=6,
+).map("\n".join)
+rates = st.floats(0, 1)
+
+
+@given(entries, entries, outcomes, entries, reflections, rates)
+def test_every_field_of_an_episode_reads_back_exactly(
+    tmp_path_factory: pytest.TempPathFactory,
+    context: list[str],
+    actions: list[str],
+    outcomes: list[dict[str, Any]],
+    skills: list[str],
+    reflection: str,
+    importance: float,
+) -> None:
+    """What was told is what the file says, whatever texts it holds; ends of texts are trimmed."""
+    if not (context or actions or outcomes or reflection.strip()):
+        return
+    root = tmp_path_factory.mktemp("vault")
+    (root / "memvault.toml").write_text("version = 1\n")
+    store = Workspace(root).store
+    told = episodes.Told(context, actions, outcomes, skills, reflection, importance)
+    made = episodes.add(store, told, "main")
+    read = episodes.episode_of(store.read(made.path))
+    assert read.context == context
+    assert read.actions == actions
+    assert json.dumps(read.outcomes) == json.dumps(outcomes)
+    assert read.skills_used == [kept for skill in skills if (kept := plain_text(skill).strip())]
+    assert read.reflection == plain_text(reflection).strip()
+    assert (read.importance, read.agent) == (importance, "main")
+    assert read.success == episodes.succeeded(outcomes)
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_an_episode_went_well_with_fewer_than_30_percent_errors(errors: int, others: int) -> None:
+    """Without an outcome, or with 30 % errors or more, an episode did not succeed."""
+    told = [{"type": "action_error"}] * errors + [{"type": "done"}] * others
+    assert episodes.succeeded(told) == (errors + others > 0 and errors * 10 < (errors + others) * 3)
+
+
+def test_storing_says_how_the_episode_went(vault: Vault) -> None:
+    """A bad episode is stored like a good one; success is its own, and a failure has an error."""
+    good = vault.call("store_episode", actions=["Asked Kai"], outcomes=[{"type": "answered"}])
+    bad = vault.call("store_episode", actions=["Jumped"], outcomes=[{"type": "action_error"}])
+    empty = vault.call("store_episode")
+    assert (good["success"], bad["success"], empty["success"]) == (True, False, False)
+    assert "error" not in bad
+    assert vault.call("memory_show", memId=bad["episodeId"])["memoryType"] == "episode"
+    assert empty["error"]["code"] == "usage"
+    told = vault.call("get_recent_episodes")["episodes"]
+    assert [entry["metadata"]["success"] for entry in told] == [False, True]
+
+
+def test_the_command_line_takes_repeated_options(run: Run) -> None:
+    """Texts keep their commas, an outcome is a JSON object or a word with a text."""
+    done = run(
+        "episode", "store", "--context", "Market, noon", "--context", "Rain",
+        "--action", "Asked Kai, twice", "--actions", "Left",
+        "--outcome", "answered: yes, or so", "--outcome", '{"type": "gained", "item": "map, old"}',
+        "--outcomes", "action_error", "--skill", "social.talk,trade", "--skills-used", "trade.buy",
+        "--reflection", "-", "--importance", "0.75", "--json", stdin="# Well\n\nAsk earlier.\n",
+    )  # fmt: skip
+    assert (done.code, done.json["success"]) == (0, False)
+    (found,) = run("episode", "recent", "--json").json["episodes"]
+    said = found["metadata"]
+    assert said["context"] == ["Market, noon", "Rain"]
+    assert said["actions"] == ["Asked Kai, twice", "Left"]
+    assert said["outcomes"] == [
+        {"type": "answered", "text": "yes, or so"},
+        {"type": "gained", "item": "map, old"},
+        {"type": "action_error"},
+    ]
+    assert said["skillsUsed"] == ["social.talk", "trade", "trade.buy"]
+    assert (said["reflection"], said["importance"]) == ("# Well\n\nAsk earlier.", 0.75)
+    assert "went badly" in run("episode", "with-skill", "SOCIAL.talk").out
+
+
+def test_wrong_episodes_are_refused_and_nothing_is_written(run: Run, folder: Path) -> None:
+    """An outcome without a type, one that is no JSON, and a number out of range are wrong usage."""
+    for option in (
+        ("--outcome", ": text"),
+        ("--outcome", "{broken"),
+        ("--outcome", '{"kind": "x"}'),
+        ("--outcome", '{"type": 1}'),
+        ("--outcome", '{"type": "x", "n": NaN}'),
+        ("--importance", "1.5", "--action", "x"),
+        ("--skill", "x" * 300, "--action", "x"),
+        (),
+    ):
+        refused(run("episode", "store", *option), 2)
+    assert list(folder.rglob("*.md")) == []
+
+
+def test_like_experiences_come_with_a_distance(vault: Vault) -> None:
+    """The episode that is like the situation comes first, as near as its meaning."""
+    wolf = vault.call(
+        "store_episode", context=["A forest at night"], actions=["Fought a wolf with a sword"]
+    )["episodeId"]
+    vault.call("store_episode", context=["The market"], actions=["Sold apples to Kai"])
+    found = vault.call("recall_similar_experience", query="a wolf attacks in the forest")
+    first = found["episodes"][0]
+    assert first["episodeId"] == wolf
+    assert 0 <= first["distance"] < 0.7
+    assert "Fought a wolf" in first["summary"]
+    same = vault.call("recall_similar_experience", query=first["summary"])["episodes"][0]
+    assert same["distance"] < first["distance"]
+    nothing = vault.call("recall_similar_experience", query="quantum chromodynamics")
+    assert nothing["episodes"] == []
+    assert nothing["message"]
+    assert vault.call("recall_similar_experience", query=" ")["error"]["code"] == "usage"
+
+
+def test_what_matters_less_or_is_archived_is_left_out(folder: Path, vault: Vault) -> None:
+    """An importance at the limit is enough, none counts as 0.5, and plain recall finds the rest."""
+    for importance in (0.29, 0.3, 0.9):
+        vault.call("store_episode", actions=[f"Fed the wombat {importance}"], importance=importance)
+    write(folder, "episode/by-hand.md", "# Fed the wombat\n\nBy hand.\n")
+    write(folder, "episode/old.md", "---\nstatus: archived\n---\n# Fed the wombat before\n")
+
+    def importances(**arguments: Any) -> list[float]:
+        found = vault.call("recall_similar_experience", query="Fed the wombat", **arguments)
+        return sorted(entry["metadata"]["importance"] for entry in found["episodes"])
+
+    assert importances() == [0.3, 0.5, 0.9]
+    assert importances(minImportance=0) == [0.29, 0.3, 0.5, 0.9]
+    assert importances(minImportance=0.6) == [0.9]
+    assert len(importances(limit=2)) == 2
+    assert vault.call("memory_recall", query="Fed the wombat")["count"] == 5
+    assert len(vault.call("get_recent_episodes")["episodes"]) == 4
+
+
+def test_recent_episodes_are_those_of_the_last_days(folder: Path, vault: Vault) -> None:
+    """Newest first, none older than asked for, no more than asked for."""
+    write(folder, "episode/old.md", "---\ncreated: 2020-01-01\n---\n# Long ago\n")
+    ids = [vault.call("store_episode", actions=[f"Step {n}"])["episodeId"] for n in range(3)]
+    recent = vault.call("get_recent_episodes")["episodes"]
+    assert [entry["episodeId"] for entry in recent] == ids[::-1]
+    assert len(vault.call("get_recent_episodes", limit=2)["episodes"]) == 2
+    assert len(vault.call("get_recent_episodes", limit=10**30)["episodes"]) == 3
+    assert vault.call("get_recent_episodes", days=0)["message"]
+    every = vault.call("get_recent_episodes", days=100_000)["episodes"]
+    assert every[-1]["summary"] == "Long ago"
+    assert vault.call("get_recent_episodes", days=10**12)["error"]["code"] == "usage"
+
+
+def test_episodes_of_a_skill_are_those_that_name_it_whole(folder: Path, vault: Vault) -> None:
+    """A skill is found in any case, also where a person wrote it, but no branch stands for it."""
+    vault.call("store_episode", actions=["A"], skillsUsed=["combat.melee.swords"])
+    vault.call("store_episode", actions=["B"], skillsUsed=["combat.melee"])
+    write(folder, "episode/c.md", "---\nskills_used: Combat.Melee\ncreated: 2020-01-01\n---\n# C\n")
+    found = vault.call("get_episodes_with_skill", skillId="combat.melee")["episodes"]
+    assert [entry["metadata"]["title"] for entry in found] == ["B", "C"]
+    assert vault.call("get_episodes_with_skill", skillId="cooking")["episodes"] == []
+    assert vault.call("get_episodes_with_skill", skillId="")["error"]["code"] == "usage"
+
+
+def test_an_episode_that_a_person_wrote_is_read(folder: Path, vault: Vault) -> None:
+    """Numbered lists, wrapped lines, paragraphs and the template's headings are understood."""
+    write(
+        folder,
+        "episode/tidying.md",
+        "---\nimportance: high\nsuccess: maybe\n---\r\n# Tidying up\r\n\r\n"
+        "## Situation\r\n\r\nMany old notes\r\nfrom an import.\r\n\r\nIn one folder.\r\n\r\n"
+        "## Actions\r\n\r\n1. Sorted\r\n   them\r\n2. Merged\r\n\r\n"
+        '## Outcome\r\n\r\n- Fewer files\r\n- `{"type": "action_error"}`\r\n\r\n'
+        "## Reflection\r\n\r\nImport less.\r\n\r\n## Actions\r\n\r\n- none\r\n",
+    )
+    (found,) = vault.call("get_recent_episodes")["episodes"]
+    said = found["metadata"]
+    assert said["context"] == ["Many old notes from an import.", "In one folder."]
+    assert said["actions"] == ["Sorted them", "Merged"]
+    assert said["outcomes"] == [{"type": "note", "text": "Fewer files"}, {"type": "action_error"}]
+    assert said["reflection"].startswith("Import less.")
+    assert said["reflection"].endswith("- none")
+    assert (said["importance"], said["success"]) == (0.5, False)
+
+
+def test_what_no_json_can_say_is_read_as_text(folder: Path, run: Run) -> None:
+    """Numbers that are none, halves of characters and endless brackets in a file harm no answer."""
+    odd = [
+        '{"type": "x", "n": NaN}',
+        '{"type": "x", "n": 1e999}',
+        '{"type": "x", "n": ' + "[" * 100_000,
+        '{"type": "\\ud800"}',
+    ]
+    lists = "".join(f"- `{text}`\n" for text in odd)
+    write(folder, "episode/odd.md", f'## Outcomes\n\n{lists}\n## Context\n\n- `"\\ud800"`\n')
+    done = run("episode", "recent", "--json")
+
+    def refuse(text: str) -> None:
+        raise AssertionError(text)
+
+    (found,) = json.loads(done.out, parse_constant=refuse)["episodes"]
+    told = found["metadata"]["outcomes"]
+    assert [outcome["type"] for outcome in told] == ["note", "note", "note", "?"]
+    assert found["metadata"]["context"] == ["?"]
+
+
+def test_recalling_dirties_nothing_in_git(folder: Path) -> None:
+    """All recalls together change no file outside .memvault."""
+    with open_vault(folder) as vault:
+        vault.call("store_fact", fact="The bridge is closed")
+        vault.call("store_episode", actions=["Crossed the bridge"])
+        vault.call(
+            "store_procedure", procedureName="cross a bridge", procedurePrompt="Look.",
+            initialSuccessRate=0.9, skillId="travel.bridge",
+        )  # fmt: skip
+
+        def files() -> dict[str, tuple[bytes, int]]:
+            return {
+                str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+                for path in folder.rglob("*")
+                if path.is_file() and ".memvault" not in path.parts
+            }
+
+        before = files()
+        for tool, arguments in (
+            ("recall_fact", {"query": "bridge"}),
+            ("recall_similar_experience", {"query": "bridge"}),
+            ("recall_procedure", {"context": "bridge"}),
+            ("recall_memory", {"observations": ["the bridge"]}),
+            ("use_skill", {"skillId": "travel.bridge", "actionDescription": "cross"}),
+        ):
+            assert vault.call(tool, **arguments)["success"], tool
+        assert files() == before
