@@ -60,7 +60,7 @@ def result(found: Mapping[str, Any]) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(text=_LONE.sub(_escaped, text))],
         structured_content=_whole(found),
-        is_error=found.get("success") is not True,
+        is_error=found.get("success") is not True and "error" in found,
     )
 
 

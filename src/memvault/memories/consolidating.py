@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.errors import Conflict, MemvaultError, NotFound
 from memvault.memories import adding, episodes
+from memvault.memories.learned import ARCHIVED, is_archived, linked
 from memvault.memories.proposals import (
-    ARCHIVED,
     Given,
     NewFact,
     NewProcedure,
     Proposals,
     fact_of,
-    linked,
     procedure_of,
 )
 from memvault.memories.statements import Alike
@@ -66,7 +65,7 @@ def gathered(
         [
             memory
             for memory in dated
-            if memory.metadata.get("status") != ARCHIVED and not counts.get(memory.mem_id)
+            if not is_archived(memory.metadata) and not counts.get(memory.mem_id)
         ],
     )
     return given, {memory.mem_id: memory for memory in dated}

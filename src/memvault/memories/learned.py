@@ -6,7 +6,9 @@ says ``status: archived`` are put aside: plain recall finds them, these do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from memvault.errors import MemvaultError, UsageError
@@ -23,6 +25,7 @@ __all__ = [
     "ARCHIVED",
     "distance",
     "is_archived",
+    "linked",
     "memories_of",
     "one_line",
     "search",
@@ -32,6 +35,7 @@ __all__ = [
 
 ARCHIVED = "archived"
 _LONGEST = 200
+_UNLINKED = re.compile(r"[\[\]|#^]")
 
 Test = Callable[["Record"], bool]
 
@@ -93,6 +97,13 @@ def with_text(memory: Memory, text: str) -> str:
     body, told = _cut(memory)
     fresh = compounding.replace_all(body or memory.newline, text, memory.newline)
     return f"{fresh}{memory.newline}{told}" if told else fresh
+
+
+def linked(text: str, paths: Sequence[str]) -> str:
+    """Return a text with a closing line of links to the files that it came from."""
+    stems = [PurePosixPath(path).stem for path in paths]
+    links = ", ".join(f"[[{stem}]]" for stem in stems if not _UNLINKED.search(stem))
+    return f"{text}\n\nFrom {links}" if links else text
 
 
 def _cut(memory: Memory) -> tuple[str, str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from memvault.memories.episodes import Episode, number
+from memvault.memories.learned import is_archived, text_of
 from memvault.model import Memory
 
 __all__ = [
-    "ARCHIVED",
     "Conflict",
     "Fact",
     "Forgotten",
@@ -24,16 +23,11 @@ __all__ = [
     "Proposals",
     "confidence_of",
     "fact_of",
-    "linked",
     "procedure_of",
     "proposal_id",
     "steps_of",
-    "told",
 ]
 
-ARCHIVED = "archived"
-_FROM = re.compile(r"\s*^From \[\[[^\n]*\]\]\.?\s*\Z", re.MULTILINE)
-_UNLINKED = re.compile(r"[\[\]|#^]")
 _STEP = re.compile(r"^\s*\d+[.)]\s+(.+?)\s*$", re.MULTILINE)
 
 
@@ -140,18 +134,6 @@ def confidence_of(count: int) -> float:
     return round(count / (count + 1), 2)
 
 
-def told(body: str) -> str:
-    """Return a body without the closing line that names where it came from."""
-    return _FROM.sub("", body).strip()
-
-
-def linked(text: str, paths: Sequence[str]) -> str:
-    """Return a text with a closing line of links to the files that it came from."""
-    stems = [PurePosixPath(path).stem for path in paths]
-    links = ", ".join(f"[[{stem}]]" for stem in stems if not _UNLINKED.search(stem))
-    return f"{text}\n\nFrom {links}" if links else text
-
-
 def fact_of(memory: Memory) -> Fact:
     """Read a fact; without a number of its own it is held with full confidence."""
     given = memory.metadata
@@ -159,10 +141,10 @@ def fact_of(memory: Memory) -> Fact:
         memory.mem_id,
         memory.path,
         memory.title,
-        told(memory.body),
+        text_of(memory),
         number(given.get("confidence"), 1.0),
         memory.modified,
-        given.get("status") == ARCHIVED,
+        is_archived(given),
         str(given.get("proposal") or ""),
         _texts(given.get("episodes")),
         _texts(given.get("supersedes")),
@@ -179,7 +161,7 @@ def procedure_of(memory: Memory) -> Procedure:
     given = memory.metadata
     return Procedure(
         memory.title,
-        steps_of(told(memory.body)),
+        steps_of(text_of(memory)),
         str(given.get("skill_id") or ""),
         str(given.get("proposal") or ""),
     )
