@@ -41,6 +41,7 @@ class Options:
         self.json = False
         self.quiet = False
         self._texts: dict[str, str] = {}
+        self._named: str | None = None
 
     @classmethod
     def from_environment(cls) -> Options:
@@ -62,6 +63,7 @@ class Options:
 
         No option holds white space, except behind its ``=``.
         """
+        self._ahead(arguments)
         hidden = []
         for argument in map(_decoded, arguments):
             if argument.startswith("-") and _SPACED.match(argument):
@@ -71,6 +73,27 @@ class Options:
             else:
                 hidden.append(argument)
         return hidden
+
+    def _ahead(self, arguments: list[str]) -> None:
+        """Take the vault from wherever it stands: it may bring the command along."""
+        for argument, behind in zip(arguments, [*arguments[1:], ""], strict=True):
+            if argument == "--":
+                return
+            if argument == "--vault":
+                self._named = behind
+            elif argument.startswith("--vault="):
+                self._named = argument.partition("=")[2]
+
+    def named_workspace(self) -> Workspace:
+        """Open the vault that the whole line names, before all of it has been read.
+
+        Raises:
+            VaultNotFound: there is none.
+        """
+        from memvault.config import find_vault
+        from memvault.workspace import Workspace
+
+        return Workspace(find_vault(self.vault or self._named))
 
     def shown(self, value: str) -> str:
         """Return the text that a placeholder stands for, or the value itself."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memvault.cli.brain_forms import BRAIN_FORMS
+from memvault.cli.tool_forms import TOOL_FORMS
 from memvault.cli.work_forms import WORK_FORMS
 
 __all__ = ["details", "lines"]
@@ -205,6 +206,7 @@ def _init(found: Result) -> list[Line]:
 _FORMS: dict[str, Callable[[Result], list[Line]]] = {
     **BRAIN_FORMS,
     **WORK_FORMS,
+    **TOOL_FORMS,
     "memory_recall": _recall,
     "memory_list": _list,
     "memory_list_types": _types,

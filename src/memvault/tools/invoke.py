@@ -22,10 +22,10 @@ def call(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[
     Raises:
         MemvaultError: it failed; ``error.result()`` is the failed result.
     """
-    tool = available.find_in(workspace, name)
-    bound = schema.bind(tool, arguments)
     with workspace.lock:
         workspace.look()
+        tool = available.find_in(workspace, name)
+        bound = schema.bind(tool, arguments)
         workspace.notes.clear()
         workspace.abandon()
         try:
