@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 from collections.abc import Callable
@@ -165,8 +166,6 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
         optional = not parameter.required or arg.cli_optional
         if parameter.kinds == (list,):
             kind, metavar = list[str] | None, f"{metavar}..."
-        elif str not in parameter.kinds:
-            kind = (int if int in parameter.kinds else float) | None
         shown = f"[{metavar}]" if optional else metavar
         return kind, typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
     if list in parameter.kinds:
@@ -203,6 +202,8 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
         return "" if parameter.arg.cli_optional and parameter.required else None
     if isinstance(value, str):
         value = options.shown(value)
+    if isinstance(value, str) and parameter.arg.positional and str not in parameter.kinds:
+        value = _number(value)
     if isinstance(value, str) and parameter.kinds == (dict,):
         return _from_json(parameter, value)
     if isinstance(value, list | tuple):
@@ -217,6 +218,14 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)
     return value
+
+
+def _number(text: str) -> Any:
+    """Return the number that a text is, or the text, which is refused with the other arguments."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def _from_json(parameter: Parameter, text: str) -> Any:

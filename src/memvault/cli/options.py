@@ -29,6 +29,7 @@ def _decoded(argument: str) -> str:
         return argument
 
 
+_NEGATIVE = re.compile(r"-\d+(?:\.\d*)?")
 _SPACED = re.compile(r"(?!--[\w-]+=)\S*\s")
 
 
@@ -61,12 +62,16 @@ class Options:
     def hide_texts(self, arguments: list[str]) -> list[str]:
         """Put placeholders for texts that begin with a dash and would be taken for options.
 
-        No option holds white space, except behind its ``=``.
+        No option holds white space, except behind its ``=``, and none is a
+        number, which behind an option is that option's value.
         """
         self._ahead(arguments)
         hidden = []
+        before = ""
         for argument in map(_decoded, arguments):
-            if argument.startswith("-") and _SPACED.match(argument):
+            number = _NEGATIVE.fullmatch(argument) and not before.startswith("-")
+            before = "" if number else argument
+            if number or (argument.startswith("-") and _SPACED.match(argument)):
                 placeholder = f"\ufdd0{len(self._texts)}"
                 self._texts[placeholder] = argument
                 hidden.append(placeholder)

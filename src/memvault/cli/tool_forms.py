@@ -55,19 +55,15 @@ def _observed(found: Result) -> list[Line]:
     at = found["position"]
     where = f"At {at['x']:g}, {at['y']:g} with stamina {found['stamina']:g}"
     out: list[Line] = [[(where, "bold")]]
-    for key in ("terrain", "climate"):
-        if found[key]:
-            out.append([(f"   {key}: ", "dim"), (found[key], "")])
+    said = [key for key in ("terrain", "climate") if found[key]]
+    out += [[(f"   {key}: ", "dim"), (found[key], "")] for key in said]
     for entry in found["resources"]:
         amount = f"{entry['amount']:g} " if "amount" in entry else ""
         out.append([(f"   {amount}{entry['name']}", "green"), (f"  {entry['place']}", "dim")])
     for entry in found["nearbyAgents"]:
-        out.append(
-            [
-                (f"   {entry['name']}", "cyan"),
-                (f"  {entry['type']}, {entry['distance']:g} away", "dim"),
-            ]
-        )
+        said_of = f"  {entry['type']}, {entry['distance']:g} away"
+        line: Line = [(f"   {entry['name']}", "cyan"), (said_of, "dim")]
+        out.append(line)
     return out
 
 

@@ -11,6 +11,9 @@ from memvault.workspace import Workspace
 __all__ = ["call_tool", "get_available_tools", "register_tool"]
 
 
+_SCHEMAS = "Give the schemas of their arguments too"
+
+
 class ToolParameter(TypedDict):
     """One parameter of a registered tool."""
 
@@ -32,7 +35,7 @@ class ToolParameter(TypedDict):
 @tool("get_available_tools", "tools list", "catalogue", read_only=True)
 def get_available_tools(
     workspace: Workspace,
-    schemas: Annotated[bool, Arg("Give the schemas of their arguments too", key="schema")] = True,
+    schemas: Annotated[bool, Arg(_SCHEMAS, key="schema")] = True,
 ) -> dict[str, Any]:
     """List the tools of this vault: the program's own, and those that are registered in it.
 
@@ -55,7 +58,9 @@ def get_available_tools(
 
 @shell("get_available_tools")
 def _list_tools(
-    schemas: Annotated[bool, Arg("Give the schemas of their arguments too", flag="--schema")] = False,
+    schemas: Annotated[
+        bool, Arg("Give the schemas of their arguments too", flag="--schema")
+    ] = False,
 ) -> dict[str, Any]:
     return {"schema": schemas}
 
@@ -90,7 +95,9 @@ def register_tool(
         "parameters": parameters,
         "timeout": timeout,
     }
-    definition = toolfiles.defined({key: value for key, value in given.items() if value is not None})
+    definition = toolfiles.defined(
+        {key: value for key, value in given.items() if value is not None}
+    )
     path, revision = toolfiles.put(workspace.store, definition, documentation)
     kept = toolfiles.read_all(workspace.root).tools.get(normal(name))
     result = {
@@ -116,7 +123,9 @@ def _register_file(
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{file} cannot be read: {said}", "name a file, or - ") from error
+        raise UsageError(
+            f"{file} cannot be read: {said}", "name a file, or - for standard input"
+        ) from error
     return toolfiles.arguments(data)
 
 

@@ -208,13 +208,13 @@ def _program(name: str, folder: Path, path: str) -> str:
     import shutil
 
     if "/" in name or os.sep in name:
-        whole = os.path.join(folder, name)
-        if os.path.isfile(whole):
-            return whole
+        whole = folder / name
+        if whole.is_file():
+            return str(whole)
         raise NotFound(f"There is no program {name}", "mend the command")
-    folders = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry)]
+    folders = [entry for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
     found = shutil.which(name, path=os.pathsep.join(folders)) if name and folders else None
-    if found is None or not os.path.isabs(found):
+    if found is None or not Path(found).is_absolute():
         raise NotFound(f"There is no program {name!r}", "install it, or mend the command")
     return found
 

@@ -162,9 +162,8 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
     """Return the JSON schema of one argument."""
     names = [_JSON_NAMES[kind] for kind in parameter.kinds]
     entry: dict[str, Any] = {"type": names[0] if len(names) == 1 else names}
-    if "array" in names:
-        if not parameter.anything:
-            entry["items"] = _object(parameter.items) if parameter.items else {"type": "string"}
+    if "array" in names and not parameter.anything:
+        entry["items"] = _object(parameter.items) if parameter.items else {"type": "string"}
     if parameter.choices:
         entry["enum"] = list(parameter.choices)
     if parameter.arg.least is not None:

@@ -221,7 +221,9 @@ def _read(root: Path, path: str) -> Kept | None:
     if header is None:
         return None
     given = {"name": PurePosixPath(path).stem, **header}
-    return Kept(path, data, header, text, defined({key: given[key] for key in _KEYS if key in given}))
+    return Kept(
+        path, data, header, text, defined({key: given[key] for key in _KEYS if key in given})
+    )
 
 
 def _parts(data: bytes) -> tuple[dict[str, Any] | None, str]:
@@ -248,7 +250,9 @@ def arguments(data: bytes) -> dict[str, Any]:
             return {key: value for key, value in given.items() if value is not None}
         header, text = _parts(data)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"The file is no tool: {error}", "memvault tools register --help") from error
+        raise UsageError(
+            f"The file is no tool: {error}", "memvault tools register --help"
+        ) from error
     if header is None:
         raise UsageError(
             "The file is no tool: it is neither JSON nor markdown with front matter",

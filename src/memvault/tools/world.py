@@ -50,7 +50,9 @@ def observe_location(
 @tool("move_to", "world move", "world")
 def move_to(
     workspace: Workspace,
-    x: Annotated[float, Arg("Cells to the east", positional=True, least=-_FARTHEST, most=_FARTHEST)],
+    x: Annotated[
+        float, Arg("Cells to the east", positional=True, least=-_FARTHEST, most=_FARTHEST)
+    ],
     y: Annotated[
         float, Arg("Cells to the north", positional=True, least=-_FARTHEST, most=_FARTHEST)
     ],
@@ -80,7 +82,12 @@ def gather_resource(
     world = _world(workspace)
     got = world.gather(resource, amount)
     workspace.notes += world.notes
-    result = {"resource": got.resource, "amount": amount, "place": got.place, "carried": got.carried}
+    result = {
+        "resource": got.resource,
+        "amount": amount,
+        "place": got.place,
+        "carried": got.carried,
+    }
     return result if got.left is None else {**result, "left": got.left}
 
 

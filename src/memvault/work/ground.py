@@ -45,6 +45,10 @@ class Figure(NamedTuple):
     kind: str
     inventory: Mapping[str, float]
 
+    def distance(self, other: Figure) -> float:
+        """Return how far another agent is."""
+        return math.hypot(self.x - other.x, self.y - other.y)
+
 
 def plain(value: float) -> float:
     """Return a number without digits that arithmetic has left; a whole one as an integer."""
