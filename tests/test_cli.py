@@ -26,13 +26,17 @@ NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\
 
 @pytest.fixture
 def notes(folder: Path) -> Path:
-    """A vault with two memories, a talk that was received, and a space that was entered."""
+    """A vault with memories, a talk that was received, a space that was entered, and a place."""
     write(folder, "fact/wombats.md", NOTE)
     write(folder, "issue/crows.md", "# Crows\n\nThey fly over the harbour.\n")
     header = "type: talk\ntimestamp: 2026-01-31T12:00:00.000Z\nfrom: bob\ntalkId: 7"
     write(folder, "agents/main/inbox/asked.md", f"---\n{header}\n---\n\nReady?\n")
     write(folder, "spaces/team/space.md", "---\nname: Team\n---\n")
     write(folder, ".memvault/agents/main/space", "team\n")
+    write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
+    write(folder, "places/wood.md", "---\nx: 0\ny: 0\nresources: {wood: 3}\n---\n")
+    write(folder, "agents/bob.md", "---\nx: 1\n---\n")
+    write(folder, "tool.json", FORMS["register_tool"][1])
     return folder
 
 
@@ -116,6 +120,16 @@ FORMS = {
     ),
     "get_plans": ("--status active", '{"status": "active"}'),
     "delete_plans": ("p", '{"planIds": ["p"]}'),
+    "get_available_tools": ("", '{"schema": false}'),
+    "register_tool": (
+        "tool.json",
+        '{"name": "hi", "description": "Says hi", "command": "echo hi"}',
+    ),
+    "call_tool": ("memory_list", '{"toolName": "memory_list"}'),
+    "observe_location": ("--radius 3", '{"radius": 3}'),
+    "move_to": ("-3 4.5", '{"x": -3, "y": 4.5}'),
+    "gather_resource": ("wood --amount 2", '{"resource": "Wood", "amount": 2}'),
+    "interact_with_agent": ("bob Hello", '{"agent": "bob", "message": "Hello"}'),
 }
 VARYING = re.compile(
     r'"(?:talkId|eventId|messageId|vault|folder|created|modified|seconds|index|inUse)": .*'

@@ -121,7 +121,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
         )
     flag = schema.kebab(name).replace("_", "-").lstrip("-")
     parameter = Parameter(
-        f"{name.replace('-', '_')}_",  # never a word of Python, nor an option that all commands have
+        f"{name.replace('-', '_')}_",  # never a word of Python's, nor a common option's name
         name,
         f"--its-{flag}" if flag in _TAKEN else f"--{flag}",
         (_KINDS[entry["type"]],),
@@ -220,10 +220,18 @@ def _read(root: Path, path: str) -> Kept | None:
     header, text = _parts(data)
     if header is None:
         return None
-    given = {"name": PurePosixPath(path).stem, **header}
-    return Kept(
-        path, data, header, text, defined({key: given[key] for key in _KEYS if key in given})
-    )
+    whole = {"name": PurePosixPath(path).stem, **header}
+    return Kept(path, data, header, text, defined(_given(whole)))
+
+
+def _given(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a header says of a tool; in a command ``5`` and ``true`` are words."""
+    given = {key: header[key] for key in _KEYS if key in header}
+    if isinstance(given.get("command"), list):
+        given["command"] = [
+            str(word).lower() if isinstance(word, bool | int) else word for word in given["command"]
+        ]
+    return given
 
 
 def _parts(data: bytes) -> tuple[dict[str, Any] | None, str]:
@@ -258,7 +266,7 @@ def arguments(data: bytes) -> dict[str, Any]:
             "The file is no tool: it is neither JSON nor markdown with front matter",
             "the front matter says name, description, parameters and command",
         )
-    return {**{key: header[key] for key in _KEYS if key in header}, "documentation": text}
+    return {**_given(header), "documentation": text}
 
 
 def put(store: Store, definition: Definition, text: str | None) -> tuple[str, str]:

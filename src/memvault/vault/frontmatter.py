@@ -222,7 +222,7 @@ def _made_safely(make: Callable[[], str], wanted: Mapping[str, Any], what: str) 
 def _with_entry(header: str, key: str, name: str, value: Any, newline: str) -> str:
     import yaml
 
-    root = yaml.compose(header, Loader=_loader())
+    root: Any = yaml.compose(header, Loader=_loader())
     node = next(pair[1] for pair in root.value if str(pair[0].value) == key)
     for label, entry in node.value:
         if str(label.value) == name:
