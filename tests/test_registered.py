@@ -10,7 +10,8 @@ import pytest
 
 from conftest import Run, refused, write
 from memvault import Vault
-from memvault.tools import registry, schema
+from memvault.errors import UsageError
+from memvault.tools import schema
 from memvault.tools.registered import as_tool
 from memvault.tools.toolfiles import read_all
 
@@ -107,7 +108,7 @@ def test_nothing_runs_with_wrong_arguments(
     assert not (echo / "ran").exists()
     (kept,) = read_all(echo).tools.values()
     if "json" not in arguments or arguments["json"] == []:
-        with pytest.raises(registry.UsageError):
+        with pytest.raises(UsageError):
             schema.bind(as_tool(kept), arguments)
 
 
