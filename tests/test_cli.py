@@ -97,9 +97,7 @@ FORMS = {
     "enter_space": ("team --limit 1", '{"spaceId": "team", "limit": 1}'),
     "send_message": ("Hello", '{"text": "Hello"}'),
     "read_messages": ("--space team", '{"spaceId": "team"}'),
-    "vault_status": ("", "{}"),
-    "vault_reindex": ("", "{}"),
-    "model_list": ("", "{}"),
+    **dict.fromkeys(("vault_status", "vault_reindex", "model_list"), ("", "{}")),
     "model_use": ("builtin", '{"name": "builtin"}'),
     "model_verify": ("builtin", '{"name": "builtin"}'),
     "set_memories": (

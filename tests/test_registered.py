@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +291,22 @@ def test_an_unknown_tool_gets_a_suggestion(echo: Path, run: Run) -> None:
     """A misspelled name of a registered tool is told the right one."""
     assert run("call", "eccho").json["error"]["hint"] == "did you mean echo?"
     assert run("call", "call_tool", '{"toolName": "nothing"}').json["error"]["code"] == "usage"
+
+
+def test_other_calls_go_on_while_a_tool_runs(folder: Path, run: Run, vault: Vault) -> None:
+    """In one process, a tool that takes long keeps no other call waiting."""
+    code = (
+        "import os, time\nopen('begun', 'w').close()\n"
+        "while not os.path.exists('go'): time.sleep(0.01)\nprint('[]')"
+    )
+    program(folder, run, code)
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.append(vault.call("t")))
+    waiting.start()
+    while not (folder / "begun").exists():
+        time.sleep(0.01)
+    assert vault.call("memory_list")["success"]
+    assert vault.call("get_goals", status="active")["success"]
+    write(folder, "go", "")
+    waiting.join()
+    assert found == [{"success": True, "result": []}]

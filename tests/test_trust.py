@@ -111,6 +111,8 @@ def test_trust_is_in_exactly_these_bytes(hostile: Path, run: Run) -> None:
         ["true", "--file=tools/in.txt"],
         ["true", "{vault}/tools/in.txt"],
         ["true", "../vault/tools/in.txt"],
+        ["sh", "-c", "cat $MEMVAULT_VAULT/tools/in.txt"],
+        ["sh", "-c", "cat ${PWD}/tools/in.txt"],
     ],
     ids=" ".join,
 )
@@ -126,6 +128,24 @@ def test_trust_covers_every_file_that_a_command_names(
         done = run("tools", "trust", "t", "--yes")
         assert "as long as tools/in.txt stays" in done.out
         assert run("call", "t").code == 0
+
+
+def test_a_program_of_the_vault_is_covered_by_whatever_name(
+    hostile: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where PATH leads into the vault, a program that is found there is one of its files."""
+    monkeypatch.setenv("PATH", f"{hostile / 'tools'}{os.pathsep}{os.environ['PATH']}")
+    write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: evil.sh\n---\n")
+    assert run("tools", "trust", "evil", "--yes").code == 0
+    assert trusted(run, hostile)
+    write(hostile, "tools/evil.sh", f"{SCRIPT}\n# more\n")
+    assert not trusted(run, hostile)
+
+
+def test_what_is_not_covered_is_said(folder: Path, run: Run) -> None:
+    """Whoever trusts a command that names a folder is told that its files may change."""
+    write(folder, "tools/t.md", "---\ndescription: x\ncommand: ls . tools\n---\n")
+    assert run("tools", "trust", "t", "--yes", "--json").json["notCovered"] == ["./", "tools/"]
 
 
 def test_the_same_text_in_another_vault_is_not_trusted(

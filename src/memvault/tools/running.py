@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 
 from memvault.errors import MemvaultError, NotFound
 
-__all__ = ["Finished", "run"]
+__all__ = ["Finished", "located", "run"]
 
 _COMPLAINT = 64 * 1024
 """How much is kept of the end of what a program writes to standard error."""
@@ -62,8 +62,7 @@ def run(
         MemvaultError: it cannot be started.
     """
     given = dict(os.environ if environment is None else environment)
-    program = _program(command[0], folder or Path.cwd(), given.get("PATH", os.defpath))
-    child = _Child([program, *command[1:]], folder, given, most)
+    child = _Child([located(command[0], folder, given), *command[1:]], folder, given, most)
     try:
         child.start()
         child.attend(text, time.monotonic() + seconds, pause)
@@ -196,8 +195,10 @@ def _feed(pipe: IO[bytes], data: bytes) -> None:
         pipe.close()
 
 
-def _program(name: str, folder: Path, path: str) -> str:
-    """Return where a program lies.
+def located(
+    name: str, folder: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> str:
+    """Return where the program lies that a command names.
 
     A ``PATH`` that names the present folder would let a vault's file stand for
     a program of the same name.
@@ -208,10 +209,11 @@ def _program(name: str, folder: Path, path: str) -> str:
     import shutil
 
     if "/" in name or os.sep in name:
-        whole = folder / name
+        whole = (folder or Path.cwd()) / name
         if whole.is_file():
             return str(whole)
         raise NotFound(f"There is no program {name}", "mend the command")
+    path = environment.get("PATH", os.defpath)
     folders = [entry for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
     found = shutil.which(name, path=os.pathsep.join(folders)) if name and folders else None
     if found is None or not Path(found).is_absolute():

@@ -73,13 +73,13 @@ class Found(NamedTuple):
     broken: dict[str, str]
 
 
-def defined(given: Mapping[str, Any]) -> Definition:
-    """Check what a tool is said to be.
+def defined(given: Mapping[str, Any], whose: str = "register_tool") -> Definition:
+    """Check what a tool is said to be; ``whose`` stands for it in messages.
 
     Raises:
         UsageError: something of it makes no sense.
     """
-    bound = schema.bind(registry.find("register_tool"), given)
+    bound = schema.bind(registry.find("register_tool")._replace(name=whose), given)
     name = _named(bound["name"])
     description = codec.plain_text(bound["description"]).strip()
     if not description:
@@ -221,7 +221,7 @@ def _read(root: Path, path: str) -> Kept | None:
     if header is None:
         return None
     whole = {"name": PurePosixPath(path).stem, **header}
-    return Kept(path, data, header, text, defined(_given(whole)))
+    return Kept(path, data, header, text, defined(_given(whole), "it"))
 
 
 def _given(header: Mapping[str, Any]) -> dict[str, Any]:

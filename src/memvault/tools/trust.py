@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock, config
-from memvault.errors import Refused, StorageError
-from memvault.tools import registry
+from memvault.errors import NotFound, Refused, StorageError
+from memvault.tools import registry, running
 from memvault.tools.toolfiles import Kept
 from memvault.vault import atomic
 
 __all__ = ["Cover", "cover", "grant", "is_trusted", "require", "revoke"]
 
 _WORDS = re.compile(r"[\s;|&<>()'\"=,:]+")
+_VAULT = re.compile(r"\$(?:MEMVAULT_VAULT|PWD)\b|\$\{(?:MEMVAULT_VAULT|PWD)\}")
 _PIECE = 1024 * 1024
 
 
@@ -63,17 +64,24 @@ def cover(root: Path, kept: Kept) -> Cover:
 def _inside(root: Path, command: Sequence[str]) -> list[str]:
     """Return the paths in the vault that a command names, also inside of its words."""
     base = os.path.realpath(root)
+    words = [_VAULT.sub(lambda _: base, word) for word in command]
+    with contextlib.suppress(NotFound):  # PATH may lead into the vault
+        words.append(running.located(command[0], root))
     found: dict[str, None] = {}
-    for word in command:
+    for word in words:
         for part in dict.fromkeys((word, *_WORDS.split(word))):
             if not part or len(part) > 4_000:
                 continue
             whole = os.path.normpath(os.path.join(base, part))
-            if not whole.startswith(base + os.sep):
+            if not _is_below(whole, base):
                 whole = os.path.realpath(whole)
-            if whole.startswith(base + os.sep) and os.path.lexists(whole):
+            if _is_below(whole, base) and os.path.lexists(whole):
                 found[os.path.relpath(whole, base).replace(os.sep, "/")] = None
     return list(found)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _file_digest(root: Path, path: str) -> str:
