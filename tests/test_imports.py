@@ -155,6 +155,15 @@ def test_an_agents_state_needs_no_index(indexed: Path, arguments: list[str]) -> 
         assert among(found, {"cronsim", "zoneinfo"}) == []
 
 
+@pytest.mark.parametrize(
+    "arguments", [["tools", "list"], ["tools", "untrust", "x"], ["call", "get_available_tools"]]
+)
+def test_tools_are_listed_without_an_index(indexed: Path, arguments: list[str]) -> None:
+    """Listing tools and trusting them load neither side of the index, and no terminal."""
+    found = loaded(indexed, *arguments)
+    assert among(found, NEVER, PERSON, VECTORS, WORDS, {"sqlite3"}, SLOW) == []
+
+
 def test_remembering_and_indexing_load_no_model(indexed: Path) -> None:
     """Writing, and indexing what was written, load neither a model's runtime nor a terminal."""
     assert among(loaded(indexed, "remember", "New", "A bilby."), NEVER, PERSON) == []

@@ -259,3 +259,20 @@ def test_nothing_hides_in_what_is_shown(folder: Path, run: Run) -> None:
     command = '["sh", "-c", "\\u202e tcelloc"]'
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     assert "\\u202e" in run("tools", "trust", "t").err
+
+
+def test_a_module_in_the_vault_is_not_memvaults(folder: Path) -> None:
+    """In a poor locale memvault starts anew, and takes no module out of the present folder."""
+    write(folder, "json.py", "open('ran.txt', 'w')\n")
+    write(folder, "memvault.py", "open('ran.txt', 'w')\n")
+    code = "import sys; from memvault.__main__ import main; sys.exit(main())"
+    poor = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, "list", "--json"],
+        cwd=folder,
+        env={**os.environ, **poor},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    assert not ran(folder)
