@@ -310,3 +310,11 @@ def test_other_calls_go_on_while_a_tool_runs(folder: Path, run: Run, vault: Vaul
     write(folder, "go", "")
     waiting.join()
     assert found == [{"success": True, "result": []}]
+
+
+def test_a_program_that_is_not_there_fails_the_tool(vault: Vault, folder: Path, run: Run) -> None:
+    """A tool whose program is missing on this machine fails, and says which."""
+    assert vault.call("register_tool", **{**TOOL, "command": ["no-such-program"]})["success"]
+    run("tools", "trust", "t", "--yes")
+    failed = vault.call("t")["error"]
+    assert (failed["code"], "no-such-program" in failed["message"]) == ("failed", True)

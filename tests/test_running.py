@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import write
-from memvault.errors import MemvaultError, NotFound
+from memvault.errors import UsageError
 from memvault.tools.running import run
 
 PYTHON = sys.executable
@@ -101,7 +101,7 @@ def test_only_folders_of_path_are_looked_in(
     write(tmp_path, "mine", "#!/bin/sh\necho ran\n").chmod(0o755)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(NotFound):
+    with pytest.raises(UsageError):
         run(["mine"], "", 60, 100, tmp_path)
     assert run(["./mine"], "", 60, 100, tmp_path).output == "ran\n"
 
@@ -110,5 +110,5 @@ def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:
     """What is missing or is no program ends with a sentence."""
     write(tmp_path, "text", "no program")
     for command in (["no-such-program"], ["./none"], ["./text"], ["true", "\0"]):
-        with pytest.raises(MemvaultError):
+        with pytest.raises(UsageError):
             run(command, "", 60, 100, tmp_path)

@@ -37,15 +37,20 @@ def _ran(workspace: Workspace, kept: Kept, given: Mapping[str, Any]) -> dict[str
     """Run a tool that is trusted as it was read; other threads go on meanwhile."""
     trust.require(workspace.root, kept)
     definition = kept.definition
-    finished = running.run(
-        definition.command,
-        _spelled(definition, given),
-        definition.timeout,
-        _MOST,
-        workspace.root,
-        _environment(workspace),
-        threading.Condition(workspace.lock).wait,
-    )
+    text = _spelled(definition, given)
+    try:
+        finished = running.run(
+            definition.command,
+            text,
+            definition.timeout,
+            _MOST,
+            workspace.root,
+            _environment(workspace),
+            threading.Condition(workspace.lock).wait,
+        )
+    except UsageError as error:  # of whoever wrote the tool, not of the caller
+        said = f"The tool {definition.name} failed: {error.message}"
+        raise MemvaultError(said, error.hint) from error
     workspace.notes.clear()  # those of calls that came between
     _check(kept, finished)
     return _result(workspace, definition, finished.output)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, NamedTuple
 
-from memvault.errors import MemvaultError, NotFound
+from memvault.errors import UsageError
 
 __all__ = ["Finished", "located", "run"]
 
@@ -58,8 +58,7 @@ def run(
     nowhere else. ``pause`` waits for a moment between two looks.
 
     Raises:
-        NotFound: there is no such program.
-        MemvaultError: it cannot be started.
+        UsageError: there is no such program, or it cannot be started.
     """
     given = dict(os.environ if environment is None else environment)
     child = _Child([located(command[0], folder, given), *command[1:]], folder, given, most)
@@ -103,7 +102,7 @@ class _Child:
                 )
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or str(error)
-            raise MemvaultError(
+            raise UsageError(
                 f"{self._command[0]} cannot be started: {said}",
                 "a script needs a first line such as #!/bin/sh, and the right to be run",
             ) from error
@@ -204,7 +203,7 @@ def located(
     a program of the same name.
 
     Raises:
-        NotFound: there is none.
+        UsageError: there is none.
     """
     import shutil
 
@@ -212,12 +211,12 @@ def located(
         whole = (folder or Path.cwd()) / name
         if whole.is_file():
             return str(whole)
-        raise NotFound(f"There is no program {name}", "mend the command")
+        raise UsageError(f"There is no program {name}", "mend the command")
     path = environment.get("PATH", os.defpath)
     folders = [entry for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
     found = shutil.which(name, path=os.pathsep.join(folders)) if name and folders else None
     if found is None or not Path(found).is_absolute():
-        raise NotFound(f"There is no program {name!r}", "install it, or mend the command")
+        raise UsageError(f"There is no program {name!r}", "install it, or mend the command")
     return found
 
 

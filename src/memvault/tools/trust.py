@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock, config
-from memvault.errors import NotFound, Refused, StorageError
+from memvault.errors import Refused, StorageError, UsageError
 from memvault.tools import registry, running
 from memvault.tools.toolfiles import Kept
 from memvault.vault import atomic
@@ -65,7 +65,7 @@ def _inside(root: Path, command: Sequence[str]) -> list[str]:
     """Return the paths in the vault that a command names, also inside of its words."""
     base = os.path.realpath(root)
     words = [_VAULT.sub(lambda _: base, word) for word in command]
-    with contextlib.suppress(NotFound):  # PATH may lead into the vault
+    with contextlib.suppress(UsageError):  # PATH may lead into the vault
         words.append(running.located(command[0], root))
     found: dict[str, None] = {}
     for word in words:
