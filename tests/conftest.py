@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -95,6 +96,26 @@ def write(root: Path, path: str, text: str | bytes) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     return file
+
+
+class Git(Protocol):
+    """Runs git in a folder below the test's own."""
+
+    def __call__(self, name: str, *words: str) -> None: ...
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Git:
+    """Run git as some person; the test is skipped where there is none."""
+    program = shutil.which("git")
+    if program is None:
+        pytest.skip("there is no git")
+
+    def runner(name: str, *words: str) -> None:
+        who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+        subprocess.run([program, "-C", str(tmp_path / name), *who, *words], check=True)
+
+    return runner
 
 
 def refused(ran: Ran, code: int) -> str:

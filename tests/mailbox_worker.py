@@ -1,12 +1,19 @@
-"""A process of the mailbox tests: it takes or delivers events until it is killed or done.
+"""A process of the mailbox tests: it takes or delivers events until it is done or killed.
 
-It says on standard output what it is about to do and what it has done, so that
-the test knows exactly where it was killed.
+``take`` takes all there are. ``rounds`` lets a taker and a deliverer work at
+once, again and again, of which each kills itself in front of a change to a file
+chosen by chance. They say what they are about to do and what they have done,
+so that the test knows where each was killed.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import random
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from memvault.tools import invoke
@@ -14,18 +21,23 @@ from memvault.work.agents import Address
 from memvault.work.mailbox import Inbox
 from memvault.workspace import Workspace
 
+OPERATIONS = {"open", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir"}
+
 
 def say(*words: object) -> None:
     sys.stdout.write(" ".join(map(str, words)) + "\n")  # at one stroke, or not at all
     sys.stdout.flush()
 
 
-def take(root: Path, count: int) -> None:
+def take(root: Path, count: int, chance: random.Random | None = None) -> None:
     workspace = Workspace(root)
     while True:
         found = invoke.call(workspace, "peek_inbox", {"count": count})
         if not found["events"]:
             break
+        if chance and chance.random() < 0.2:
+            workspace.abandon()  # as where the output cannot be written
+            continue
         say("has", *(event["data"]["message"] for event in found["events"]))
         workspace.settle()
         say("settled")
@@ -40,8 +52,71 @@ def deliver(root: Path, first: int, last: int) -> None:
     say("done")
 
 
+def die_at(root: Path, number: int) -> None:
+    """Kill this process in front of the change to the vault's files that has this number."""
+    left = number
+
+    def count(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal left
+        paths = [os.fspath(path) for path in arguments if isinstance(path, str | os.PathLike)]
+        reads = event == "open" and not int(str(arguments[2])) & (os.O_WRONLY | os.O_RDWR)
+        if event in OPERATIONS and not reads and any(str(root) in str(path) for path in paths):
+            left -= 1
+            if left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+
+
+def forked(work: Callable[[], None]) -> tuple[int, int]:
+    """Do some work in a copy of this process; return its id, and where its words can be read."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if not child:
+        os.dup2(theirs, sys.stdout.fileno())
+        try:
+            work()
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    return child, ours
+
+
+def rounds(root: Path, number: int) -> None:
+    """Say of each round what both did and how many claims were left behind."""
+    chance = random.Random(number)
+    delivered = 0
+    inbox = Inbox(root, Address("main"))
+    take(root, 1)  # nothing, but it has imported what the copies need
+    for _ in range(number):
+        for event in range(delivered, delivered + 3):
+            inbox.deliver("service", {"name": "n", "message": str(event)}, f"event-{event}")
+        delivered += 3
+        dies = chance.randrange(1, 40), chance.randrange(1, 80)
+        seed = chance.random()
+
+        def delivering(first: int = delivered, at: int = dies[0]) -> None:
+            die_at(root, at)
+            deliver(root, first, first + 8)
+
+        def taking(at: int = dies[1], seed: float = seed) -> None:
+            die_at(root, at)
+            take(root, 3, random.Random(seed))
+
+        said = []
+        for child, words in [forked(delivering), forked(taking)]:
+            with open(words, encoding="utf-8") as file:
+                said.append(file.read().splitlines())
+            os.waitpid(child, 0)
+        told = [int(line.split()[1]) for line in said[0] if " " in line]
+        delivered = max([delivered, *(last + 1 for last in told)])
+        claims = [path for path in root.glob(".memvault/agents/main/claims/*") if path.is_dir()]
+        left = sum(1 for claim in claims if any(claim.iterdir()))
+        say(json.dumps({"taken": said[1], "delivered": delivered, "left": left}))
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "take":
         take(Path(sys.argv[2]), int(sys.argv[3]))
     else:
-        deliver(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+        rounds(Path(sys.argv[2]), int(sys.argv[3]))

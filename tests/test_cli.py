@@ -106,6 +106,7 @@ FORMS = {
     ),
     "get_memories": ("", '{"keys": []}'),
     "delete_memories": ("a b", '{"keys": ["a", "b"]}'),
+    "consolidate_memories": ("--days 30", '{"DAYS": 30}'),
     "set_goals": (
         "g Ship --status later",
         '{"goals": [{"id": "g", "description": "Ship", "status": "later"}]}',

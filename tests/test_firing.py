@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from conftest import write
+from conftest import Git, write
 from memvault.config import Settings
 from memvault.vault.store import Store
 from memvault.work import agenda, firing
@@ -108,29 +107,21 @@ def test_a_run_changes_no_recurring_plan(agent: Agent) -> None:
     assert file.read_bytes() == before
 
 
-def test_two_machines_merge_what_they_ran(tmp_path: Path) -> None:
+def test_two_machines_merge_what_they_ran(tmp_path: Path, git: Git) -> None:
     """Two clones that set the same plans and look at different times merge with git."""
-    git = shutil.which("git")
-    if git is None:
-        pytest.skip("there is no git")
-
-    def in_clone(name: str, *words: str) -> None:
-        identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
-        subprocess.run([git, "-C", tmp_path / name, *identity, *words], check=True)
-
     first = Agent(tmp_path / "a")
     first.plan("Tick", "cron", "0 * * * *")
-    in_clone("a", "init", "-q")
+    git("a", "init", "-q")
     for words in (("add", "-A"), ("commit", "-qm", "begin"), ("clone", "-q", ".", "../b")):
-        in_clone("a", *words)
+        git("a", *words)
     second = Agent(tmp_path / "b")
     for agent, after in ((first, hours(1)), (second, hours(2))):
         agent.plan("Report", "cron", "0 9 * * *")
         agent.plan("Once", "scheduledAt", "2026-02-18T09:00:00Z")
         assert agent.look(after)
-        in_clone(agent.root.name, "add", "-A")
-        in_clone(agent.root.name, "commit", "-qm", "ran")
-    in_clone("a", "pull", "-q", "--no-rebase", "--no-edit", "../b")
+        git(agent.root.name, "add", "-A")
+        git(agent.root.name, "commit", "-qm", "ran")
+    git("a", "pull", "-q", "--no-rebase", "--no-edit", "../b")
     assert set(first.stands()) == {"Tick", "Report", "Once"}
     assert first.look(hours(3)) == [("Tick", "2026-02-18T11:00:00.000Z")]
 

@@ -102,16 +102,31 @@ def test_a_link_with_a_new_memorys_name_is_a_name_taken(
     assert made["filePath"] == "context/taken-2.md"
 
 
-@pytest.mark.parametrize("name", ["index", "history", "trash", "lock"])
+_TAKING = "20200101T000000.000000Z-0"
+_FILES = (
+    "lock talk-id talk.lock agents/main/lock agents/main/log.jsonl agents/main/space "
+    f"agents/main/talks.json agents/main/active.json agents/main/claims/{_TAKING}.lock"
+).split()
+_FOLDERS = (
+    "index history trash agents agents/main agents/main/claims agents/main/popped "
+    f"agents/main/claims/docs agents/main/claims/{_TAKING} agents/main/popped/{_TAKING}"
+).split()
+
+
+@pytest.mark.parametrize("name", [*_FOLDERS, *_FILES])
 def test_links_in_the_private_folder_lead_nowhere(vault: Vault, folder: Path, name: str) -> None:
     """A vault from anyone cannot make memvault delete, write or read files outside it."""
     outside = folder.parent / "outside"
     write(outside, "sub/secret.md", "# Secret\n\nperiwinkle\n")
     write(outside, "20200101T000000.000Z-0/mine.md", "# Mine\n")
+    write(outside, "mine.md", "# Mine\n")
+    for number in range(101):
+        write(outside, f"{_TAKING}{number:03}/mine.md", "# Mine\n")
+    write(outside, "log", '{"line": 1}\n')
     write(folder, "fact/a.md", "# A\n\ntext\n")
-    (folder / ".memvault").mkdir()
-    target = outside / "fresh" if name == "lock" else outside
-    (folder / ".memvault" / name).symlink_to(target)
+    link = folder / ".memvault" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside if name in _FOLDERS else outside / "log")
     before = _tree(outside)
     for tool, arguments in (
         ("memory_recall", {"query": "text"}),
@@ -124,6 +139,13 @@ def test_links_in_the_private_folder_lead_nowhere(vault: Vault, folder: Path, na
         ("memory_restore", {"memId": "Mine"}),
         ("memory_forget", {"query": "A", "confirm": True}),
         ("vault_reindex", {}),
+        ("push_service", {"name": "x"}),
+        ("enter_space", {"spaceId": "team"}),
+        ("send_message", {"text": "x"}),
+        ("talk_user", {"message": "x"}),
+        ("talk_log", {"severity": "info", "message": "x"}),
+        ("peek_inbox", {"count": 5}),
+        ("context", {}),
     ):
         result = vault.call(tool, **arguments)
         assert _tree(outside) == before, tool
@@ -131,6 +153,7 @@ def test_links_in_the_private_folder_lead_nowhere(vault: Vault, folder: Path, na
         assert "mine.md" not in str(result)
         if result["success"] is False:
             assert tool not in ("memory_recall", "memory_list", "memory_show", "vault_status")
+            assert result["error"]["code"] in ("refused", "storage", "not_found"), tool
             assert result["error"]["hint"]
 
 
@@ -265,6 +288,23 @@ def test_a_read_only_vault_can_be_read(folder: Path) -> None:
             path.chmod(0o755)
         shutil.rmtree(folder / ".memvault", ignore_errors=True)
     assert _tree(folder) == before
+
+
+def test_events_that_cannot_be_let_go_of_are_handed_out_whole(folder: Path) -> None:
+    """The one result stands where a taking cannot be completed, and a note says what follows."""
+    weak = _weak()
+    popped = folder / ".memvault/agents/main/popped"
+    popped.mkdir(parents=True)
+    assert _done(_child(folder, "inbox", "push", "x", prefix=weak)).out
+    popped.chmod(0o555)
+    try:
+        first = _done(_child(folder, "inbox", "peek", "--json", prefix=weak))
+    finally:
+        popped.chmod(0o755)
+    assert "Permission denied" in first.err
+    assert "may come a second time" in first.err
+    for ran in (first, _done(_child(folder, "inbox", "peek", "--json", prefix=weak))):
+        assert [event["data"]["name"] for event in ran.json["events"]] == ["x"]
 
 
 @pytest.mark.parametrize("limit", [0, 8192])

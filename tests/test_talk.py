@@ -1,4 +1,4 @@
-"""Talk reaches whom it is meant for, and spaces hold what was said in them."""
+"""Talk reaches whom it is meant for, under a number that can be answered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, write
+from conftest import write
 from memvault import Vault, open_vault
 from memvault.work.agents import Address
 from memvault.work.talk import Talks
@@ -62,17 +62,17 @@ def test_processes_never_get_the_same_talk_id(folder: Path) -> None:
 
 def test_an_answer_is_tied_to_what_it_answers(folder: Path) -> None:
     """A reply goes to whoever sent the talk, and can be answered itself."""
-    with open_vault(folder, "alice") as alice, open_vault(folder, "bob/helper") as helper:
-        asked = said(alice.call("talk_agent", agent="bob/helper", message="  One?\n"))
-        answered = said(helper.call("reply", talkId=asked, message="Two"))
-        assert next_event(folder, "alice") == {
-            "from": "bob/helper",
+    with open_vault(folder, "alice/planner") as alice, open_vault(folder, "bob") as bob:
+        asked = said(alice.call("talk_agent", agent="bob", message="  One?\n"))
+        answered = said(bob.call("reply", talkId=asked, message="Two"))
+        assert next_event(folder, "alice/planner") == {
+            "from": "bob",
             "talkId": answered,
             "inReplyTo": asked,
             "message": "Two",
         }
         again = said(alice.call("reply", talkId=answered, message="Three"))
-        assert helper.call("peek_inbox", count=5)["events"][1]["data"]["talkId"] == again
+        assert bob.call("peek_inbox", count=5)["events"][1]["data"]["talkId"] == again
         assert alice.call("reply", talkId=asked, message="x")["error"]["code"] == "not_found"
 
 
@@ -81,7 +81,17 @@ def test_brains_talk_within_their_agent(folder: Path) -> None:
     with open_vault(folder, "alice/planner") as planner:
         said(planner.call("talk_brain", subbrain="primary", message="done"))
         assert planner.call("talk_brain", subbrain="bob/x", message="m")["error"]["code"] == "usage"
+        assert planner.call("talk_agent", agent="bob/x", message="m")["error"]["code"] == "usage"
+        said(planner.call("talk_agent", agent="alice/other", message="m"))
     assert next_event(folder, "alice")["from"] == "alice/planner"
+
+
+def test_a_name_that_is_almost_known_is_asked_about(vault: Vault) -> None:
+    """Who writes to Bob where bob is known hears of it; the message is delivered as addressed."""
+    assert "warnings" not in vault.call("talk_agent", agent="bob", message="x")
+    assert "warnings" not in vault.call("talk_agent", agent="zoe", message="x")
+    assert "is bob meant?" in vault.call("talk_agent", agent="Bob", message="x")["warnings"][0]
+    assert "warnings" not in vault.call("talk_agent", agent="bob", message="x")
 
 
 def test_a_wait_for_an_answer_to_nothing_is_refused(folder: Path) -> None:
@@ -125,6 +135,21 @@ def test_the_log_is_lines_of_json(vault: Vault, folder: Path) -> None:
     assert (line["severity"], line["message"], line["talkId"]) == ("warning", "two\nlines", number)
 
 
+def test_the_log_is_never_written_through_a_link(vault: Vault, folder: Path) -> None:
+    """A log that is a link, or no file, is named and left alone."""
+    kept = write(folder, "rc", "alias")
+    log = folder / ".memvault/agents/main/log.jsonl"
+    log.parent.mkdir(parents=True)
+    log.symlink_to(kept)
+    said = vault.call("talk_log", severity="info", message="x")["error"]
+    assert said["code"] == "refused"
+    assert "log.jsonl is no plain file" in said["message"]
+    log.unlink()
+    log.mkdir()
+    assert vault.call("talk_log", severity="info", message="x")["error"]["code"] == "refused"
+    assert kept.read_text("utf-8") == "alias"
+
+
 @pytest.mark.parametrize("name", ["", "../x", "a/b/c", ".hidden", "con", "x" * 80, "a b"])
 def test_a_name_that_is_none_is_refused(vault: Vault, folder: Path, name: str) -> None:
     """Nothing is written for an agent whose name cannot be a folder's."""
@@ -144,87 +169,3 @@ def test_empty_messages_are_refused(vault: Vault) -> None:
         ("talk_user", {"message": "x", "user": "somebody"}),
     ):
         assert vault.call(tool, **arguments)["error"]["code"] == "usage"
-
-
-def test_a_space_tells_every_other_member(folder: Path) -> None:
-    """A message is in the history and in the inbox of each member but the sender."""
-    with open_vault(folder, "alice") as alice, open_vault(folder, "user") as user:
-        assert alice.call("enter_space", spaceId="Team Ärger")["totalMessages"] == 0
-        entered = user.call("enter_space", spaceId="team-ärger")
-        assert entered["spaceName"] == "Team Ärger"
-        write(folder, "spaces/team-ärger/members/carol.md", "")
-        sent = user.call("send_message", text="- one\n- two")
-        assert sent["status"] == "delivered"
-        assert (
-            next_event(folder, "carol")
-            == next_event(folder, "alice")
-            == {
-                "spaceId": "team-ärger",
-                "spaceName": "Team Ärger",
-                "senderName": "user",
-                "senderType": "human",
-                "content": "- one\n- two",
-                "messageId": sent["messageId"],
-            }
-        )
-        assert next_event(folder, "user") == {}
-        history = alice.call("enter_space", spaceId="Team Ärger")["history"]
-        assert [(entry["id"], entry["content"]) for entry in history] == [
-            (sent["messageId"], "- one\n- two")
-        ]
-
-
-def test_pages_go_back_from_the_newest(vault: Vault) -> None:
-    """Offset and limit walk through a space's messages without a gap."""
-    vault.call("enter_space", spaceId="team")
-    for number in range(7):
-        vault.call("send_message", text=str(number))
-
-    def page(limit: int, offset: int) -> list[str]:
-        found = vault.call("read_messages", limit=limit, offset=offset)
-        assert found["total"] == 7
-        return [entry["content"] for entry in found["messages"]]
-
-    assert page(3, 0) == ["4", "5", "6"]
-    assert page(3, 3) == ["1", "2", "3"]
-    assert page(3, 6) == ["0"]
-    assert page(3, 9) == []
-    assert page(0, 0) == []
-
-
-def test_files_written_by_hand_take_part(vault: Vault, folder: Path) -> None:
-    """A plain file is a message of the user; a broken one is named and skipped."""
-    vault.call("enter_space", spaceId="team")
-    vault.call("send_message", text="first")
-    write(folder, "spaces/team/messages/note.md", "From my editor\n")
-    write(folder, "spaces/team/messages/broken.md", "---\nid: [\n---\nx")
-    write(folder, "spaces/team/space.md", "---\nname: [\n---\n")
-    found = vault.call("read_messages")
-    assert [entry["content"] for entry in found["messages"]] == ["first", "From my editor"]
-    assert found["messages"][1]["senderType"] == "human"
-    assert "broken.md" in found["warnings"][0]
-
-
-def test_what_cannot_be_a_space_is_refused(run: Run, folder: Path) -> None:
-    """Spaces have names that are safe, and are told from those that do not exist."""
-    for name in ("", "../x", "a/b", "!!!"):
-        refused(run("space", "enter", name), 2)
-    refused(run("space", "read", "--space", "nowhere"), 1)
-    refused(run("space", "send", "x"), 1)
-    run("space", "enter", "team")
-    shutil.rmtree(folder / "spaces")
-    refused(run("space", "send", "x"), 1)
-    (folder / "spaces").mkdir()
-    (folder / "spaces" / "out").symlink_to("/tmp")
-    refused(run("space", "enter", "out"), 1)
-
-
-def test_a_member_that_cannot_be_told_is_named(vault: Vault, folder: Path) -> None:
-    """One bad member file keeps a message neither from the space nor from the others."""
-    vault.call("enter_space", spaceId="team")
-    write(folder, "spaces/team/members/a.md", "---\nagent: ../../x\n---\n")
-    write(folder, "spaces/team/members/bob.md", "---\nbroken: [\n---\n")
-    sent = vault.call("send_message", text="x")
-    assert sent["success"]
-    assert "../../x" in sent["warnings"][0]
-    assert next_event(folder, "bob")["content"] == "x"

@@ -3,34 +3,92 @@
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
+from memvault.tools import invoke
 from memvault.work.agents import Address
 from memvault.work.mailbox import Inbox
+from memvault.work.waiting import Happened, Wanted, wait
 from memvault.work.waking import Polling, Waker, Watching, waker
+from memvault.workspace import Workspace
+
+
+@pytest.fixture
+def workspace(folder: Path) -> Iterator[Workspace]:
+    """The vault's parts, for the agent ``main``."""
+    made = Workspace(folder)
+    yield made
+    made.close()
 
 
 def waiting(folder: Path, *words: str, agent: str = "main") -> subprocess.Popen[str]:
     """Start a wait in a process of its own."""
+    lock_of(folder, agent).unlink(missing_ok=True)
     command = [sys.executable, "-m", "memvault", "wait", "for", *words, "--agent", agent, "--json"]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
 
 
-def asleep(process: subprocess.Popen[str]) -> None:
-    """Give a waiting process time to begin."""
-    time.sleep(1.0)
-    assert process.poll() is None
+def lock_of(folder: Path, agent: str) -> Path:
+    """The file that an agent's first look for events makes."""
+    return folder / ".memvault" / "agents" / agent / "lock"
+
+
+def until(happens: Callable[[], object]) -> None:
+    """Wait for something to happen, however slow the machine is."""
+    deadline = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def looks(folder: Path, agent: str = "main") -> None:
+    """Wait until a wait that was begun has looked for events."""
+    until(lock_of(folder, agent).exists)
+
+
+class Waiting:
+    """A wait in a thread of this process, whose looks are counted."""
+
+    def __init__(self, workspace: Workspace, *wanted: Wanted) -> None:
+        self.looks = 0
+        self.happened: list[Happened] = []
+        own = workspace.inbox
+
+        def look() -> list[str]:
+            self.looks += 1
+            assert own._due is not None
+            return own._due()
+
+        inbox = Inbox(workspace.root, workspace.address, look, own.next_due)
+        turn = threading.Condition()
+
+        def run() -> None:
+            with turn:
+                self.happened.append(wait(inbox, wanted, lambda *_: True, turn))
+
+        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread.start()
+
+    def asleep(self) -> None:
+        """Return when it has looked, made its watcher, and looked again."""
+        until(lambda: self.looks >= 2)
+
+    def ended(self) -> Happened:
+        """What ended it."""
+        self._thread.join(timeout=60)
+        assert self.happened
+        return self.happened[0]
 
 
 class WakerContract:
@@ -87,6 +145,22 @@ class TestWatching(WakerContract):
 
     make = Watching
 
+    def test_a_folder_that_git_takes_away_is_watched_again(self, tmp_path: Path) -> None:
+        """A deleted inbox wakes who waits there, who then hears of what comes into a new one."""
+        folder = tmp_path / "inbox"
+        folder.mkdir()
+        turn = threading.Condition()
+        sleeper = Watching(folder, turn)
+        begun = time.monotonic()
+        with turn:
+            folder.rmdir()
+            sleeper.sleep(60)
+            assert folder.is_dir()
+            write(folder, "a.md", "x")
+            sleeper.sleep(60)
+        assert time.monotonic() - begun < 4.5  # seconds after which it would have looked anyway
+        sleeper.close()
+
     def test_a_folder_made_anew_is_watched_again(self, tmp_path: Path) -> None:
         """Whoever deletes and makes an inbox again still wakes who waits there."""
         folder = tmp_path / "inbox"
@@ -101,6 +175,23 @@ class TestWatching(WakerContract):
             sleeper.sleep(4.0)
         sleeper.close()
         assert time.monotonic() - begun < 2.0
+
+    def test_it_polls_where_watching_ends(self, tmp_path: Path) -> None:
+        """Where a folder cannot be watched again, nothing fails, and a change still wakes."""
+        folder = tmp_path / "inbox"
+        folder.mkdir()
+        turn = threading.Condition()
+        sleeper = Watching(folder, turn)
+        folder.rename(tmp_path / "old")
+        folder.write_text("in its place")
+        with turn:
+            sleeper.sleep(0.1)
+            folder.unlink()
+            write(folder, "a.md", "x")
+            begun = time.monotonic()
+            sleeper.sleep(4.5)
+        sleeper.close()
+        assert time.monotonic() - begun < 4.0
 
 
 class TestPolling(WakerContract):
@@ -128,8 +219,8 @@ def test_three_shells_hold_a_conversation(run: Run, folder: Path) -> None:
     assert heard == {"from": "alice", "talkId": asked, "message": "Ready?"}
     question = run("talk", "user", "May I?", "--agent", "bob", "--json").json["talkId"]
     bob = waiting(folder, "user", "time:30", agent="bob")
-    asleep(alice)
-    asleep(bob)
+    looks(folder, "alice")
+    looks(folder, "bob")
     run("reply", str(question), "You may", "--agent", "user")
     assert json.loads(bob.communicate(timeout=20)[0])["events"][0]["event"]["eventType"] == "User"
     run("reply", str(asked), "Ready", "--agent", "bob")
@@ -143,28 +234,55 @@ def test_three_shells_hold_a_conversation(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("poll", ["0", "1"])
-def test_a_waiter_costs_nothing_and_wakes_at_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, poll: str
+def test_a_waiter_hardly_looks_and_is_woken(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, poll: str
 ) -> None:
-    """Waiting for two seconds takes next to no computing, and the event comes promptly."""
+    """Waiting looks into the inbox when something came, and a few times a minute besides."""
     monkeypatch.setenv("MEMVAULT_POLL", poll)
+    waits = Waiting(workspace, Wanted("Hook", "x"))
+    waits.asleep()
+    time.sleep(1.5)
+    assert waits.looks <= 3
+    workspace.inbox.deliver("service", {"name": "other"})
+    until(lambda: waits.looks >= 3)
+    workspace.inbox.deliver("service", {"name": "x"})
+    assert waits.ended().popped.events[0].data["name"] == "x"
 
-    def spent(idle: float) -> tuple[float, float]:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        process = waiting(folder, "hook:x")
-        asleep(process)
-        time.sleep(idle)
-        begun = time.monotonic()
-        Inbox(folder, Address("main")).deliver("service", {"name": "x", "message": ""})
-        process.communicate(timeout=20)
-        late = time.monotonic() - begun
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, late
 
-    short, _ = spent(0.0)
-    long, late = spent(2.0)
-    assert long - short < 0.3
-    assert late < 2.0
+@pytest.mark.parametrize("poll", ["0", "1"])
+def test_what_a_dead_taker_left_ends_a_wait(
+    folder: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, poll: str
+) -> None:
+    """The event of a process that was killed before its caller had it is not slept through."""
+    monkeypatch.setenv("MEMVAULT_POLL", poll)
+    workspace.inbox.deliver("service", {"name": "x"})
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom memvault.tools import invoke\n"
+        "from memvault.workspace import Workspace\n"
+        "print(len(invoke.call(Workspace(Path()), 'peek_inbox', {})['events']), flush=True)\n"
+        "sys.stdin.read()"
+    )
+    taker = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert taker.stdout is not None
+    assert taker.stdout.readline() == b"1\n"
+    waits = Waiting(workspace, Wanted("Hook", "x"))
+    waits.asleep()
+    taker.kill()
+    taker.communicate()
+    assert waits.ended().popped.events[0].data["name"] == "x"
+
+
+def test_a_plan_that_cannot_run_keeps_nobody_awake(folder: Path, workspace: Workspace) -> None:
+    """A wait sleeps on where a plan is due whose file cannot be written."""
+    past = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
+    plans = [{"name": "Stuck", "instruction": "go", "scheduledAt": past}]
+    assert invoke.call(workspace, "set_plans", {"plans": plans})["success"]
+    next((folder / "agents/main/plans").glob("*.md")).chmod(0o444)
+    waits = Waiting(workspace, Wanted("Time", "1.5"))
+    assert waits.ended().wanted.kind == "Time"
+    assert waits.looks < 8
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -179,9 +297,9 @@ def test_a_wait_that_is_cut_off_ends_in_order(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    asleep(process)
+    looks(folder)
     process.send_signal(sent)
-    assert process.communicate(timeout=10)[0] == ""
+    assert process.communicate(timeout=60)[0] == ""
     assert process.returncode == code
     with open_vault(folder) as vault:
         vault.call("push_service", name="x")
@@ -193,14 +311,14 @@ def test_a_library_can_be_used_while_it_waits(vault: Vault) -> None:
     found: list[object] = []
     events = [{"eventType": "hook", "parameter": "x"}]
     thread = threading.Thread(
-        target=lambda: found.append(vault.call("wait_for", events=events, timeout=20))
+        target=lambda: found.append(vault.call("wait_for", events=events, timeout=60))
     )
     thread.start()
-    time.sleep(0.5)
+    until(lock_of(vault._workspace.root, "main").exists)
     assert vault.call("push_service", name="other")["success"]
     assert vault.call("peek_inbox")["events"][0]["data"]["name"] == "other"
     vault.call("push_service", name="x", message="go")
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     assert "'message': 'go'" in str(found)
 
 
@@ -218,6 +336,17 @@ def test_what_is_there_already_ends_the_wait_at_once(run: Run) -> None:
     assert run("inbox", "peek", "--count", "9", "--json").json["remaining"] == 0
 
 
+def test_a_number_is_a_name_as_it_is_written(vault: Vault) -> None:
+    """JSON's 5, 5.0 and "5" are the hook that a shell calls 5, and 0 is one too."""
+    for name, given in (("5", 5), ("5", 5.0), ("5", "5"), ("0", 0), ("2.5", 2.5)):
+        vault.call("push_service", name=name)
+        wanted = [{"eventType": "Hook", "parameter": given}]
+        event = vault.call("wait_for", events=wanted, timeout=0)["events"][0]["event"]
+        assert event["parameter"] == name
+    huge = [{"eventType": "User", "talkId": 10**5_000}]
+    assert vault.call("wait_for", events=huge, timeout=0)["error"]["code"] == "usage"
+
+
 def test_a_wait_says_what_is_wrong_with_it(run: Run) -> None:
     """What cannot be waited for is refused in a sentence, and waiting in vain has its own code."""
     refused(run("wait", "for", "agent:bob"), 1)
@@ -228,25 +357,24 @@ def test_a_wait_says_what_is_wrong_with_it(run: Run) -> None:
     refused(run("wait", "for", "agent:../x"), 2)
     refused(run("wait", "for", "user:me"), 2)
     refused(run("wait", "for", "agent:bob#x"), 2)
+    refused(run("wait", "for", f"user#{'9' * 5_000}"), 2)
     refused(run("wait", "for", "rain:now"), 2)
     refused(run("wait", "for"), 2)
     refused(run("wait", "for", "hook:x", "--timeout", "0.1"), 4)
 
 
-def test_a_due_plan_wakes_who_waits(folder: Path) -> None:
+def test_a_plan_fires_when_it_is_due_while_somebody_waits(
+    folder: Path, workspace: Workspace
+) -> None:
     """A wait sleeps no longer than until the next plan is due, and fires it."""
-    from memvault.work.waiting import Wanted, wait
-
-    begun = time.monotonic()
-
-    def due() -> list[str]:
-        if time.monotonic() - begun > 0.5:
-            inbox.deliver("service", {"name": "x", "message": "now"}, event_id="due-1")
-        return []
-
-    inbox = Inbox(folder, Address("main"), due, lambda: begun + 0.5 - time.monotonic())
-    turn = threading.Condition()
-    with turn:
-        happened = wait(inbox, [Wanted("Hook", "x")], lambda *_: True, turn, timeout=10)
-    assert happened.popped.events[0].event_id == "due-1"
-    assert time.monotonic() - begun < 3
+    plans = [{"name": "Look", "instruction": "Look", "runAfter": "1 second"}]
+    assert invoke.call(workspace, "set_plans", {"plans": plans})["success"]
+    waits = Waiting(workspace, Wanted("Hook", "x"))
+    inbox = folder / "agents/main/inbox"
+    until(lambda: list(inbox.glob("*.md")))
+    event = next(inbox.glob("*.md"))
+    workspace.inbox.deliver("service", {"name": "x"})
+    waits.ended()
+    found = workspace.inbox.peek(kind="plan")[0][0]
+    due = datetime.fromisoformat(found.data["scheduledFor"]).timestamp()
+    assert event.stat().st_mtime - due < 3.5  # without the plan it would have slept for 5 s

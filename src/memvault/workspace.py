@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from memvault.recall.engine import Engine
     from memvault.vault.store import Store
     from memvault.work.agents import Address
-    from memvault.work.mailbox import Claim, Inbox
+    from memvault.work.claims import Claim
+    from memvault.work.mailbox import Inbox
 
 __all__ = ["DEFAULT_AGENT", "Workspace"]
 
@@ -31,9 +32,8 @@ class Workspace:
     """One open vault, for one caller at a time (``lock``).
 
     ``progress`` is told of slow work; ``notes`` collects what a caller should
-    be told beside a result, ``unsettled`` what is to be done once the caller
-    has the result. ``taken`` are events that are its own from then on; where
-    the result does not reach it they go back.
+    be told beside a result. ``taken`` are events that are the caller's own once
+    it has the result; where that does not reach it they go back.
     """
 
     def __init__(
@@ -45,7 +45,6 @@ class Workspace:
         self.root = root
         self.agent = agent
         self.notes: list[str] = []
-        self.unsettled: list[Callable[[], None]] = []
         self.taken: list[Claim] = []
         self.lock = threading.RLock()
         self._progress = progress
@@ -120,18 +119,21 @@ class Workspace:
         for name in ("settings", "store", "index", "engine", "inbox"):
             self.__dict__.pop(name, None)
 
-    def settle(self) -> None:
-        """Do what waits for the caller to have the result."""
-        waiting, self.unsettled = self.unsettled, []
-        for action in waiting:
-            action()
+    def settle(self) -> list[str]:
+        """Let go of the events that the caller has now; say of those that may come again."""
+        from memvault.errors import MemvaultError
+
+        notes = []
         taken, self.taken = self.taken, []
         for claim in taken:
-            claim.settle()
+            try:
+                claim.settle()
+            except MemvaultError as error:
+                notes.append(f"these events may come a second time: {error.message}")
+        return notes
 
     def abandon(self) -> None:
-        """Undo what waits for a result that the caller will not have."""
-        self.unsettled.clear()
+        """Give events back that the caller will not have."""
         taken, self.taken = self.taken, []
         for claim in taken:
             claim.put_back()

@@ -65,7 +65,9 @@ def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
         result = invoke.call(workspace, name, arguments)
         output.result(name, result, options.json, options.quiet)
         output.flush()
-        workspace.settle()
+        notes = workspace.settle()
+        if not options.quiet:
+            output.notes(notes)
     finally:
         workspace.close()
 

@@ -7,13 +7,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from memvault.cli.streams import writing
 from memvault.errors import MemvaultError
 
-__all__ = ["Progress", "failure", "flush", "result"]
+__all__ = ["Progress", "failure", "flush", "notes", "result"]
 
 _PATIENCE = 1.0
 _SIGNS = {code: 0x2400 + code for code in range(32) if code not in (9, 10)}
@@ -29,8 +29,13 @@ def result(name: str, found: Mapping[str, Any], as_json: bool, quiet: bool) -> N
 
     _write(render.lines(name, found), _standard_output())
     if not quiet:
-        for warning in found.get("warnings", ()):
-            _write([[(f"note: {warning}", "")]], sys.stderr)
+        notes(found.get("warnings", ()))
+
+
+def notes(said: Iterable[str]) -> None:
+    """Write to standard error what is to be said beside a result."""
+    for note in said:
+        _write([[(f"note: {note}", "")]], sys.stderr)
 
 
 def failure(error: MemvaultError, as_json: bool) -> None:

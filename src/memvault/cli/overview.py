@@ -19,6 +19,7 @@ _GROUPS = {
     "historian": "Remember and recall",
     "brain": "Active memory and context",
     "long-term": "Long-term memory",
+    "experience": "Episodes, facts and procedures",
     "talk": "Spaces, talk and wait",
     "vault": "The vault",
     "state": "Key-values, goals and plans of an agent",

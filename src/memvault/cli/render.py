@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memvault.cli.brain_forms import BRAIN_FORMS
+from memvault.cli.consolidation_forms import CONSOLIDATION_FORMS
 from memvault.cli.tool_forms import TOOL_FORMS
 from memvault.cli.work_forms import WORK_FORMS
 
@@ -23,7 +24,11 @@ def lines(name: str, found: Result) -> list[Line]:
 def details(found: Result) -> list[Line]:
     """Return the lines for what a failure says besides its message."""
     gone: list[Line] = [[(f"   gone already: {path}", "")] for path in found.get("files", ())]
-    return [*gone, *(_mention(entry) for entry in found.get("candidates", ()))]
+    refused: list[Line] = [
+        [(f"   line {entry['line']}: {entry['problem']}", ""), (f"  {entry['text']}", "dim")]
+        for entry in found.get("refused", ())
+    ]
+    return [*gone, *refused, *(_mention(entry) for entry in found.get("candidates", ()))]
 
 
 def _plain(found: Result) -> list[Line]:
@@ -205,6 +210,7 @@ def _init(found: Result) -> list[Line]:
 
 _FORMS: dict[str, Callable[[Result], list[Line]]] = {
     **BRAIN_FORMS,
+    **CONSOLIDATION_FORMS,
     **WORK_FORMS,
     **TOOL_FORMS,
     "memory_recall": _recall,

@@ -75,6 +75,8 @@ def _event(event: Result) -> list[Line]:
         line.append((f" {data['talkId']}", "bold"))
     if sender:
         line.append((f" from {sender}" if event["type"] != "service" else f" {sender}", "bold"))
+    if "planName" in data:
+        line.append((f" {data['planName']}", "bold"))
     if "spaceName" in data:
         line.append((f" in {data['spaceName']}", "bold"))
     if "inReplyTo" in data:

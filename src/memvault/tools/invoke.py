@@ -50,5 +50,5 @@ def result_of(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> 
             found = call(workspace, name, arguments)
         except MemvaultError as error:
             return error.result()
-        workspace.settle()
-        return found
+        notes = workspace.settle()
+        return {**found, "warnings": [*found.get("warnings", ()), *notes]} if notes else found

@@ -25,6 +25,7 @@ _MODULES = (
     "longterm",
     "context",
     "state",
+    "consolidate",
     "talk",
     "spaces",
     "vault",

@@ -103,7 +103,7 @@ class _Child:
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or str(error)
             raise UsageError(
-                f"{self._command[0]} cannot be started: {said}",
+                f"{self._command[0]!r} cannot be run: {said}",
                 "a script needs a first line such as #!/bin/sh, and the right to be run",
             ) from error
 
@@ -211,12 +211,13 @@ def located(
         whole = (folder or Path.cwd()) / name
         if whole.is_file():
             return str(whole)
-        raise UsageError(f"There is no program {name}", "mend the command")
+        raise UsageError(f"{name!r} cannot be run: there is no such file", "mend the command")
     path = environment.get("PATH", os.defpath)
     folders = [entry for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
     found = shutil.which(name, path=os.pathsep.join(folders)) if name and folders else None
     if found is None or not Path(found).is_absolute():
-        raise UsageError(f"There is no program {name!r}", "install it, or mend the command")
+        said = f"{name!r} cannot be run: there is no such program"
+        raise UsageError(said, "install it, or mend the command")
     return found
 
 

@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 Message = Annotated[str, Arg("What to say", positional=True, text=True)]
+_LONGEST_TALK_ID = 16
+"""Digits of 2**53, which no talkId reaches."""
 
 
 class Waited(TypedDict):
@@ -40,7 +42,9 @@ class Waited(TypedDict):
             Arg("Agent: its name; Time: seconds; Hook: its name; User: empty", least=0, most=1e9),
         ]
     ]
-    talk_id: NotRequired[Annotated[int, Arg("Only the answer to this talk; 0 for any", least=0)]]
+    talk_id: NotRequired[
+        Annotated[int, Arg("Only the answer to this talk; 0 for any", least=0, most=2**53)]
+    ]
 
 
 @tool("talk_user", "talk user", "talk")
@@ -63,13 +67,19 @@ def talk_user(
 @tool("talk_agent", "talk agent", "talk")
 def talk_agent(
     workspace: Workspace,
-    other: Annotated[str, Arg("The agent's name, or AGENT/BRAIN", key="agent", positional=True)],
+    other: Annotated[str, Arg("The agent's name", key="agent", positional=True)],
     message: Message,
 ) -> dict[str, Any]:
     """Say something to another agent, without waiting for an answer."""
-    from memvault.work.agents import address
+    from memvault.work.agents import address, alike
 
-    return _said(workspace, address(other), message)
+    to = address(other)
+    if to.brain:
+        to = workspace.address.of_brain(str(to))
+    near = alike(workspace.root, to)
+    if near:
+        workspace.notes.append(f"no agent {to} was here before; is {near} meant?")
+    return _said(workspace, to, message)
 
 
 @tool("talk_brain", "talk brain", "talk")
@@ -128,11 +138,7 @@ def wait_for(
     if not events:
         raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
     wanted = [
-        waiting.Wanted(
-            entry["event_type"], str(entry.get("parameter") or ""), entry.get("talk_id") or 0
-        ).checked()
-        if entry["event_type"] != "Time"
-        else waiting.Wanted("Time", str(entry.get("parameter", ""))).checked()
+        waiting.Wanted(entry["event_type"], _parameter(entry), entry.get("talk_id") or 0).checked()
         for entry in events
     ]
     talks = _talks(workspace)
@@ -147,6 +153,14 @@ def wait_for(
         result = _shown(happened.popped.events[0])
     event = {"eventType": found.kind, "parameter": found.parameter, "talkId": found.talk_id}
     return {"events": [{"event": event, "result": result}]}
+
+
+def _parameter(entry: Waited) -> str:
+    """Return a parameter as text; JSON's 5, which arrives as 5.0, is what a shell calls 5."""
+    given = entry.get("parameter", "")
+    if isinstance(given, float) and given.is_integer():
+        return str(int(given))
+    return str(given)
 
 
 @shell("wait_for")
@@ -172,7 +186,7 @@ def _waited(word: str) -> dict[str, Any]:
     if kind.lower().startswith(("agent", "user")) and "#" in word:
         kind, _, rest = word.rpartition("#")[0].partition(":")
         talk_id = word.rpartition("#")[2]
-        if not talk_id.isdecimal():
+        if not talk_id.isdecimal() or len(talk_id) > _LONGEST_TALK_ID:
             raise UsageError(f"{talk_id!r} is no talkId", "write agent:NAME#TALKID")
     found: dict[str, Any] = {"eventType": kind, "parameter": rest}
     return {**found, "talkId": int(talk_id)} if talk_id else found
@@ -189,8 +203,8 @@ def peek_inbox(
 ) -> dict[str, Any]:
     """Take the oldest events out of the agent's inbox.
 
-    Each event is handed to exactly one caller. remaining counts all that stay,
-    of whatever type.
+    Each event is handed to exactly one caller; only one that was killed just
+    then makes it come twice. remaining counts all that stay, of whatever type.
     """
     popped = workspace.inbox.pop(count, kind)
     workspace.notes += workspace.inbox.problems

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memvault import clock
-from memvault.errors import StorageError
+from memvault.errors import Refused, StorageError
 
-__all__ = ["create", "explained", "move_new", "put", "read", "replace", "sweep"]
+__all__ = ["append_line", "create", "explained", "move_new", "put", "read", "replace", "sweep"]
 
 _ABANDONED = 3_600.0
 """Seconds after which nobody is writing a temporary file any more."""
@@ -206,3 +206,27 @@ def _sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(handle)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append a line to a plain file, made where it is missing; a line cut off before ends first.
+
+    The caller sees to it that nobody else appends meanwhile.
+
+    Raises:
+        Refused: it is a link, or no file.
+        StorageError: the disk refused.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"):
+        flags |= getattr(os, name, 0)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise Refused(f"{path} is no plain file", "move it away; memvault makes it anew")
+        with open(os.open(path, flags, 0o644), "ab+") as file:
+            end = file.seek(0, os.SEEK_END)
+            if end:
+                file.seek(end - 1)
+                line = line if file.read(1) == b"\n" else b"\n" + line
+            file.write(line + b"\n")

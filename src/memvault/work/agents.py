@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from memvault.errors import UsageError
 
-__all__ = ["PRIMARY", "USER", "Address", "address"]
+__all__ = ["PRIMARY", "USER", "Address", "address", "alike"]
 
 USER = "user"
 """The participant that is a person."""
@@ -74,6 +74,21 @@ def address(text: str) -> Address:
     if not slash or brain == PRIMARY:
         return found
     return Address(found.agent, _checked(brain, "sub-brain"))
+
+
+def alike(root: Path, wanted: Address) -> str:
+    """Return the agent of a vault whose name is almost that of one who is not there; else empty."""
+    from difflib import get_close_matches
+
+    try:
+        known = sorted(path.name for path in (root / "agents").iterdir() if path.is_dir())
+    except OSError:
+        return ""
+    if wanted.agent in known or wanted.is_user:
+        return ""
+    folded = {name.casefold(): name for name in known}
+    near = get_close_matches(wanted.agent.casefold(), list(folded), n=1, cutoff=0.8)
+    return folded[near[0]] if near else ""
 
 
 def _checked(name: str, what: str) -> str:

@@ -3,11 +3,13 @@
 A letter's name begins with the moment it was written, so that names are in
 the order of time, and ends at random, so that two machines never choose the
 same one. A file that a person put there under another name is a letter too,
-of the moment when it was last saved.
+of the moment when it was last saved. Where its name was given away meanwhile,
+it gets another one that tells what it was.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -20,9 +22,23 @@ from memvault.errors import UsageError
 from memvault.vault import atomic, codec, layout
 from memvault.vault.frontmatter import parse_header, split
 
-__all__ = ["Letter", "inside", "listed", "new_id", "read", "said", "write"]
+__all__ = [
+    "Letter",
+    "another",
+    "inside",
+    "is_id",
+    "listed",
+    "new_id",
+    "original",
+    "read",
+    "said",
+    "write",
+]
 
 _ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
+_AGAIN = re.compile(rf"(.+?)-{_ID.pattern}", re.DOTALL)
+_LONGEST_AGAIN = 180
+"""Bytes of a name that are kept in front of an id; file systems take 255."""
 
 
 class Letter(NamedTuple):
@@ -43,6 +59,23 @@ def new_id() -> str:
     return f"{_stamp(clock.rising())}-{clock.nonce(10)}"
 
 
+def is_id(name: str) -> bool:
+    """Say whether ``new_id`` can have made a name."""
+    return _ID.fullmatch(name) is not None
+
+
+def another(name: str) -> str:
+    """Return a fresh name for a letter whose own is taken."""
+    kept = os.fsencode(original(name))[:_LONGEST_AGAIN].decode("utf-8", "ignore")
+    return f"{kept}-{new_id()}"
+
+
+def original(name: str) -> str:
+    """Return the name that a letter had before ``another``."""
+    again = _AGAIN.fullmatch(name)
+    return again[1] if again else name
+
+
 def _stamp(moment: datetime) -> str:
     return f"{moment:%Y%m%dT%H%M%S.%fZ}"
 
@@ -59,27 +92,35 @@ def write(folder: Path, name: str, header: Mapping[str, Any], text: str) -> None
 
 
 def listed(folder: Path) -> list[str]:
-    """Return the names of the letters in a folder, the oldest first."""
+    """Return the names of the letters in a folder, the oldest first; none where it is missing.
+
+    The program's own names tell the moment; of all others the header does, or
+    when the file was last saved.
+
+    Raises:
+        StorageError: the folder cannot be read.
+    """
     found: list[tuple[str, str]] = []
     try:
-        with os.scandir(folder) as entries:
+        with atomic.explained(folder), os.scandir(folder) as entries:
             for entry in entries:
                 name = entry.name
-                if name.startswith(".") or not name.endswith(".md"):
+                if name.startswith(".") or not name.endswith(".md") or entry.is_symlink():
                     continue
                 stem = name[:-3]
-                found.append((stem if _ID.fullmatch(stem) else _saved_stamp(entry), name))
-    except OSError:
+                found.append((stem if is_id(stem) else _written_stamp(entry), name))
+    except FileNotFoundError:
         return []
     return [name for _, name in sorted(found)]
 
 
-def _saved_stamp(entry: os.DirEntry[str]) -> str:
-    try:
-        moment = clock.parse(clock.iso_from_ns(entry.stat(follow_symlinks=False).st_mtime_ns))
-    except OSError:
-        moment = None
-    return _stamp(moment or clock.now())
+def _written_stamp(entry: os.DirEntry[str]) -> str:
+    with contextlib.suppress(ValueError, OSError):
+        letter = read(Path(entry.path))
+        moment = clock.parse(str(letter.header.get("timestamp", ""))) or clock.parse(letter.saved)
+        if moment is not None:
+            return _stamp(moment)
+    return _stamp(clock.now())
 
 
 def read(path: Path) -> Letter:
@@ -122,10 +163,10 @@ def said(text: str, what: str = "message") -> str:
 
 
 def inside(root: Path, folder: Path) -> Path:
-    """Return a folder of the vault.
+    """Return a folder of the vault; it may not be there yet.
 
     Raises:
-        Refused: a link leads out of the vault.
+        Refused: a part of the way to it, or itself, is a link or a file.
     """
-    layout.contained(root, folder.relative_to(root).as_posix())
+    layout.check_folders(root, folder.relative_to(root).as_posix())
     return folder

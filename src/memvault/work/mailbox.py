@@ -1,17 +1,13 @@
 """Inboxes: a folder of events for each agent, each event for exactly one taker.
 
 Delivering is creating a file and needs no lock. Taking happens under the
-agent's lock and in two steps, because a process may be killed at any moment:
-the events move into a folder of ``claims/`` whose lock the taker holds, and
-once its caller has them that folder moves to ``popped/``, at one stroke. A
-claim whose lock is free belonged to a process that died: its events go back.
+agent's lock and in two steps (``work.claims``), because a process may be killed
+at any moment: only once its caller has them are events gone for good.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,12 +15,12 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.vault import atomic, layout
-from memvault.vault.lock import FileLock
 from memvault.work import letters
 from memvault.work.agents import Address
+from memvault.work.claims import Claim, Claims
 from memvault.work.locking import agent_lock
 
-__all__ = ["PLAN", "SERVICE", "SPACE_MESSAGE", "TALK", "Claim", "Event", "Inbox", "Popped"]
+__all__ = ["PLAN", "SERVICE", "SPACE_MESSAGE", "TALK", "Event", "Inbox", "Popped"]
 
 SPACE_MESSAGE = "space_message"
 PLAN = "plan"
@@ -33,8 +29,6 @@ TALK = "talk"
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
 """Which value of an event is the file's text; ``message`` for all other types."""
 _OWN_KEYS = ("id", "type", "timestamp")
-_KEPT = 100
-"""How many of the last takings are kept on this machine."""
 
 
 class Event(NamedTuple):
@@ -44,46 +38,6 @@ class Event(NamedTuple):
     kind: str
     timestamp: str
     data: dict[str, Any]
-
-
-class Claim:
-    """Events taken by a caller that may not have them yet."""
-
-    def __init__(self, folder: Path, lock: FileLock, inbox: Path) -> None:
-        self._folder = folder
-        self._lock = lock
-        self._inbox = inbox
-
-    def settle(self) -> None:
-        """The caller has them: let go of them for good."""
-        popped = self._folder.parent.parent / "popped"
-        with atomic.explained(popped):
-            popped.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):  # someone emptied .memvault meanwhile
-                self._folder.rename(popped / self._folder.name)
-        self._release()
-        earlier = sorted(path.name for path in popped.iterdir())
-        for name in earlier[:-_KEPT]:
-            shutil.rmtree(popped / name, ignore_errors=True)
-
-    def put_back(self) -> None:
-        """The caller will not have them: back into the inbox."""
-        with atomic.explained(self._inbox):
-            for name in letters.listed(self._folder):
-                self._inbox.mkdir(parents=True, exist_ok=True)
-                try:
-                    atomic.move_new(self._folder / name, self._inbox / name)
-                except FileExistsError:  # the same event, delivered again
-                    (self._folder / name).unlink()
-                except FileNotFoundError:
-                    continue
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._release()
-
-    def _release(self) -> None:
-        self._lock.release()
-        with contextlib.suppress(OSError):
-            self._lock.path.unlink()
 
 
 class Popped(NamedTuple):
@@ -116,6 +70,7 @@ class Inbox:
         self._root = root
         self._owner = owner
         self._due = due
+        self._claims = Claims(root, owner, self.folder)
 
     def deliver(
         self,
@@ -136,7 +91,7 @@ class Inbox:
         if event_id is not None:
             if not layout.is_mem_id(event_id):
                 raise UsageError(f"{event_id!r} cannot be an event's id", "use letters and digits")
-            if self._was_taken(event_id):
+            if self._claims.hold(event_id):
                 return event_id
         body = _BODIES.get(kind, "message")
         rest = {key: value for key, value in data.items() if key != body}
@@ -153,7 +108,8 @@ class Inbox:
         Of a ``kind`` only those; the number is that of all the others there are.
         """
         with self._lock():
-            events = self._events()
+            read = [self._event(name) for name in letters.listed(self.folder)]
+        events = [event for event in read if event is not None]
         found = [event for event in events if kind in (None, event.kind)][:count]
         return found, len(events) - len(found)
 
@@ -165,19 +121,17 @@ class Inbox:
     ) -> Popped:
         """Take events, the oldest first; each is handed to exactly one caller.
 
-        ``remaining`` counts all events that stay, whatever their kind. The
-        taking holds once ``claim.settle()`` was called; a process that ends
-        before that leaves the events to the next taker.
+        ``remaining`` counts all events that stay, whatever their kind; files
+        that deliveries named are counted unread. The taking holds once
+        ``claim.settle()`` was called; a process that ends before that leaves
+        the events to the next taker.
         """
+
+        def chosen(event: Event) -> bool:
+            return kind in (None, event.kind) and (fits is None or fits(event))
+
         with self._lock():
-            events = self._events()
-            wanted = [
-                event
-                for event in events
-                if kind in (None, event.kind) and (fits is None or fits(event))
-            ]
-            taken, claim = self._claim(wanted, count)
-        return Popped(taken, len(events) - len(taken), claim)
+            return self._take(count, chosen)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -186,83 +140,48 @@ class Inbox:
         letters.inside(self._root, self.folder)
         self.problems = []
         with lock:
-            self._recover(self._private / "claims")
+            self.problems += self._claims.recover()
             atomic.sweep(self.folder)
             if self._due is not None:  # where it fails, nothing may be taken: see ``work.firing``
                 self.problems += self._due()
             yield
 
-    def _events(self) -> list[Event]:
-        found = []
-        for name in letters.listed(self.folder):
-            try:
-                found.append(_event(letters.read(self.folder / name)))
-            except FileNotFoundError:
-                continue
-            except ValueError as error:
-                where = (self.folder / name).relative_to(self._root).as_posix()
-                self.problems.append(f"{where} is no event: {error}")
-        return found
-
-    def _claim(self, wanted: list[Event], count: int) -> tuple[list[Event], Claim | None]:
-        """Move up to ``count`` of the events into a claim of this process."""
-        if not wanted:
-            return [], None
-        claims = self._private / "claims"
-        name = letters.new_id()
-        lock = FileLock(claims / f"{name}.lock")
+    def _take(self, count: int, chosen: Callable[[Event], bool]) -> Popped:
+        """Move up to ``count`` events into a claim of this process, reading no more than needed."""
         taken: list[Event] = []
-        with atomic.explained(claims):
-            lock.acquire(0)
-            (claims / name).mkdir()
-        claim = Claim(claims / name, lock, self.folder)
+        left = 0
+        claim: Claim | None = None
         try:
-            for event in wanted:
+            for name in letters.listed(self.folder):
                 if len(taken) == count:
-                    break
-                with atomic.explained(self.folder), contextlib.suppress(FileNotFoundError):
-                    file = f"{event.event_id}.md"
-                    _move(self.folder / file, claims / name / file)
-                    taken.append(event)
+                    left += letters.is_id(name[:-3]) or self._event(name) is not None
+                elif (event := self._event(name)) is None:
+                    continue
+                elif not chosen(event):
+                    left += 1
+                else:
+                    claim = claim or self._claims.begin()
+                    if claim.add(name):
+                        taken.append(event)
         except BaseException:
-            claim.put_back()
+            if claim is not None:
+                claim.undo()
             raise
-        return taken, claim
+        if claim is not None and not taken:  # others took the files away by hand
+            claim.undo()
+            claim = None
+        return Popped(taken, left, claim)
 
-    def _recover(self, claims: Path) -> None:
-        """Put back what takers left that are no more; the agent's lock is held."""
-        with contextlib.suppress(OSError):
-            for folder in sorted(path for path in claims.iterdir() if path.suffix != ".lock"):
-                lock = FileLock(claims / f"{folder.name}.lock")
-                if folder.is_dir() and lock.acquire(0):
-                    Claim(folder, lock, self.folder).put_back()
-            for path in claims.glob("*.lock"):
-                lock = FileLock(path)
-                if not path.with_suffix("").exists() and lock.acquire(0):
-                    lock.release()
-                    path.unlink(missing_ok=True)
-
-    def _was_taken(self, event_id: str) -> bool:
-        return any(
-            next((self._private / place).glob(f"*/{event_id}.md"), None) is not None
-            for place in ("claims", "popped")
-        )
-
-    @property
-    def _private(self) -> Path:
-        return self._owner.private(self._root)
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move an event out of the inbox; a link first, since watchers take 0.5 s to see a rename."""
-    try:
-        os.link(source, target)
-    except FileNotFoundError:
-        raise
-    except OSError:  # a file system without links
-        source.rename(target)
-    else:
-        source.unlink()
+    def _event(self, name: str) -> Event | None:
+        """Read a file of the inbox; what is no event is named in ``problems``."""
+        try:
+            return _event(letters.read(self.folder / name))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            where = (self.folder / name).relative_to(self._root).as_posix()
+            self.problems.append(f"{where} is no event: {error}")
+            return None
 
 
 def _event(letter: letters.Letter) -> Event:
@@ -274,7 +193,7 @@ def _event(letter: letters.Letter) -> Event:
         if key not in _OWN_KEYS and value is not None
     }
     if kind == SERVICE:
-        data.setdefault("name", letter.name)
+        data.setdefault("name", letters.original(letter.name))
     data[_BODIES.get(kind, "message")] = letter.text
     moment = clock.parse(str(letter.header.get("timestamp", "")))
     return Event(letter.name, kind, clock.iso(moment) if moment else letter.saved, data)

@@ -7,6 +7,9 @@ member, ``messages/`` one for each message.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import re
+import unicodedata
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,7 +64,7 @@ class Spaces:
         """
         space = self._make(given)
         name = str(self._me).replace("/", "~")
-        member = {"agent": str(self._me), "joined": clock.iso()}
+        member = {"agent": str(self._me)}  # no time: two machines write the same
         with contextlib.suppress(FileExistsError):
             if str(self._me) not in self._members(space):
                 letters.write(self._folder(space, "members"), name, member, "")
@@ -90,7 +93,8 @@ class Spaces:
         """
         space_id = self._id(given)
         if not self._exists(space_id):
-            known = [path.name for path in (self._root / "spaces").glob("*/") if path.is_dir()]
+            folders = letters.inside(self._root, self._root / "spaces").glob("*/")
+            known = [path.name for path in folders if not path.is_symlink()]
             near = get_close_matches(space_id, known, n=1)
             raise NotFound(
                 f"There is no space {given!r}",
@@ -101,21 +105,37 @@ class Spaces:
     def messages(self, space: Space, limit: int, offset: int = 0) -> tuple[list[Message], int]:
         """Return ``limit`` messages, the oldest first, and how many there are in all.
 
-        ``offset`` leaves out that many of the newest, to page back.
+        ``offset`` leaves out that many of the newest, to page back. Files that
+        members' tools named are counted unread.
         """
         folder = self._folder(space, "messages")
-        names = letters.listed(folder)
-        end = max(0, len(names) - offset)
-        found = []
-        for name in names[max(0, end - limit) : end]:
-            try:
-                found.append(_message(letters.read(folder / name)))
-            except FileNotFoundError:
-                continue
-            except ValueError as error:
-                where = (folder / name).relative_to(self._root).as_posix()
-                self.problems.append(f"{where} is no message: {error}")
-        return found, len(names)
+        names = [
+            name
+            for name in letters.listed(folder)
+            if letters.is_id(name[:-3]) or self._message(folder / name)
+        ]
+        found: list[Message] = []
+        broken = 0
+        for name in reversed(names[: max(0, len(names) - offset)]):
+            if len(found) == limit:
+                break
+            message = self._message(folder / name)
+            if message is None:
+                broken += 1
+            else:
+                found.append(message)
+        return found[::-1], len(names) - broken
+
+    def _message(self, path: Path) -> Message | None:
+        """Read a message; a file that is none is named in ``problems``."""
+        try:
+            return _message(letters.read(path))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            where = path.relative_to(self._root).as_posix()
+            self.problems.append(f"{where} is no message: {error}")
+            return None
 
     def send(self, space: Space, text: str) -> Message:
         """Put a message into a space, and an event into every other member's inbox.
@@ -169,33 +189,52 @@ class Spaces:
     def _make(self, given: str) -> Space:
         space_id = self._id(given)
         if not self._exists(space_id):
-            header = {"name": given.strip(), "created": clock.iso()}
+            header = {"name": given.strip()}
             with contextlib.suppress(FileExistsError):
                 letters.write(self._root / "spaces" / space_id, "space", header, "")
         return self._named(space_id)
 
     def _named(self, space_id: str) -> Space:
+        return Space(space_id, self._name(space_id) or space_id)
+
+    def _name(self, space_id: str) -> str:
+        """Return the name that a space's file gives it; empty where it gives none."""
         path = letters.inside(self._root, self._root / "spaces" / space_id) / "space.md"
         try:
-            name = letters.read(path).header.get("name")
+            return str(letters.read(path).header.get("name") or "")
         except (FileNotFoundError, ValueError):
-            name = None
-        return Space(space_id, str(name or space_id))
+            return ""
 
     def _id(self, given: str) -> str:
-        """Return the folder's name for what a caller calls a space."""
+        """Return the folder's name for what a caller calls a space.
+
+        Where another space has that folder, such as C# for C++, a digest of
+        the name tells the two apart.
+        """
         plain = given.strip()
-        if plain[:1].isalnum() and layout.is_mem_id(plain) and self._exists(plain):
+        if plain[:1].isalnum() and self._exists(plain):
             return plain
         letters_there = any(char.isalnum() for char in plain)
         if not letters_there or len(plain) > 200 or any(char in "/\\\0\n" for char in plain):
             raise UsageError(
                 f"{given!r} cannot be the name of a space", "use letters, digits and hyphens"
             )
-        return layout.slug(plain, _LONGEST)
+        space_id = layout.slug(plain, _LONGEST)
+        digest = hashlib.blake2b(_spelling(plain).encode(), digest_size=4).hexdigest()
+        other = f"{space_id}-{digest}"
+        if self._exists(other):
+            return other
+        name = self._name(space_id) if self._exists(space_id) else ""
+        return other if name and _spelling(name) != _spelling(plain) else space_id
 
     def _exists(self, space_id: str) -> bool:
-        return layout.is_mem_id(f"{space_id}-") and (self._root / "spaces" / space_id).is_dir()
+        """Say whether there is a space of that id.
+
+        Raises:
+            Refused: a link or a file is in its folder's place.
+        """
+        folder = self._root / "spaces" / space_id
+        return layout.is_mem_id(f"{space_id}-") and letters.inside(self._root, folder).is_dir()
 
     def _folder(self, space: Space, part: str) -> Path:
         return letters.inside(self._root, self._root / "spaces" / space.space_id / part)
@@ -203,6 +242,12 @@ class Spaces:
     @property
     def _entered_file(self) -> Path:
         return private(self._root, self._me) / "space"
+
+
+def _spelling(name: str) -> str:
+    """Return a space's name without what people write now in one way and now in another."""
+    folded = unicodedata.normalize("NFC", name).casefold()
+    return re.sub(r"[\s_-]+", " ", folded).strip()
 
 
 def _message(letter: letters.Letter) -> Message:

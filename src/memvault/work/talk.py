@@ -89,22 +89,22 @@ class Talks:
         return bool(numbers) and (not talk_id or talk_id in numbers or forgotten)
 
     def log(self, severity: str, message: str) -> int:
-        """Append to this participant's log and return the line's talkId."""
+        """Append to this participant's log and return the line's talkId.
+
+        Raises:
+            Refused: the log is a link, or no file.
+            StorageError: the disk refused.
+        """
         text = letters.said(message)
         talk_id = next_id(self._root)
         line = {"time": clock.iso(), "severity": severity, "message": text, "talkId": talk_id}
         folder = private(self._root, self._me)
         path = folder / "log.jsonl"
-        data = f"{json.dumps(line, ensure_ascii=False)}\n".encode()
+        data = json.dumps(line, ensure_ascii=False).encode()
         with FileLock(folder / "lock"), atomic.explained(path):
-            if path.exists() and path.stat().st_size > _LARGEST_LOG:
+            if path.is_file() and path.lstat().st_size > _LARGEST_LOG:
                 path.replace(folder / "log.1.jsonl")
-            with open(path, "ab+") as file:
-                end = file.seek(0, 2)
-                if end:
-                    file.seek(end - 1)
-                    data = data if file.read(1) == b"\n" else b"\n" + data
-                file.write(data)
+            atomic.append_line(path, data)
         return talk_id
 
     def _sender(self, talk_id: int, inbox: Inbox) -> Address | None:

@@ -17,6 +17,8 @@ __all__ = ["Happened", "Wanted", "wait"]
 _LONGEST = 7 * 86_400.0
 """Seconds slept at a time."""
 _SHORTEST = 0.01
+_STUCK = 5.0
+"""Seconds to sleep where a plan is still due after a look: it cannot run as it is."""
 
 
 class Wanted(NamedTuple):
@@ -104,6 +106,7 @@ def wait(
     until = float(soonest.parameter) if soonest else math.inf
     deadline = math.inf if timeout is None else timeout
     sleeper: Any = None
+    stuck = False
     try:
         while True:
             popped = inbox.pop(fits=lambda event: any(entry.fits(event) for entry in wanted))
@@ -121,12 +124,19 @@ def wait(
             if sleeper is None:
                 sleeper = _sleeper(inbox, turn)  # what came before it watched is looked for again
                 continue
-            due = inbox.next_due() if inbox.next_due else None
+            due = _due(inbox)  # one that came due since the look runs at the next
+            pause, stuck = (_STUCK if stuck else _SHORTEST, True) if due <= 0 else (due, False)
             rest = min(until, deadline) - passed
-            sleeper.sleep(max(_SHORTEST, min(rest, _LONGEST, math.inf if due is None else due)))
+            sleeper.sleep(max(_SHORTEST, min(rest, _LONGEST, pause)))
     finally:
         if sleeper is not None:
             sleeper.close()
+
+
+def _due(inbox: Inbox) -> float:
+    """Return in how many seconds a plan is due; none or less where one was due already."""
+    due = inbox.next_due() if inbox.next_due else None
+    return math.inf if due is None else due
 
 
 def _sleeper(inbox: Inbox, turn: threading.Condition) -> Any:

@@ -19,7 +19,8 @@ __all__ = ["Polling", "Waker", "Watching", "waker"]
 
 _POLL = 0.2
 _AT_LEAST = 5.0
-"""Seconds after which even a watcher looks: some network file systems tell nothing."""
+"""Seconds that a sleep takes at most: some network file systems tell nothing, and what a
+taker left that was killed shows in no folder that is watched."""
 
 
 class Waker(Protocol):
@@ -55,6 +56,7 @@ class Polling:
 
     def sleep(self, seconds: float) -> None:
         """Sleep until a listing differs from the last one."""
+        seconds = min(seconds, _AT_LEAST)
         while seconds > 0:
             self._turn.wait(min(seconds, _POLL))
             seconds -= _POLL
@@ -68,24 +70,33 @@ class Polling:
 
 
 class Watching:
-    """Is told of changes by the operating system."""
+    """Is told of changes by the operating system; polls from where that stops working."""
 
     def __init__(self, folder: Path, turn: threading.Condition) -> None:
         self._folder = folder
         self._turn = turn
         self._changed = False
+        self._gone = False
         self._observer: Any = None
         self._inode = 0
+        self._instead: Polling | None = None
         self._start()
 
     def sleep(self, seconds: float) -> None:
         """Sleep until the system says that a file came or changed."""
+        if self._instead is not None:
+            self._instead.sleep(seconds)
+            return
         if not self._changed and self._inode == _inode(self._folder):
             self._turn.wait(min(seconds, _AT_LEAST))
         self._changed = False
-        if self._inode != _inode(self._folder):  # made anew: the old one tells nothing more
+        # Made anew, as by git, perhaps with the same inode: the old one tells nothing more.
+        if self._gone or self._inode != _inode(self._folder):
             self.close()
-            self._start()
+            try:
+                self._start()
+            except Exception:  # whatever watchdog meets; what came since wakes at once
+                self._instead = Polling(self._folder, self._turn)
 
     def close(self) -> None:
         """Stop the observer, without waiting for its threads: one may want the condition."""
@@ -97,6 +108,8 @@ class Watching:
         import logging
 
         from watchdog.events import (
+            DirDeletedEvent,
+            DirMovedEvent,
             FileClosedEvent,
             FileCreatedEvent,
             FileModifiedEvent,
@@ -111,7 +124,9 @@ class Watching:
             def on_any_event(self, event: FileSystemEvent) -> None:
                 told(event)
 
-        kinds = [FileCreatedEvent, FileMovedEvent, FileModifiedEvent, FileClosedEvent]
+        own = [DirDeletedEvent, DirMovedEvent]
+        kinds = [FileCreatedEvent, FileMovedEvent, FileModifiedEvent, FileClosedEvent, *own]
+        self._gone = False
         self._folder.mkdir(parents=True, exist_ok=True)
         self._inode = _inode(self._folder)
         logging.getLogger("watchdog").addHandler(logging.NullHandler())  # it has nothing to say
@@ -123,9 +138,11 @@ class Watching:
 
     def _told(self, event: FileSystemEvent) -> None:
         name = Path(os.fsdecode(event.dest_path or event.src_path)).name
-        if name.endswith(".md") and not name.startswith("."):
+        gone = Path(os.fsdecode(event.src_path)) == self._folder
+        if gone or (name.endswith(".md") and not name.startswith(".")):
             with self._turn:
                 self._changed = True
+                self._gone = self._gone or gone
                 self._turn.notify_all()
 
 

@@ -1,0 +1,208 @@
+"""The tool that makes facts and procedures of what repeats over episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.errors import Refused
+from memvault.tools.registry import Arg, tool
+from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.memories.proposals import Given, Proposals
+    from memvault.model import Memory
+    from memvault.tools.extracting import Extracted
+
+__all__ = ["consolidate_memories"]
+
+
+@tool("consolidate_memories", "consolidate", "experience")
+def consolidate_memories(
+    workspace: Workspace,
+    days: Annotated[
+        int, Arg("Look at the episodes of the last so many days", least=1, most=1_000_000)
+    ] = 7,
+    apply: Annotated[bool, Arg("Write what is proposed; without it nothing changes")] = False,
+    extractor: Annotated[
+        str | None,
+        Arg(
+            "A command, run without a shell, that gets episodes as JSON lines and prints "
+            'lines such as {"fact": "...", "confidence": 0.8, "episodes": ["memId"]} or '
+            '{"procedure": "name", "prompt": "...", "episodes": ["memId"]}'
+        ),
+    ] = None,
+) -> dict[str, Any]:
+    """Consolidate episodes: propose facts and procedures for what repeats in them.
+
+    A statement that several episodes make becomes a fact, a sequence of actions
+    that mostly went well a procedure. Facts that say the same are to be merged;
+    what is unimportant, old and was never recalled here is for the archive,
+    where it stays a file and is still found. Contradictions are only shown.
+    """
+    if not apply:
+        given, _ = _gathered(workspace, days)
+        extracted = _extracted(extractor, given)
+        return _result(_proposals(workspace, given, extracted), extracted, None)
+    extracted = _extracted(extractor, _gathered(workspace, days)[0]) if extractor else None
+    if extracted and extracted.refused:
+        several = len(extracted.refused) > 1
+        raise Refused(
+            f"Nothing was written: {len(extracted.refused)} lines of the extractor are no proposals"
+            if several
+            else "Nothing was written: a line of the extractor is no proposal",
+            "without --apply the good lines are shown beside the others",
+            {"refused": _refused(extracted)},
+        )
+    from memvault.memories import consolidating
+
+    with consolidating.lock(workspace.store):
+        given, known = _gathered(workspace, days)
+        proposals = _proposals(workspace, given, extracted)
+        writing = consolidating.apply(workspace.store, proposals, known)
+    workspace.notes += [f"Passed over: {message}" for message in writing.passed_over]
+    return _result(proposals, extracted, writing.written)
+
+
+def _gathered(workspace: Workspace, days: int) -> tuple[Given, dict[str, Memory]]:
+    from memvault import clock
+    from memvault.memories import access, consolidating
+
+    counts = access.counts(workspace.root)
+    return consolidating.gathered(workspace.store, workspace.engine, counts, days, clock.now())
+
+
+def _extracted(extractor: str | None, given: Given) -> Extracted | None:
+    if extractor is None:
+        return None
+    from memvault.tools.extracting import extract
+
+    return extract(extractor, given.episodes)
+
+
+def _proposals(workspace: Workspace, given: Given, extracted: Extracted | None) -> Proposals:
+    from memvault import clock
+    from memvault.index.analysis import analyser
+    from memvault.memories import consolidating, consolidation
+
+    language = analyser(workspace.settings.language)
+    alike, now = consolidating.alike(), clock.now()
+    if extracted is None:
+        return consolidation.propose(given, language, alike, now)
+    facts, procedures = extracted.facts, extracted.procedures
+    return consolidation.consider(given, facts, procedures, (), language, alike, now)
+
+
+def _result(
+    proposals: Proposals,
+    extracted: Extracted | None,
+    written: Mapping[str, Memory] | None,
+) -> dict[str, Any]:
+    """Return proposals as the tool's result; what was written says where it is."""
+    result: dict[str, Any] = {
+        "facts": _facts(proposals, written or {}),
+        "procedures": _procedures(proposals, written or {}),
+        "forgotten": [
+            {
+                "proposalId": entry.proposal,
+                "memId": entry.memory.mem_id,
+                "title": entry.memory.title,
+                "filePath": entry.memory.path,
+                "memoryType": entry.memory.memory_type,
+                "importance": entry.importance,
+                "modified": entry.memory.modified,
+                "episodes": _origin(entry.memory),
+            }
+            for entry in proposals.forgotten
+            if written is None or entry.proposal in written
+        ],
+        "applied": written is not None,
+    }
+    if proposals.merged:
+        result["merged"] = _merged(proposals, written)
+    if proposals.contradictions:
+        result["contradictions"] = _contradictions(proposals)
+    if extracted and extracted.refused:
+        result["refused"] = _refused(extracted)
+    if not any(proposals):
+        result["message"] = "Nothing repeats that is not known, and nothing is to be put away"
+    return result
+
+
+def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str, Any]]:
+    return [
+        {
+            "proposalId": entry.proposal,
+            "factText": entry.text,
+            "category": entry.category,
+            "confidence": entry.confidence,
+            "episodes": list(entry.episodes),
+            **({"wordings": list(entry.wordings)} if entry.wordings else {}),
+            **_where(written.get(entry.proposal), "factId"),
+        }
+        for entry in proposals.facts
+    ]
+
+
+def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str, Any]]:
+    out = []
+    for entry in proposals.procedures:
+        made: dict[str, Any] = {
+            "proposalId": entry.proposal,
+            "name": entry.name,
+            "prompt": entry.prompt,
+            "successRate": entry.success_rate,
+            "usageCount": len(entry.episodes),
+            "episodes": list(entry.episodes),
+        }
+        if entry.skill:
+            made["skillId"] = entry.skill
+        out.append({**made, **_where(written.get(entry.proposal), "procedureId")})
+    return out
+
+
+def _where(memory: Memory | None, key: str) -> dict[str, str]:
+    return {} if memory is None else {key: memory.mem_id, "filePath": memory.path}
+
+
+def _origin(memory: Memory) -> list[str]:
+    """Return the episodes behind a memory: those that it names, or itself where it is one."""
+    named = memory.metadata.get("episodes")
+    if isinstance(named, list):
+        return [str(entry) for entry in named]
+    return [memory.mem_id] if memory.memory_type == "episode" else []
+
+
+def _merged(proposals: Proposals, written: Mapping[str, Memory] | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "proposalId": entry.proposal,
+            "keptId": entry.kept.mem_id,
+            "keptText": entry.kept.text,
+            "archivedId": entry.other.mem_id,
+            "archivedText": entry.other.text,
+            "episodes": sorted({*entry.kept.episodes, *entry.other.episodes}),
+        }
+        for entry in proposals.merged
+        if written is None or entry.proposal in written
+    ]
+
+
+def _contradictions(proposals: Proposals) -> list[dict[str, Any]]:
+    return [
+        {
+            "difference": entry.difference,
+            "statements": [
+                {"text": text, "memIds": list(ids)}
+                for text, ids in zip(entry.texts, entry.sources, strict=True)
+            ],
+        }
+        for entry in proposals.contradictions
+    ]
+
+
+def _refused(extracted: Extracted) -> list[dict[str, Any]]:
+    return [
+        {"line": entry.line, "text": entry.text, "problem": entry.problem}
+        for entry in extracted.refused
+    ]

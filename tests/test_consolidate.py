@@ -1,0 +1,367 @@
+"""Consolidation: what repeats becomes facts and procedures, and nothing is ever lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, refused, write
+from episodes import ERROR, RELEASE, UNRELATED, WEEK, put, put_all
+from memvault import Vault
+from memvault.index.analysis import analyser
+from memvault.memories import consolidating, consolidation
+from memvault.workspace import Workspace
+
+
+def consolidated(vault: Vault, **arguments: Any) -> dict[str, Any]:
+    """Consolidate and expect success."""
+    result = vault.call("consolidate_memories", **arguments)
+    assert result["success"], result
+    return result
+
+
+def texts(result: dict[str, Any]) -> list[str]:
+    """The texts of the facts in a result."""
+    return [entry["factText"] for entry in result["facts"]]
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Every file of a vault that is not the program's own."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*.md")
+        if ".memvault" not in path.parts
+    }
+
+
+def fact(root: Path, name: str, text: str, header: str = "", confidence: float = 0.9) -> None:
+    """Write a fact as a person would."""
+    write(
+        root,
+        f"fact/{name}.md",
+        f"---\nid: {name}-id\nmemory_type: fact\nconfidence: {confidence}\n{header}---\n\n{text}\n",
+    )
+
+
+def test_what_an_agent_said_again_and_again_is_proposed_as_facts(
+    vault: Vault, folder: Path
+) -> None:
+    """A lesson that several episodes tell in much the same words is found, with its episodes."""
+    put_all(folder, WEEK)
+    before = contents(folder)
+    result = consolidated(vault)
+    found = {entry["factText"].rstrip(".!"): entry for entry in result["facts"]}
+    assert found.keys() == {
+        "The integration tests need the Docker daemon",
+        "The staging database is PostgreSQL",
+        "The API limit is 100 requests per minute",
+        "Do not edit the lock file by hand",
+    }
+    docker = found["The integration tests need the Docker daemon"]
+    assert docker["episodes"] == ["release-one-id", "release-two-id"]
+    assert docker["confidence"] == 0.67
+    assert docker["wordings"] == ["integration tests need the Docker daemon running."]
+    assert result["applied"] is False
+    assert contents(folder) == before
+
+
+def test_what_an_agent_did_again_and_again_is_proposed_as_procedures(
+    vault: Vault, folder: Path
+) -> None:
+    """A sequence that mostly went well is found whole, with its measured success rate."""
+    put_all(folder, WEEK)
+    release, debug = consolidated(vault)["procedures"]
+    assert release["name"] == release["skillId"] == "git.release"
+    assert release["prompt"].splitlines() == [f"{n}. {text}" for n, text in enumerate(RELEASE, 1)]
+    assert release["successRate"] == pytest.approx(0.6667)
+    assert release["episodes"] == ["release-one-id", "release-three-id", "release-two-id"]
+    assert debug["name"] == "Reproduce the bug with a failing test, then Run the unit tests"
+    assert debug["successRate"] == 1.0
+    assert "skillId" not in debug
+
+
+def test_a_sequence_that_mostly_failed_is_no_procedure(vault: Vault, folder: Path) -> None:
+    """What did not help twice is never proposed as the way to do it."""
+    for name in ("one", "two"):
+        put(folder, name, actions=["Restart", "Hope"], outcomes=[ERROR])
+    put(folder, "three", actions=["Restart", "Hope"])
+    assert consolidated(vault)["procedures"] == []
+
+
+def test_unrelated_episodes_propose_nothing(vault: Vault, folder: Path) -> None:
+    """Where nothing repeats nothing is made up."""
+    put_all(folder, UNRELATED)
+    result = consolidated(vault)
+    assert (result["facts"], result["procedures"], result["forgotten"]) == ([], [], [])
+    assert "merged" not in result
+    assert "contradictions" not in result
+    assert result["message"].startswith("Nothing repeats")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The API limit is 100 per minute", "The API limit is 60 per minute"),
+        ("The build works without the network", "The build works with the network"),
+        ("Deploys to staging need the VPN", "Deploys to staging do not need the VPN"),
+        ("Ana reviews the database changes", "Ben reviews the database changes"),
+        ("The worker depends on the scheduler", "The scheduler depends on the worker"),
+        ("The unit tests pass on Linux", "The unit tests fail on Linux"),
+        ("The nightly build is slow on Windows", "The nightly build is slow"),
+        ("The check x == 1 guards the loop", "The check x != 1 guards the loop"),
+        ("Write the parser in C++ please", "Write the parser in C please"),
+        ("Run the migrations before the tests", "Run the migrations after the tests"),
+        ("Retry the upload to the mirror", "Retry the upload only to the mirror"),
+    ],
+)
+def test_statements_that_differ_in_meaning_are_not_one(
+    vault: Vault, folder: Path, one: str, other: str
+) -> None:
+    """However alike two sentences look, a number, a name, a negation or an order parts them."""
+    put(folder, "one", reflection=one)
+    put(folder, "other", reflection=other)
+    assert texts(consolidated(vault)) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Never force-push to main.", "Lesson: do not force-push to main"),
+        ("The tests require a running Redis server", "Tests need a running Redis server!"),
+        ("**Always** clear the cache first", "- clear the cache first"),
+        ("Deploys to staging need the VPN", "Deploys to staging need the VPN connection"),
+        ("Don't trust the clock of the CI machine", "do not trust the clock of the CI\nmachine"),
+    ],
+)
+def test_statements_that_mean_the_same_are_one(
+    vault: Vault, folder: Path, one: str, other: str
+) -> None:
+    """Articles, emphasis, inflection, line ends and a word more do not hide a repetition."""
+    put(folder, "one", reflection=one)
+    put(folder, "other", reflection=other)
+    (found,) = consolidated(vault)["facts"]
+    assert found["episodes"] == ["one-id", "other-id"]
+
+
+def test_one_episode_that_repeats_itself_proves_nothing(vault: Vault, folder: Path) -> None:
+    """Saying something twice in one episode is not saying it in two."""
+    said = "The queue drops messages over a megabyte."
+    put(folder, "one", context=[said], reflection=f"{said} {said}", actions=["a", "b", "a", "b"])
+    result = consolidated(vault)
+    assert result["facts"] == result["procedures"] == []
+
+
+def test_only_the_days_asked_for_are_looked_at(vault: Vault, folder: Path) -> None:
+    """Older episodes count when they are asked for."""
+    put(folder, "new", reflection="The queue drops messages over a megabyte.")
+    put(folder, "old", reflection="The queue drops messages over a megabyte.", days=20)
+    assert texts(consolidated(vault)) == []
+    assert len(texts(consolidated(vault, days=30))) == 1
+    assert vault.call("consolidate_memories", days=0)["error"]["code"] == "usage"
+
+
+def test_applied_facts_are_memories_with_links_to_their_episodes(
+    vault: Vault, folder: Path
+) -> None:
+    """What is written is a fact and a procedure like all others, and says where it is from."""
+    put_all(folder, WEEK)
+    result = consolidated(vault, apply=True)
+    assert result["applied"] is True
+    docker = next(entry for entry in result["facts"] if "Docker" in entry["factText"])
+    shown = vault.call("memory_show", memId=docker["factId"])
+    assert shown["memoryType"] == "fact"
+    assert shown["metadata"]["episodes"] == docker["episodes"]
+    assert shown["metadata"]["confidence"] == 0.67
+    assert shown["content"].strip() == (
+        "The integration tests need the Docker daemon.\n\nFrom [[release-one]], [[release-two]]"
+    )
+    procedure = vault.call("memory_show", memId=result["procedures"][0]["procedureId"])
+    assert procedure["title"] == "git.release"
+    assert procedure["metadata"]["success_rate"] == pytest.approx(0.6667)
+    assert procedure["metadata"]["usage_count"] == 3
+    assert procedure["metadata"]["skill_id"] == "git.release"
+    assert procedure["content"].rstrip().endswith("[[release-three]], [[release-two]]")
+
+
+def test_running_it_again_proposes_nothing_new(vault: Vault, folder: Path) -> None:
+    """Once applied nothing is proposed again, and nothing is written again."""
+    put_all(folder, WEEK)
+    fact(folder, "a", "The wiki lies on the old server.")
+    fact(folder, "b", "The wiki lies on the old server", confidence=0.5)
+    put(folder, "forgettable", importance=0.1, days=200)
+    assert consolidated(vault, apply=True)["merged"]
+    before = contents(folder)
+    for apply in (False, True):
+        again = consolidated(vault, apply=apply)
+        assert again["facts"] == again["procedures"] == again["forgotten"] == []
+        assert "merged" not in again
+    assert contents(folder) == before
+
+
+def test_a_fact_that_a_person_rewrote_is_not_proposed_again(vault: Vault, folder: Path) -> None:
+    """Whoever corrects what was written is not told the old text again."""
+    put_all(folder, WEEK[:2])
+    (made,) = consolidated(vault, apply=True)["facts"]
+    path = folder / made["filePath"]
+    path.write_text(path.read_text("utf-8").replace("need the Docker daemon", "use Podman"))
+    assert texts(consolidated(vault)) == []
+
+
+@pytest.mark.parametrize("header", ["", "status: archived\n"])
+def test_a_statement_that_a_fact_holds_is_not_proposed(
+    vault: Vault, folder: Path, header: str
+) -> None:
+    """What is known, or was put away, is not proposed, also within a longer fact."""
+    put_all(folder, WEEK[:2])
+    fact(folder, "ci", "About CI. Integration tests need the Docker daemon! Since 2024.", header)
+    assert texts(consolidated(vault)) == []
+
+
+def test_facts_that_say_the_same_are_merged_into_the_surer_one(vault: Vault, folder: Path) -> None:
+    """The surer fact stays, the other is put away, names it, and is still there to be read."""
+    fact(folder, "sure", "The wiki lies on the old server", confidence=0.9)
+    fact(folder, "unsure", "Wiki lies on the old server.", "# mine\n", 0.4)
+    fact(folder, "other", "The wiki lies on the new server", confidence=0.4)
+    (merge,) = consolidated(vault)["merged"]
+    assert (merge["keptId"], merge["archivedId"]) == ("sure-id", "unsure-id")
+    consolidated(vault, apply=True)
+    shown = vault.call("memory_show", memId="unsure-id")
+    assert shown["metadata"]["status"] == "archived"
+    assert shown["metadata"]["superseded_by"] == "sure-id"
+    assert len(shown["revisions"]) == 1
+    assert "# mine\n" in (folder / "fact/unsure.md").read_text("utf-8")
+
+
+def test_of_facts_as_sure_the_newer_stays(vault: Vault, folder: Path) -> None:
+    """Between equals the one that was changed last is kept."""
+    fact(folder, "a", "The wiki lies on the old server", "modified: 2026-01-01\n")
+    fact(folder, "b", "The wiki lies on the old server", "modified: 2026-02-01\n")
+    (merge,) = consolidated(vault)["merged"]
+    assert (merge["keptId"], merge["archivedId"]) == ("b-id", "a-id")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "difference"),
+    [
+        ("The API limit is 100 per minute", "The API limit is 60 per minute", "number"),
+        ("Deploys to staging need the VPN", "Deploys to staging don't need the VPN", "negation"),
+        ("The unit tests pass on Linux", "The unit tests fail on Linux", "negation"),
+        ("The staging database is PostgreSQL", "The staging database is MySQL", "value"),
+    ],
+)
+def test_contradictions_are_shown_and_left_alone(
+    vault: Vault, folder: Path, one: str, other: str, difference: str
+) -> None:
+    """Two facts that cannot both hold are shown side by side; nothing chooses between them."""
+    fact(folder, "one", one)
+    fact(folder, "other", other, confidence=0.2)
+    before = contents(folder)
+    result = consolidated(vault, apply=True)
+    (shown,) = result["contradictions"]
+    assert shown["difference"] == difference
+    assert {entry["text"] for entry in shown["statements"]} == {one, other}
+    assert [entry["memIds"] for entry in shown["statements"]] == [["one-id"], ["other-id"]]
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ticket 12 was closed as a duplicate", "Ticket 13 was closed as a duplicate"),
+        ("The login page is slow", "The login page is broken"),
+        ("The tests do not pass on Linux", "The tests fail on Linux"),
+        ("The service uses Redis for caching", "The service uses Postgres for storing"),
+    ],
+)
+def test_facts_that_can_both_hold_are_no_contradiction(
+    vault: Vault, folder: Path, one: str, other: str
+) -> None:
+    """Two facts about like things are left in peace."""
+    fact(folder, "one", one)
+    fact(folder, "other", other)
+    assert "contradictions" not in consolidated(vault)
+
+
+def test_a_new_fact_is_shown_beside_what_contradicts_it(vault: Vault, folder: Path) -> None:
+    """A person sees who says otherwise before anything is written."""
+    put_all(folder, WEEK)
+    (shown,) = consolidated(vault)["contradictions"]
+    assert [entry["memIds"] for entry in shown["statements"]] == [
+        ["login-bug-id", "release-three-id"],
+        ["timeouts-id"],
+    ]
+
+
+def test_what_is_unimportant_old_and_never_recalled_is_put_away(vault: Vault, folder: Path) -> None:
+    """Only what fails on all three counts goes to the archive, and a file it stays."""
+    put(folder, "gone", importance=0.1, days=120, reflection="Watered the plants at noon")
+    put(folder, "important", importance=0.3, days=120)
+    put(folder, "young", importance=0.1, days=80)
+    put(folder, "recalled", importance=0.1, days=120)
+    put(folder, "learned", importance=0.1, days=120, kind="learning")
+    put(folder, "procedure", importance=0.1, days=120, kind="procedure")
+    write(folder, ".memvault/access.json", '{"recalled-id": {"count": 1, "last": "x"}}')
+    (entry,) = consolidated(vault)["forgotten"]
+    assert (entry["memId"], entry["importance"]) == ("gone-id", 0.1)
+    assert len(consolidated(vault, apply=True)["forgotten"]) == 1
+    shown = vault.call("memory_show", memId="gone-id")
+    assert shown["metadata"]["status"] == "archived"
+    found = vault.call("memory_recall", query="watered plants noon")["memories"]
+    assert found[0]["memId"] == "gone-id"
+
+
+def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
+    """A file that was edited between the look at it and the writing keeps the edit."""
+    put(folder, "gone", importance=0.1, days=120)
+    put(folder, "kept", importance=0.1, days=120)
+    workspace = Workspace(folder)
+    given, known = consolidating.gathered(
+        workspace.store, workspace.engine, {}, 7, datetime.now(UTC)
+    )
+    proposals = consolidation.propose(
+        given, analyser("english"), consolidating.alike(), datetime.now(UTC)
+    )
+    edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
+    writing = consolidating.apply(workspace.store, proposals, known)
+    assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]
+    assert "episode/kept.md was changed meanwhile" in writing.passed_over[0]
+    assert edited.read_text("utf-8").endswith("A person's words\n")
+    workspace.close()
+
+
+def test_a_vault_that_ignores_facts_says_so(run: Run, folder: Path) -> None:
+    """Where nothing can be written for memvault.toml, the message names the reason."""
+    write(folder, "memvault.toml", 'version = 1\nignore = ["fact"]\n')
+    put_all(folder, WEEK)
+    assert "ignored by memvault.toml" in refused(run("consolidate", "--apply"), 1)
+
+
+def test_two_that_apply_at_once_write_nothing_twice(run: Run, folder: Path) -> None:
+    """Several agents may consolidate at the same time."""
+    put_all(folder, WEEK)
+    command = [sys.executable, "-m", "memvault", "consolidate", "--apply", "--json"]
+    started = [
+        subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    ended = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], ended
+    assert len(list((folder / "fact").iterdir())) == 4
+    assert len(list((folder / "procedure").iterdir())) == 2
+    assert run("consolidate", "--json").json["facts"] == []
+
+
+def test_the_command_shows_what_it_would_do(run: Run, folder: Path) -> None:
+    """People read what is proposed, from where, and how to have it done."""
+    put_all(folder, WEEK[:2])
+    told = run("consolidate")
+    assert told.code == 0
+    assert "The integration tests need the Docker daemon." in told.out
+    assert "release-one-id, release-two-id" in told.out
+    assert "Nothing is written yet; memvault consolidate --apply does it" in told.out
+    assert "--apply does it" not in run("consolidate", "--apply").out

@@ -1,0 +1,213 @@
+"""The rules of consolidation, for whatever episodes: the same in any order, and never twice."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Run
+from episodes import WEEK, put, put_all
+from memvault.index.analysis import analyser
+from memvault.memories import consolidating, consolidation
+from memvault.memories.action_sequences import Parts, step
+from memvault.memories.episodes import Episode
+from memvault.memories.proposals import Fact, Given, Procedure, Proposals
+
+ENGLISH = analyser("english")
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+ALIKE = consolidating.alike()
+
+_WORDS = "cache build limit Docker is the not slow fast 12 60 old".split()
+SENTENCES = st.one_of(
+    st.sampled_from(
+        [
+            "The build needs the Docker daemon",
+            "build requires the Docker daemon running",
+            "The API limit is 100 a minute",
+            "The API limit is 60 a minute",
+            "Never push to the main branch",
+            "Push to the main branch",
+            "缓存总是在周一早上变慢",
+        ]
+    ),
+    st.lists(st.sampled_from(_WORDS), min_size=3, max_size=6).map(" ".join),
+)
+ACTIONS = st.lists(
+    st.sampled_from(["Run tests", "run the tests.", "Commit", "Push", "Ask Ana", "---"]), max_size=7
+)
+EPISODES = st.lists(
+    st.builds(
+        lambda said, context, actions, success, skills: (said, context, actions, success, skills),
+        st.lists(SENTENCES, max_size=3).map(". ".join),
+        st.lists(SENTENCES, max_size=2),
+        ACTIONS,
+        st.booleans(),
+        st.lists(st.sampled_from(["git.push", "talk"]), max_size=2, unique=True),
+    ),
+    max_size=7,
+).map(
+    lambda made: [
+        Episode(
+            f"e{place}",
+            f"episode/e{place}.md",
+            "",
+            "",
+            context,
+            actions,
+            [],
+            skills,
+            said,
+            0.5,
+            success,
+            "",
+        )
+        for place, (said, context, actions, success, skills) in enumerate(made)
+    ]
+)
+FACTS = st.lists(st.tuples(SENTENCES, st.sampled_from([0.5, 0.9]), st.booleans()), max_size=4).map(
+    lambda made: [
+        Fact(f"f{place}", f"fact/f{place}.md", "", text, sure, "2026-01-01", archived, "", (), ())
+        for place, (text, sure, archived) in enumerate(made)
+    ]
+)
+
+
+def proposed(found: Given) -> Proposals:
+    """What the rules make of it."""
+    return consolidation.propose(found, ENGLISH, ALIKE, NOW)
+
+
+def held_after(found: Given, proposals: Proposals, facts: int, procedures: int) -> Given:
+    """The vault once so many of the proposals are written, and the facts merged if all are."""
+    made = [
+        Fact(
+            f"n{place}",
+            f"fact/n{place}.md",
+            new.text,
+            new.text,
+            new.confidence,
+            "2026-11-22",
+            False,
+            "",
+            new.episodes,
+            (),
+        )
+        for place, new in enumerate(proposals.facts[:facts])
+    ]
+    gone = set()
+    if facts >= len(proposals.facts):
+        gone = {merge.other.mem_id for merge in proposals.merged}
+    kept = [fact._replace(archived=fact.archived or fact.mem_id in gone) for fact in found.facts]
+    learned = [
+        Procedure(
+            new.name,
+            tuple(line.partition(" ")[2] for line in new.prompt.splitlines()),
+            new.skill,
+            "",
+        )
+        for new in proposals.procedures[:procedures]
+    ]
+    return found._replace(facts=[*kept, *made], procedures=[*found.procedures, *learned])
+
+
+@given(EPISODES, FACTS, st.randoms(use_true_random=False))
+def test_the_order_of_episodes_and_facts_does_not_matter(
+    episodes: list[Episode], facts: list[Fact], chance: random.Random
+) -> None:
+    """Two machines that list files in another order propose the same."""
+    one = proposed(Given(episodes, facts, [], []))
+    chance.shuffle(mixed := list(episodes))
+    chance.shuffle(others := list(facts))
+    other = proposed(Given(mixed, others, [], []))
+    assert one == other
+
+
+@given(EPISODES, FACTS)
+def test_every_proposal_names_episodes_that_are_there(
+    episodes: list[Episode], facts: list[Fact]
+) -> None:
+    """Nothing is proposed without at least two episodes that it comes from."""
+    found = proposed(Given(episodes, facts, [], []))
+    known = {episode.episode_id: episode for episode in episodes}
+    sources = [new.episodes for new in found.facts] + [new.episodes for new in found.procedures]
+    for named in sources:
+        assert len(set(named)) == len(named) >= consolidation.REPEATED
+        assert known.keys() >= set(named)
+    for procedure in found.procedures:
+        went_well = sum(known[name].success for name in procedure.episodes)
+        assert procedure.success_rate == round(went_well / len(procedure.episodes), 4) > 0.5
+    ids = [new.proposal for new in found.facts] + [new.proposal for new in found.procedures]
+    ids += [merge.proposal for merge in found.merged]
+    assert len(set(ids)) == len(ids)
+    names = [entry.name.casefold() for entry in found.procedures]
+    assert len(set(names)) == len(names)
+
+
+@given(EPISODES, FACTS, st.integers(0, 6), st.integers(0, 4))
+def test_what_was_written_is_not_proposed_again(
+    episodes: list[Episode], facts: list[Fact], done: int, learned: int
+) -> None:
+    """After any part of the proposals was written the rest is proposed, and then nothing."""
+    start = Given(episodes, facts, [], [])
+    first = proposed(start)
+    part = proposed(held_after(start, first, done, learned))
+    assert part.facts == first.facts[done:]
+    assert part.procedures == first.procedures[learned:]
+    whole = proposed(held_after(start, first, len(first.facts), len(first.procedures)))
+    assert (whole.facts, whole.procedures, whole.merged) == ([], [], [])
+
+
+@given(EPISODES)
+def test_no_procedure_is_a_part_of_another(episodes: list[Episode]) -> None:
+    """The longest sequence stands for its parts."""
+    found = [
+        [step(line.partition(" ")[2], ENGLISH) for line in entry.prompt.splitlines()]
+        for entry in proposed(Given(episodes, [], [], [])).procedures
+    ]
+    for place, whole in enumerate(found):
+        parts = Parts()
+        parts.add(whole)
+        assert not any(part in parts for part in found[:place] + found[place + 1 :])
+
+
+_KILLED = """
+import os, sys
+left = int(sys.argv[1])
+for name in ("link", "replace", "rename"):
+    def dying(source, target, *rest, real=getattr(os, name), **more):
+        global left
+        if str(target).endswith(".md") and ".memvault" not in str(target):
+            left -= 1
+            if left < 0:
+                os._exit(9)
+        return real(source, target, *rest, **more)
+    setattr(os, name, dying)
+from memvault.__main__ import main
+sys.argv = ["memvault", "consolidate", "--apply", "--json"]
+sys.exit(main())
+"""
+
+
+def test_killed_half_way_it_goes_on_where_it_was(run: Run, folder: Path) -> None:
+    """Killed before any of its writes, the next run writes what is missing and nothing twice."""
+    put_all(folder, WEEK)
+    put(folder, "forgettable", importance=0.1, days=200)
+    kills = 0
+    for writes in (0, 1, 1, 1, 1, 1, 1, 1, 1, 1):
+        done = subprocess.run(
+            [sys.executable, "-c", _KILLED, str(writes)],
+            cwd=folder, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode in (0, 9), done
+        kills += done.returncode == 9
+    assert kills == 7
+    assert len(list((folder / "fact").glob("[!.]*"))) == 4
+    assert len(list((folder / "procedure").glob("[!.]*"))) == 2
+    left = run("consolidate", "--json").json
+    assert left["facts"] == left["procedures"] == left["forgotten"] == []
