@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from conftest import Ran, Run, write
-from experience_calls import BEFORE, CALLS
 from memvault.__main__ import main
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.tools import registry
+from tool_calls import FORMS, PREPARED
 
 COMMAND = [sys.executable, "-m", "memvault"]
 NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\n\nThey dig.\n"
@@ -27,100 +27,20 @@ NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\
 
 @pytest.fixture
 def notes(folder: Path) -> Path:
-    """A vault with two memories, a talk that was received, and a space that was entered."""
+    """A vault with memories, a talk that was received, a space that was entered, and a place."""
     write(folder, "fact/wombats.md", NOTE)
     write(folder, "issue/crows.md", "# Crows\n\nThey fly over the harbour.\n")
     header = "type: talk\ntimestamp: 2026-01-31T12:00:00.000Z\nfrom: bob\ntalkId: 7"
     write(folder, "agents/main/inbox/asked.md", f"---\n{header}\n---\n\nReady?\n")
     write(folder, "spaces/team/space.md", "---\nname: Team\n---\n")
     write(folder, ".memvault/agents/main/space", "team\n")
+    write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
+    write(folder, "places/wood.md", "---\nx: 0\ny: 0\nresources: {wood: 3}\n---\n")
+    write(folder, "agents/bob.md", "---\nx: 1\n---\n")
+    write(folder, "tool.json", FORMS["register_tool"][1])
     return folder
 
 
-FORMS = {
-    "memory_list_types": ("", "{}"),
-    "memory_remember": (
-        "Bilbies 'They dig too.' --type fact --tags a,b --tags c",
-        '{"title":"Bilbies","content":"They dig too.","memoryType":"fact","tags":["a","b","c"]}',
-    ),
-    "memory_recall": (
-        "dig --type fact --tags animal --limit 3 --mode keyword",
-        '{"query":"dig","memoryType":"fact","tags":["animal"],"limit":3,"type":"keyword"}',
-    ),
-    "memory_compound": (
-        "fact/wombats.md 'At night' --mode append",
-        '{"query": "fact/wombats.md", "modifications": "At night", "mode": "append"}',
-    ),
-    "memory_forget": ("Wombats --threshold 0.8", '{"query": "Wombats", "threshold": 0.8}'),
-    "memory_create": (
-        "Bilbies 'They dig too.' --type fact --tags a,b",
-        '{"name":"Bilbies","value":"They dig too.","memoryType":"fact","tags":["a","b"]}',
-    ),
-    "memory_load": (
-        "Wombats --offset 2 --length 4",
-        '{"MemId": "Wombats", "Offset": 2, "Length": 4}',
-    ),
-    "memory_evict": ("crows", '{"memId": "crows"}'),
-    "memory_mutate": ("crows 'They walk.'", '{"memId": "crows", "value": "They walk."}'),
-    "memory_search": (
-        "dig --mode keyword --limit 2",
-        '{"query": "dig", "type": "Keyword", "limit": 2}',
-    ),
-    "memory_active": ("--full", '{"full": true}'),
-    "memory_save": (
-        "'They dig.' --area zoo --metadata n=1 --metadata k=a,b",
-        '{"text": "They dig.", "area": "zoo", "metadata": {"n": 1, "k": "a,b"}}',
-    ),
-    "memory_delete": ("Wombats no,none", '{"ids": "Wombats,no,none"}'),
-    "context": ("'who digs' --budget 300", '{"task": "who digs", "budget": 300}'),
-    "memory_show": ("Wombats", '{"memId": "Wombats"}'),
-    "memory_list": (
-        """--type fact --filter "'animal' in tags" --since 9d --limit 1""",
-        """{"memoryType": "fact", "filter": "'animal' in tags", "since": "9d", "limit": 1}""",
-    ),
-    "memory_restore": ("", "{}"),
-    "talk_user": ("Hello", '{"message": "Hello"}'),
-    "talk_agent": ("bob Hello", '{"agent": "bob", "message": "Hello"}'),
-    "talk_brain": ("planner Hello", '{"subbrain": "planner", "message": "Hello"}'),
-    "talk_log": ("INFO Hello", '{"severity": "Info", "message": "Hello"}'),
-    "reply": ("7 Hello", '{"talkId": 7, "message": "Hello"}'),
-    "wait_for": (
-        "hook:x TIME:0 --timeout 5",
-        """{"events": [{"eventType": "Hook", "parameter": "x"},
-        {"eventType": "time", "parameter": 0}], "timeout": 5}""",
-    ),
-    "peek_inbox": ("--count 2 --filter talk", '{"count": 2, "filter": "talk"}'),
-    "push_service": ("x Hello", '{"name": "x", "message": "Hello"}'),
-    "enter_space": ("team --limit 1", '{"spaceId": "team", "limit": 1}'),
-    "send_message": ("Hello", '{"text": "Hello"}'),
-    "read_messages": ("--space team", '{"spaceId": "team"}'),
-    "vault_status": ("", "{}"),
-    "vault_reindex": ("", "{}"),
-    "model_list": ("", "{}"),
-    "model_use": ("builtin", '{"name": "builtin"}'),
-    "model_verify": ("builtin", '{"name": "builtin"}'),
-    "set_memories": (
-        "k=v 'l=a b'",
-        '{"memories": [{"key": "k", "value": "v"}, {"KEY": "l", "value": "a b"}]}',
-    ),
-    "get_memories": ("", '{"keys": []}'),
-    "delete_memories": ("a b", '{"keys": ["a", "b"]}'),
-    "consolidate_memories": ("--days 30", '{"DAYS": 30}'),
-    "set_goals": (
-        "g Ship --status later",
-        '{"goals": [{"id": "g", "description": "Ship", "status": "later"}]}',
-    ),
-    "get_goals": ("--status active", '{"status": "Active"}'),
-    "delete_goals": ("g", '{"goalIds": ["g"]}'),
-    "set_plans": (
-        "Report 'Do it' --at 2999-01-01",
-        '{"plans": [{"name": "Report", "instruction": "Do it", "scheduled_at": "2999-01-01"}]}',
-    ),
-    "get_plans": ("--status active", '{"status": "active"}'),
-    "delete_plans": ("p", '{"planIds": ["p"]}'),
-    **CALLS,
-}
-PREPARED = {**BEFORE, **dict.fromkeys(("memory_evict", "memory_mutate"), ("load", "Crows"))}
 VARYING = re.compile(
     r'"(?:talkId|eventId|messageId|vault|folder|created|modified|timestamp|seconds)": .*'
     r'|"(?:index|inUse)": .*'

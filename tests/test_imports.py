@@ -160,11 +160,17 @@ def test_an_agents_state_needs_no_index(indexed: Path, arguments: list[str]) -> 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["episode", "store", "--action", "Fed the wombat"], ["fact", "store", "The wombat digs"]],
+    [
+        ["episode", "store", "--action", "Fed the wombat"],
+        ["fact", "store", "The wombat digs"],
+        ["tools", "list"],
+        ["tools", "untrust", "x"],
+        ["call", "get_available_tools"],
+    ],
     ids=" ".join,
 )
-def test_storing_an_experience_needs_no_index(indexed: Path, arguments: list[str]) -> None:
-    """Storing an episode or a fact is as quick as writing a file."""
+def test_what_needs_no_index_loads_none(indexed: Path, arguments: list[str]) -> None:
+    """Storing an episode or a fact, listing tools and trusting them are quick."""
     found = loaded(indexed, *arguments)
     assert among(found, NEVER, PERSON, VECTORS, WORDS, {"sqlite3"}, SLOW) == []
 

@@ -23,7 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
         atexit.register(gc.freeze)
     if arguments is None and sys.getfilesystemencoding() == "ascii":
         # A locale without UTF-8 cannot spell most file names; Python's own mode can.
-        command = [sys.executable, "-X", "utf8", "-m", "memvault", *sys.argv[1:]]
+        # -P: a module in the present folder, which may be a vault, is none of memvault's.
+        command = [sys.executable, "-P", "-X", "utf8", "-m", "memvault", *sys.argv[1:]]
         os.execv(sys.executable, command)  # noqa: S606  # the same program again
     given = sys.argv[1:] if arguments is None else arguments
     return guarded(lambda: _run(given))

@@ -22,6 +22,7 @@ __all__ = [
     "home_expanded",
     "load_settings",
     "models_folder",
+    "state_folder",
     "with_setting",
 ]
 
@@ -71,6 +72,7 @@ class Settings(NamedTuple):
     ranking: Ranking = Ranking()
     timezone: str = "UTC"
     active_budget: int = 8_000
+    world: bool = False
     sources: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
 
@@ -153,6 +155,7 @@ def load_settings(root: Path) -> Settings:
         ranking=_ranking(table.pop("ranking", {}), path, warnings),
         timezone=_timezone(table.pop("plans", {}), path, warnings),
         active_budget=_active_budget(table.pop("active", {}), path, warnings),
+        world=_world(table.pop("world", {}), path, warnings),
     )
     if table.pop("version", 1) != 1:
         warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
@@ -176,6 +179,7 @@ def _set(settings: Settings) -> dict[str, bool]:
             "ranking",
             "timezone",
             "active_budget",
+            "world",
         )
     }
 
@@ -218,11 +222,7 @@ def _model(table: dict[str, Any], section: str, path: Path, warnings: list[str])
         raise VaultUnreadable(
             f'{path}: {section} must be written [{section}] and model = "NAME"', _MEND
         )
-    warnings += [
-        f"{SETTINGS_FILE}: unknown setting '{section}.{key}' is ignored"
-        for key in value
-        if key != "model"
-    ]
+    _mention_others(value, section, "model", warnings)
     return str(value.get("model", ""))
 
 
@@ -249,17 +249,23 @@ def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:
 def _active_budget(value: Any, path: Path, warnings: list[str]) -> int:
     if not isinstance(value, dict):
         raise VaultUnreadable(f"{path}: active must be written as an [active] table", _MEND)
-    warnings += [
-        f"{SETTINGS_FILE}: unknown setting 'active.{key}' is ignored"
-        for key in value
-        if key != "budget"
-    ]
+    _mention_others(value, "active", "budget", warnings)
     budget = value.get("budget", Settings().active_budget)
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise VaultUnreadable(
             f"{path}: active.budget must be a whole number of tokens, at least 1", _MEND
         )
     return budget
+
+
+def _world(value: Any, path: Path, warnings: list[str]) -> bool:
+    enabled = value.get("enabled", False) if isinstance(value, dict) else None
+    if not isinstance(enabled, bool):
+        raise VaultUnreadable(
+            f"{path}: world must be written [world] and enabled = true or false", _MEND
+        )
+    _mention_others(value, "world", "enabled", warnings)
+    return enabled
 
 
 def _is_share(value: Any) -> bool:
@@ -276,12 +282,19 @@ def _timezone(value: Any, path: Path, warnings: list[str]) -> str:
         raise VaultUnreadable(
             f"{path}: plans.timezone: {error}", "write a name such as UTC or Europe/Berlin"
         ) from error
-    warnings += [
-        f"{SETTINGS_FILE}: unknown setting 'plans.{key}' is ignored"
-        for key in value
-        if key != "timezone"
-    ]
+    _mention_others(value, "plans", "timezone", warnings)
     return name
+
+
+def _mention_others(
+    table: Mapping[str, Any], section: str, known: str, warnings: list[str]
+) -> None:
+    """Warn of a section's keys that are not the one it may have."""
+    warnings += [
+        f"{SETTINGS_FILE}: unknown setting '{section}.{key}' is ignored"
+        for key in table
+        if key != known
+    ]
 
 
 def with_setting(root: Path, section: str, key: str, value: str) -> bytes:
@@ -317,6 +330,14 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the user's cache folder for memvault."""
     base = environ.get("XDG_CACHE_HOME") or environ.get("LOCALAPPDATA")
     return Path(base or home_expanded("~/.cache")) / "memvault"
+
+
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where what a user decided on this machine is kept, outside every vault."""
+    if environ.get("MEMVAULT_STATE"):
+        return home_expanded(environ["MEMVAULT_STATE"])
+    base = environ.get("XDG_STATE_HOME") or environ.get("LOCALAPPDATA")
+    return Path(base or home_expanded("~/.local/state")) / "memvault"
 
 
 def _working_folder() -> Path:

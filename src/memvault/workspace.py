@@ -68,7 +68,7 @@ class Workspace:
     the lock as a condition: who waits on it lets others go on. ``stopped`` says
     whether the caller of the tool that runs has gone; a tool that takes long
     reads it at its beginning, as others may run while it waits, and looks now
-    and then.
+    and then. ``programs`` says whether the caller may name a program to run.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class Workspace:
         self.lock = threading.RLock()
         self.turn = threading.Condition(self.lock)
         self.stopped: Callable[[], bool] = never
+        self.programs = True
         self._progress = progress
         self._settings_state: tuple[int, ...] = ()
 
@@ -168,6 +169,23 @@ class Workspace:
     def abandon(self) -> None:
         """Give events back that the caller will not have."""
         self.detach().abandon()
+
+    def patience(self) -> Callable[[float], None]:
+        """Return what a tool waits with for a program; other threads go on meanwhile.
+
+        Raises, when it is called:
+            TimedOut: the caller has gone.
+        """
+        stopped = self.stopped
+
+        def wait(seconds: float) -> None:
+            from memvault.errors import TimedOut
+
+            self.turn.wait(seconds)
+            if stopped():
+                raise TimedOut("The call was given up", "call again")
+
+        return wait
 
     def wake(self) -> None:
         """Let every tool that waits look whether its caller has gone."""

@@ -17,6 +17,7 @@ from memvault.cli.overview import EXTRA_COMMANDS, overview
 from memvault.cli.streams import OutputError, stopping
 from memvault.errors import MemvaultError, UsageError, as_error
 from memvault.tools import registry
+from memvault.tools.registry import Tool
 
 __all__ = ["run"]
 
@@ -75,11 +76,9 @@ class Commands(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # Typer's signature
         """Name the visible commands."""
-        names = [] if self.prefix else list(EXTRA_COMMANDS)
-        for tool in registry.all_tools():
-            if tool.command.startswith(self.prefix):
-                names.append(tool.command.removeprefix(self.prefix).split(" ")[0])
-        return list(dict.fromkeys(names))
+        every = [*EXTRA_COMMANDS, *(tool.command for tool in registry.all_tools())]
+        below = [name.removeprefix(self.prefix) for name in every if name.startswith(self.prefix)]
+        return list(dict.fromkeys(name.split(" ")[0] for name in below))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Build a command by its words or by its tool's exact name.
@@ -87,12 +86,14 @@ class Commands(typer.core.TyperGroup):
         Raises:
             UsageError: there is none.
         """
-        if not self.prefix and cmd_name in EXTRA_COMMANDS:
-            return commands.extra_command(cmd_name, self.options)
         wanted = self.prefix + cmd_name
+        if wanted in EXTRA_COMMANDS:
+            return commands.extra_command(wanted, cmd_name, self.options)
         deeper = []
         for tool in registry.all_tools():
             if tool.command == wanted or (not self.prefix and tool.name == cmd_name):
+                if tool.command in EXTRA_COMMANDS:
+                    return commands.extra_command(tool.command, cmd_name, self.options)
                 return commands.tool_command(tool, cmd_name, self.options)
             if tool.command.startswith(f"{wanted} "):
                 deeper.append(tool)
@@ -100,6 +101,9 @@ class Commands(typer.core.TyperGroup):
             return _group(self.options, f"{wanted} ", cmd_name)
         if cmd_name.startswith("-"):
             return None
+        registered = None if self.prefix else _registered(cmd_name, self.options)
+        if registered is not None:
+            return commands.tool_command(registered, cmd_name, self.options)
         from difflib import get_close_matches
 
         near = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
@@ -114,6 +118,24 @@ class Commands(typer.core.TyperGroup):
             super().format_help(ctx, formatter)
         else:
             formatter.write(overview())
+
+
+def _registered(name: str, options: Options) -> Tool | None:
+    """Return a tool that the vault brings along, if there are a vault and such a tool."""
+    from memvault.tools import available
+
+    try:
+        workspace = options.named_workspace()
+        return next(
+            (
+                tool
+                for tool in available.all_in(workspace)
+                if registry.normal(tool.name) == registry.normal(name)
+            ),
+            None,
+        )
+    except MemvaultError:
+        return None
 
 
 def _group(options: Options, prefix: str, name: str | None) -> Any:

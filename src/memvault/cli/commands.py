@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
             value = _argument(parameter, given[parameter.name], options)
             if value is not None:
                 arguments[parameter.name if tool.shell else parameter.key] = value
-        run_tool(tool, _shaped(tool, arguments) if tool.shell else arguments, options)
+        run_tool(tool.name, _shaped(tool, arguments) if tool.shell else arguments, options)
 
     declared = {parameter.name: _declared(parameter) for parameter in parameters}
     return _built(callback, name, tool.doc, declared)
@@ -55,14 +56,14 @@ def _shaped(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
     return dict(tool.shell(**given))
 
 
-def run_tool(tool: Tool, arguments: dict[str, Any], options: Options) -> None:
+def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
     """Run a tool on the vault that the options name, and write its result."""
     from memvault.tools import invoke
 
     workspace = options.workspace()
     try:
-        result = invoke.call(workspace, tool.name, arguments)
-        output.result(tool.name, result, options.json, options.quiet)
+        result = invoke.call(workspace, name, arguments)
+        output.result(name, result, options.json, options.quiet)
         output.flush()
         notes = workspace.settle()
         if not options.quiet:
@@ -71,11 +72,11 @@ def run_tool(tool: Tool, arguments: dict[str, Any], options: Options) -> None:
         workspace.close()
 
 
-def extra_command(name: str, options: Options) -> Any:
+def extra_command(words: str, name: str, options: Options) -> Any:
     """Build one of the commands that are no tools."""
     from memvault.cli import extra
 
-    function, declared = extra.COMMANDS[name]
+    function, declared = extra.COMMANDS[words]
 
     def callback(**given: Any) -> None:
         _take_shared(options, given)
@@ -85,7 +86,7 @@ def extra_command(name: str, options: Options) -> Any:
         )
         function(options, **shown)
 
-    return _built(callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[name], declared)
+    return _built(callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[words], declared)
 
 
 def long_text(value: str) -> str:
@@ -162,19 +163,19 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
     metavar: str | None = _kebab_upper(parameter.key)
     kind: Any = str | None
     if parameter.choices:
-        metavar = "|".join(parameter.choices)
+        metavar = "|".join(map(str, parameter.choices))
     if arg.positional:
         optional = not parameter.required or arg.cli_optional
         if parameter.kinds == (list,):
             kind, metavar = list[str] | None, f"{metavar}..."
-        elif str not in parameter.kinds:
-            kind = (int if int in parameter.kinds else float) | None
         shown = f"[{metavar}]" if optional else metavar
         return kind, typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
     if list in parameter.kinds:
         kind = list[str] | None
     elif parameter.kinds == (bool,):
         kind, metavar = bool | None, None
+    elif dict in parameter.kinds:
+        metavar = "JSON"
     elif str not in parameter.kinds:
         kind = (int if int in parameter.kinds else float) | None
     return kind, typer.Option(
@@ -207,7 +208,13 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
         return "" if parameter.arg.cli_optional and parameter.required else None
     if isinstance(value, str):
         value = options.shown(value)
+    if isinstance(value, str) and parameter.arg.positional and str not in parameter.kinds:
+        value = _number(value)
+    if isinstance(value, str) and parameter.kinds == (dict,):
+        return _from_json(parameter, value)
     if isinstance(value, list | tuple):
+        if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
+            return _from_json(parameter, value[0])
         value = [options.shown(entry) for entry in value]
         if parameter.arg.positional:
             return _long_values(value) if parameter.arg.text else value
@@ -217,6 +224,28 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)
     return value
+
+
+def _number(text: str) -> Any:
+    """Return the number that a text is, or the text, which is refused with the other arguments."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _from_json(parameter: Parameter, text: str) -> Any:
+    """Return what JSON means that stands for an object or a list.
+
+    Raises:
+        UsageError: it is none.
+    """
+    import json
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{parameter.named} is no JSON: {error}", parameter.arg.help) from error
 
 
 def _long_values(pairs: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Commands that are no tools: ``init``, ``call`` and ``mcp``."""
+"""Commands that are no tools: ``init``, ``call``, ``mcp``, and trust in a vault's tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from memvault.cli import output
+from memvault.cli import output, trusting
 from memvault.cli.options import Options
 from memvault.errors import MemvaultError, UsageError
 
@@ -49,7 +49,8 @@ def call(options: Options, name: str, arguments: str) -> None:
         )
     if not name:
         raise UsageError("The tool's name is missing", "memvault call memory_recall '{…}'")
-    run_tool(registry.find(name), given, options)
+    known = registry.known(name)
+    run_tool(known.name if known else name, given, options)
 
 
 def mcp(options: Options) -> None:
@@ -90,5 +91,13 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "mcp": (mcp, {}),
+    "tools trust": (
+        trusting.trust,
+        {
+            "name": _argument("NAME", "The tool's name"),
+            "yes": (bool, typer.Option(False, "--yes", help="Do not ask")),
+        },
+    ),
+    "tools untrust": (trusting.untrust, {"name": _argument("NAME", "The tool's name")}),
 }
 """Each command's function and what Typer is told of its parameters."""

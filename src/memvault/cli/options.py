@@ -29,6 +29,7 @@ def _decoded(argument: str) -> str:
         return argument
 
 
+_NEGATIVE = re.compile(r"-\d+(?:\.\d*)?")
 _SPACED = re.compile(r"(?!--[\w-]+=)\S*\s")
 
 
@@ -41,6 +42,7 @@ class Options:
         self.json = False
         self.quiet = False
         self._texts: dict[str, str] = {}
+        self._named: str | None = None
 
     @classmethod
     def from_environment(cls) -> Options:
@@ -60,17 +62,43 @@ class Options:
     def hide_texts(self, arguments: list[str]) -> list[str]:
         """Put placeholders for texts that begin with a dash and would be taken for options.
 
-        No option holds white space, except behind its ``=``.
+        No option holds white space, except behind its ``=``, and none is a
+        number, which behind an option is that option's value.
         """
+        self._ahead(arguments)
         hidden = []
+        before = ""
         for argument in map(_decoded, arguments):
-            if argument.startswith("-") and _SPACED.match(argument):
+            number = _NEGATIVE.fullmatch(argument) and not before.startswith("-")
+            before = "" if number else argument
+            if number or (argument.startswith("-") and _SPACED.match(argument)):
                 placeholder = f"\ufdd0{len(self._texts)}"
                 self._texts[placeholder] = argument
                 hidden.append(placeholder)
             else:
                 hidden.append(argument)
         return hidden
+
+    def _ahead(self, arguments: list[str]) -> None:
+        """Take the vault from wherever it stands: it may bring the command along."""
+        for argument, behind in zip(arguments, [*arguments[1:], ""], strict=True):
+            if argument == "--":
+                return
+            if argument == "--vault":
+                self._named = behind
+            elif argument.startswith("--vault="):
+                self._named = argument.partition("=")[2]
+
+    def named_workspace(self) -> Workspace:
+        """Open the vault that the whole line names, before all of it has been read.
+
+        Raises:
+            VaultNotFound: there is none.
+        """
+        from memvault.config import find_vault
+        from memvault.workspace import Workspace
+
+        return Workspace(find_vault(self.vault or self._named))
 
     def shown(self, value: str) -> str:
         """Return the text that a placeholder stands for, or the value itself."""

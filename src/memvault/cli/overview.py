@@ -11,8 +11,10 @@ EXTRA_COMMANDS = {
     "init": "Make a folder a vault; files that are there stay as they are",
     "call": 'Run a tool with JSON arguments, as memvault call memory_recall \'{"query": "x"}\'',
     "mcp": "Serve the tools and memories to an MCP client, on standard input and output",
+    "tools trust": "Let a registered tool run on this machine, as it is now",
+    "tools untrust": "Let a registered tool no longer run on this machine",
 }
-"""Commands that are no tools: one makes vaults, two run tools."""
+"""Commands that no tool stands for, or, of ``call``, one with other words."""
 
 _GROUPS = {
     "historian": "Remember and recall",
@@ -23,6 +25,8 @@ _GROUPS = {
     "talk": "Spaces, talk and wait",
     "vault": "The vault",
     "state": "Key-values, goals and plans of an agent",
+    "catalogue": "Tools, also of the vault's own",
+    "world": "A small world, where memvault.toml switches it on",
 }
 
 
@@ -37,7 +41,10 @@ def overview() -> str:
     groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _GROUPS}
     for tool in registry.all_tools():
         groups.setdefault(tool.group, []).append((tool.command, tool.summary))
-    groups["vault"] = [*EXTRA_COMMANDS.items(), *groups["vault"]]
+    shown = {command for entries in groups.values() for command, _ in entries}
+    extra = [entry for entry in EXTRA_COMMANDS.items() if entry[0] not in shown]
+    groups["vault"] = [*(entry for entry in extra if " " not in entry[0]), *groups["vault"]]
+    groups["catalogue"] += [entry for entry in extra if " " in entry[0]]
     for name, entries in groups.items():
         lines += [f"{_GROUPS.get(name, name.capitalize())}:", *_rows(entries), ""]
     options = [(f"{flag} {takes}".strip(), text) for _, flag, takes, text in SHARED]

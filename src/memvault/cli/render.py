@@ -8,6 +8,7 @@ from typing import Any
 from memvault.cli.brain_forms import BRAIN_FORMS
 from memvault.cli.consolidation_forms import CONSOLIDATION_FORMS
 from memvault.cli.experience_forms import EXPERIENCE_FORMS
+from memvault.cli.tool_forms import TOOL_FORMS
 from memvault.cli.work_forms import WORK_FORMS
 
 __all__ = ["details", "lines"]
@@ -213,6 +214,7 @@ _FORMS: dict[str, Callable[[Result], list[Line]]] = {
     **CONSOLIDATION_FORMS,
     **EXPERIENCE_FORMS,
     **WORK_FORMS,
+    **TOOL_FORMS,
     "memory_recall": _recall,
     "memory_list": _list,
     "memory_list_types": _types,

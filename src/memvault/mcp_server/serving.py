@@ -33,6 +33,7 @@ def serve(workspace: Workspace) -> int:
     """Serve one client until its input ends or the process is asked to; return the exit code."""
     with contextlib.suppress(MemvaultError):  # each call says so, until it is mended
         _ = workspace.settings  # from here on a vault that vanishes is noticed
+    workspace.programs = False  # a model that may call tools may not run what it likes
     try:
         with wire.diverted() as (read, written):
             return asyncio.run(Serving(workspace).run(read, written))

@@ -42,9 +42,11 @@ def consolidate_memories(
     """
     if not apply:
         given, _ = _gathered(workspace, days)
-        extracted = _extracted(extractor, given)
+        extracted = _extracted(workspace, extractor, given)
         return _result(_proposals(workspace, given, extracted), extracted, None)
-    extracted = _extracted(extractor, _gathered(workspace, days)[0]) if extractor else None
+    extracted = (
+        _extracted(workspace, extractor, _gathered(workspace, days)[0]) if extractor else None
+    )
     if extracted and extracted.refused:
         several = len(extracted.refused) > 1
         raise Refused(
@@ -72,12 +74,17 @@ def _gathered(workspace: Workspace, days: int) -> tuple[Given, dict[str, Memory]
     return consolidating.gathered(workspace.store, workspace.engine, counts, days, clock.now())
 
 
-def _extracted(extractor: str | None, given: Given) -> Extracted | None:
+def _extracted(workspace: Workspace, extractor: str | None, given: Given) -> Extracted | None:
     if extractor is None:
         return None
     from memvault.tools.extracting import extract
 
-    return extract(extractor, given.episodes)
+    if not workspace.programs:
+        raise Refused(
+            "An extractor is a program, and this caller may not name programs to run",
+            "use memvault consolidate in a shell, or leave extractor out",
+        )
+    return extract(extractor, given.episodes, pause=workspace.patience())
 
 
 def _proposals(workspace: Workspace, given: Given, extracted: Extracted | None) -> Proposals:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused, TimedOut, UsageError
@@ -39,7 +40,12 @@ class Extracted(NamedTuple):
     refused: list[BadLine]
 
 
-def extract(command: str, episodes: Sequence[Episode], seconds: float = _SECONDS) -> Extracted:
+def extract(
+    command: str,
+    episodes: Sequence[Episode],
+    seconds: float = _SECONDS,
+    pause: Callable[[float], object] = time.sleep,
+) -> Extracted:
     """Run a command without a shell, hand it the episodes, and read what it proposes.
 
     Raises:
@@ -56,7 +62,7 @@ def extract(command: str, episodes: Sequence[Episode], seconds: float = _SECONDS
     if not parts:
         raise UsageError("The extractor is empty", "give a command, such as 'python extract.py'")
     given = "".join(f"{episode_line(episode)}\n" for episode in episodes)
-    ended = run(parts, given, seconds, _MOST_BYTES)
+    ended = run(parts, given, seconds, _MOST_BYTES, pause=pause)
     if ended.timed_out:
         raise TimedOut(
             f"The extractor {parts[0]} did not end within {seconds:g} seconds and was stopped",

@@ -28,10 +28,10 @@ def call(
     Raises:
         MemvaultError: it failed; ``error.result()`` is the failed result.
     """
-    tool = available.find_in(workspace, name)
-    bound = schema.bind(tool, arguments)
     with workspace.lock:
         workspace.look()
+        tool = available.find_in(workspace, name)
+        bound = schema.bind(tool, arguments)
         workspace.notes.clear()
         workspace.abandon()
         workspace.stopped = stopped

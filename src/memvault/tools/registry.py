@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memvault.errors import UsageError
 
-__all__ = ["Arg", "Tool", "all_tools", "find", "shell", "tool"]
+if TYPE_CHECKING:
+    from memvault.tools.schema import Parameter
+
+__all__ = ["Arg", "Tool", "all_tools", "find", "known", "normal", "shell", "tool", "unknown"]
 
 _MODULES = (
     "historian",
@@ -29,6 +32,8 @@ _MODULES = (
     "talk",
     "spaces",
     "vault",
+    "catalogue",
+    "world",
 )
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
@@ -65,7 +70,9 @@ class Tool(NamedTuple):
 
     ``shell`` turns what is convenient on a command line into the arguments,
     where those are no flat values. ``open_world`` says that it may reach beyond
-    the vault: the network, or a program of someone else's.
+    the vault: the network, or a program of someone else's. A tool that is made
+    at run time says itself what a function's signature and docstring say
+    otherwise: ``own`` and ``told``.
     """
 
     name: str
@@ -76,6 +83,8 @@ class Tool(NamedTuple):
     destructive: bool
     shell: Callable[..., Mapping[str, Any]] | None = None
     open_world: bool = False
+    own: tuple[Parameter, ...] | None = None
+    told: str = ""
 
     @property
     def summary(self) -> str:
@@ -84,8 +93,8 @@ class Tool(NamedTuple):
 
     @property
     def doc(self) -> str:
-        """The docstring without indentation."""
-        lines = (self.function.__doc__ or "").strip().splitlines()
+        """The docstring without indentation, or what is told in its place."""
+        lines = (self.told or self.function.__doc__ or "").strip().splitlines()
         return "\n".join(line.strip() for line in lines)
 
 
@@ -131,21 +140,38 @@ def all_tools() -> list[Tool]:
     return list(_TOOLS.values())
 
 
+def normal(name: str) -> str:
+    """Return a tool's name in the spelling under which it is looked for."""
+    return name.strip().lower().replace("-", "_")
+
+
+def known(name: str) -> Tool | None:
+    """Return the program's own tool of an exact name or a command's words, if there is one."""
+    wanted = normal(name)
+    for entry in all_tools():
+        if wanted == entry.name or wanted == entry.command.replace(" ", "_"):
+            return entry
+    return None
+
+
 def find(name: str) -> Tool:
     """Return the tool of an exact name, spelled with any case and either of ``_`` and ``-``.
 
     Raises:
         UsageError: there is none.
     """
-    tools = all_tools()
-    wanted = name.strip().lower().replace("-", "_")
-    for entry in tools:
-        if wanted == entry.name or wanted == entry.command.replace(" ", "_"):
-            return entry
+    found = known(name)
+    if found is None:
+        raise unknown(name, [entry.name for entry in all_tools()])
+    return found
+
+
+def unknown(name: str, names: list[str]) -> UsageError:
+    """Return the error for a name that no tool has, with the nearest that one has."""
     from difflib import get_close_matches
 
-    near = get_close_matches(wanted, [entry.name for entry in tools], n=1)
-    raise UsageError(
+    near = get_close_matches(normal(name), names, n=1)
+    return UsageError(
         f"There is no tool {name!r}",
         f"did you mean {near[0]}?" if near else "memvault --help lists them",
     )

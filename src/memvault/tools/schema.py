@@ -38,18 +38,19 @@ class Parameter(NamedTuple):
     """One argument of a tool: ``kinds`` are the plain types it may have.
 
     ``items`` are the keys of the objects that an array holds; an array without
-    them holds strings.
+    them holds strings, or with ``anything`` what it likes.
     """
 
     name: str
     key: str
     flag: str
     kinds: tuple[type, ...]
-    choices: tuple[str, ...]
+    choices: tuple[Any, ...]
     required: bool
     default: Any
     arg: Arg
     items: tuple[Parameter, ...] = ()
+    anything: bool = False
 
     @property
     def named(self) -> str:
@@ -58,18 +59,20 @@ class Parameter(NamedTuple):
         return self.key if same else f"{self.key} ({self.flag})"
 
 
-@cache
 def parameters(tool: Tool) -> tuple[Parameter, ...]:
-    """Read a tool's arguments off its function; the workspace comes first and is none."""
-    return _read(tool.function)[1:]
+    """Return a tool's arguments, read off its function unless it names its own.
+
+    A function's first parameter is the workspace, which is no argument.
+    """
+    return _read(tool.function)[1:] if tool.own is None else tool.own
 
 
-@cache
 def shell_parameters(tool: Tool) -> tuple[Parameter, ...]:
     """Read what a tool's command takes: the arguments, unless it has a form of its own."""
     return _read(tool.shell) if tool.shell else parameters(tool)
 
 
+@cache
 def _read(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     hints = typing.get_type_hints(function, include_extras=True)
     given = inspect.signature(function).parameters.values()
@@ -94,6 +97,7 @@ def _parameter(name: str, hint: Any, default: Any) -> Parameter:
         None if required else default,
         arg,
         _items(kind),
+        any(part == list[Any] for part in (kind, *typing.get_args(kind))),
     )
 
 
@@ -159,7 +163,7 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
     """Return the JSON schema of one argument."""
     names = [_JSON_NAMES[kind] for kind in parameter.kinds]
     entry: dict[str, Any] = {"type": names[0] if len(names) == 1 else names}
-    if "array" in names:
+    if "array" in names and not parameter.anything:
         items = parameter.items
         entry["items"] = _object(items, parameter.arg.open) if items else {"type": "string"}
     if parameter.choices:
@@ -229,7 +233,7 @@ def _normal(key: str) -> str:
 def _checked(parameter: Parameter, value: Any) -> Any:
     """Return a value as what it is declared as: right type, one of the choices, in range."""
     value = _typed(parameter, value)
-    if parameter.choices and isinstance(value, str):
+    if parameter.choices:
         value = _chosen(parameter, value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         _in_range(parameter, value)
@@ -244,6 +248,8 @@ def _typed(parameter: Parameter, value: Any) -> Any:
     kinds = parameter.kinds
     if isinstance(value, bool):
         fits = bool in kinds
+    elif isinstance(value, int) and int in kinds:
+        fits = True
     elif isinstance(value, float) and int in kinds and value.is_integer():
         value, fits = int(value), True
     elif isinstance(value, int | float) and float in kinds:
@@ -251,11 +257,11 @@ def _typed(parameter: Parameter, value: Any) -> Any:
         value = float(value) if fits else value
     else:
         fits = isinstance(value, tuple(kind for kind in kinds if kind is not bool) or ())
-    if fits and isinstance(value, list):
+    if fits and isinstance(value, list) and not parameter.anything:
         fits = all(isinstance(entry, dict if parameter.items else str) for entry in value)
     if not fits:
         wanted = " or ".join(_JSON_NAMES[kind] for kind in kinds)
-        if list in kinds:
+        if list in kinds and not parameter.anything:
             wanted += " of objects" if parameter.items else " of strings"
         article = "an" if wanted[0] in "aio" else "a"
         raise UsageError(
@@ -264,12 +270,15 @@ def _typed(parameter: Parameter, value: Any) -> Any:
     return value
 
 
-def _chosen(parameter: Parameter, value: str) -> str:
-    lowered = {choice.lower(): choice for choice in parameter.choices}
-    if value.lower() not in lowered:
+def _chosen(parameter: Parameter, value: Any) -> Any:
+    """Return the choice that is meant; of words the case does not matter."""
+    if value in parameter.choices or (not isinstance(value, str) and str in parameter.kinds):
+        return value
+    lowered = {str(choice).lower(): choice for choice in parameter.choices}
+    if not isinstance(value, str) or value.lower() not in lowered:
+        names = ", ".join(map(str, parameter.choices))
         raise UsageError(
-            f"{parameter.named} must be one of {', '.join(parameter.choices)}, not {value!r}",
-            parameter.arg.help,
+            f"{parameter.named} must be one of {names}, not {value!r}", parameter.arg.help
         )
     return lowered[value.lower()]
 

@@ -16,13 +16,21 @@ from memvault import clock
 from memvault.errors import Refused
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.vault import layout
-from memvault.vault.frontmatter import Parts, new_header, parse_header, patch_header, split
+from memvault.vault.frontmatter import (
+    Parts,
+    new_header,
+    parse_header,
+    patch_entry,
+    patch_header,
+    split,
+)
 from memvault.vault.markdown import first_heading
 
 __all__ = [
     "Text",
     "decode",
     "edit",
+    "edit_entry",
     "encode_new",
     "etag",
     "plain_text",
@@ -238,3 +246,22 @@ def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
     if body is not None:
         parts = parts._replace(body=body)
     return text.encode("".join(parts))
+
+
+def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
+    """Return a file's bytes with one entry set of the mapping that its header has under a key.
+
+    Raises:
+        Refused: as for ``edit``.
+    """
+    text = decode(data)
+    parts = split(text.text)
+    if not parts.before or text.encoding == "binary":
+        return edit(data, {key: {name: value}}, None)
+    try:
+        patched = patch_entry(parts.header, key, name, value, parts.newline)
+    except ValueError as error:
+        raise Refused(
+            f"The front matter is broken ({error})", "mend it in an editor first"
+        ) from error
+    return text.encode("".join(parts._replace(header=patched)))

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused
 
-__all__ = ["Parts", "new_header", "parse_header", "patch_header", "split"]
+__all__ = ["Parts", "new_header", "parse_header", "patch_entry", "patch_header", "split"]
 
 _OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)")
 _CLOSING = re.compile(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
@@ -172,21 +172,73 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
             wanted.pop(key, None)
         else:
             wanted[key] = value
+
+    def patched() -> str:
+        text = header
+        for key, value in changes.items():
+            text = _patch(text, key, value, newline)
+        return text
+
+    return _made_safely(patched, wanted, ", ".join(changes))
+
+
+def patch_entry(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
+    """Set one entry of the mapping under a key, leaving every other character as it was.
+
+    Raises:
+        ValueError: the header does not parse.
+        Refused: the header is written in a way that cannot be patched safely.
+    """
+    wanted = parse_header(header)
+    held = wanted.get(key)
+    if not isinstance(held, Mapping) or not held:
+        return patch_header(header, {key: {name: value}}, newline)
+    wanted[key] = {**held, name: value}
+    return _made_safely(
+        lambda: _with_entry(header, key, name, value, newline), wanted, f"{key}.{name}"
+    )
+
+
+def _made_safely(make: Callable[[], str], wanted: Mapping[str, Any], what: str) -> str:
+    """Return a patched header that reads as it should.
+
+    Raises:
+        Refused: it does not.
+    """
     import yaml
 
     try:
-        patched = header
-        for key, value in changes.items():
-            patched = _patch(patched, key, value, newline)
-        same = parse_header(patched) == wanted
+        patched = make()
+        if parse_header(patched) == wanted:
+            return patched
     except (ValueError, yaml.YAMLError):
-        same = False
-    if not same:
-        raise Refused(
-            f"The front matter cannot be edited safely ({', '.join(changes)})",
-            "edit the file by hand, one key a line",
-        )
-    return patched
+        pass
+    raise Refused(
+        f"The front matter cannot be edited safely ({what})",
+        "edit the file by hand, one key a line",
+    )
+
+
+def _with_entry(header: str, key: str, name: str, value: Any, newline: str) -> str:
+    import yaml
+
+    root: Any = yaml.compose(header, Loader=_loader())
+    node = next(pair[1] for pair in root.value if str(pair[0].value) == key)
+    for label, entry in node.value:
+        if str(label.value) == name:
+            start, end = int(entry.start_mark.index), int(entry.end_mark.index)
+            if start == end:  # nothing is written there yet
+                start = end = header.index(":", label.end_mark.index) + 1
+                return f"{header[:start]} {_item(value)}{header[end:]}"
+            return header[:start] + _item(value) + header[end:]
+    written = f"{_key(name)}: {_item(value)}"
+    if node.flow_style:
+        end = int(node.end_mark.index) - 1
+        return f"{header[:end].rstrip(', ')}, {written}{header[end:]}"
+    line = _LINE_END.search(header, _end_of(node, header))
+    assert line is not None
+    indent = " " * int(node.start_mark.column)
+    return f"{header[: line.start()]}{newline}{indent}{written}{header[line.start() :]}"
 
 
 def _patch(header: str, key: str, value: Any, newline: str) -> str:

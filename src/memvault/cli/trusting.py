@@ -1,0 +1,102 @@
+"""Trust in a vault's tools, for people: no tool, so that neither ``call`` nor MCP reaches it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+from memvault.cli import output
+from memvault.cli.options import Options
+from memvault.errors import NotFound, Refused, UsageError
+
+if TYPE_CHECKING:
+    from memvault.tools.toolfiles import Kept
+    from memvault.tools.trust import Cover
+
+__all__ = ["trust", "untrust"]
+
+
+def trust(options: Options, name: str, yes: bool) -> None:
+    """Let a registered tool run on this machine, as it is now.
+
+    It shows the command and the files that trust covers, and asks. Once one of
+    them is changed, by a pull or an editor, the tool is not trusted any more.
+    """
+    from memvault.tools import trust as trusts
+
+    root = options.workspace().root
+    kept = _kept(options, name)
+    covered = trusts.cover(root, kept)
+    shown = _shown(kept, covered)
+    if not yes:
+        _ask(kept.definition.name, shown)
+    trusts.grant(root, kept, covered)
+    output.result("tools trust", {"success": True, **shown}, options.json, options.quiet)
+
+
+def untrust(options: Options, name: str) -> None:
+    """Let a registered tool no longer run on this machine."""
+    from memvault.tools import trust as trusts
+
+    if not name:
+        raise UsageError("The tool's name is missing", "memvault tools untrust NAME")
+    had = trusts.revoke(options.workspace().root, name)
+    found = {"success": True, "name": name, "wasTrusted": had}
+    output.result("tools untrust", found, options.json, options.quiet)
+
+
+def _kept(options: Options, name: str) -> Kept:
+    """Return a registered tool by its name."""
+    from memvault.tools import registry, toolfiles
+
+    if not name:
+        raise UsageError("The tool's name is missing", "memvault tools list names them")
+    found = toolfiles.read_all(options.workspace().root)
+    wanted = registry.normal(name)
+    if wanted in found.tools:
+        return found.tools[wanted]
+    if wanted in found.broken:
+        raise Refused(found.broken[wanted], "mend the file")
+    if registry.known(name):
+        raise UsageError(f"{name} is memvault's own and needs no trust", "run it")
+    names = ", ".join(entry.definition.name for entry in found.tools.values())
+    raise NotFound(
+        f"No tool {name!r} is registered in this vault",
+        f"registered are {names}" if names else "memvault tools register FILE",
+    )
+
+
+def _shown(kept: Kept, covered: Cover) -> dict[str, Any]:
+    """Return what a person should see before saying yes."""
+    shown: dict[str, Any] = {
+        "name": kept.definition.name,
+        "command": _visible(shlex.join(kept.definition.command)),
+        "covers": [_visible(path) for path in (kept.path, *covered.files)],
+    }
+    if covered.folders:
+        shown["notCovered"] = [f"{_visible(path)}/" for path in covered.folders]
+    return shown
+
+
+def _visible(text: str) -> str:
+    """Return a text in which nothing hides or turns around what is shown beside it."""
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+
+
+def _ask(name: str, shown: dict[str, Any]) -> None:
+    """Ask the person at the terminal.
+
+    Raises:
+        Refused: nobody is there, or the answer is no.
+    """
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Refused(
+            f"Nobody can be asked whether {name} may run {shown['command']}",
+            f"memvault tools trust {name} --yes, after a look at {', '.join(shown['covers'])}",
+        )
+    for key, value in shown.items():
+        print(f"{key}: {', '.join(value) if isinstance(value, list) else value}", file=sys.stderr)
+    print("May it run on this machine, as you? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Refused(f"{name} is not trusted", "nothing was changed")

@@ -1,0 +1,113 @@
+"""The example world's tools: look around, walk, gather, and talk to whoever is near."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.tools.registry import Arg, tool
+from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.work.world import World
+
+__all__ = ["gather_resource", "interact_with_agent", "move_to", "observe_location"]
+
+_FARTHEST = 1e9
+
+
+@tool("observe_location", "world observe", "world", read_only=True)
+def observe_location(
+    workspace: Workspace,
+    radius: Annotated[float, Arg("How many cells to look around", least=0, most=_FARTHEST)] = 5,
+) -> dict[str, Any]:
+    """Observe the place where the agent is: terrain, climate, resources, other agents.
+
+    The nearest place says terrain and climate. Resources of places that the
+    look reaches are named nearest first; only those of a place that the agent
+    stands in can be gathered.
+    """
+    world = _world(workspace)
+    seen = world.observe(radius)
+    workspace.notes += world.notes
+    return {
+        "terrain": next((place.terrain for place, _ in seen.places if place.terrain), ""),
+        "climate": next((place.climate for place, _ in seen.places if place.climate), ""),
+        "resources": [
+            {"name": name, **({} if amount is None else {"amount": amount}), "place": place.name}
+            for place, _ in seen.places
+            for name, amount in place.resources.items()
+            if amount is None or amount > 0
+        ],
+        "nearbyAgents": [
+            {"name": other.name, "type": other.kind, "distance": round(distance, 4)}
+            for other, distance in seen.figures
+        ],
+        "position": {"x": seen.me.x, "y": seen.me.y},
+        "stamina": seen.me.stamina,
+    }
+
+
+@tool("move_to", "world move", "world")
+def move_to(
+    workspace: Workspace,
+    x: Annotated[
+        float, Arg("Cells to the east", positional=True, least=-_FARTHEST, most=_FARTHEST)
+    ],
+    y: Annotated[
+        float, Arg("Cells to the north", positional=True, least=-_FARTHEST, most=_FARTHEST)
+    ],
+) -> dict[str, Any]:
+    """Move the agent to a cell; each cell of the straight way costs 0.01 stamina.
+
+    With too little stamina it stays where it is. Position and stamina lie in
+    agents/NAME.md, which anyone may edit.
+    """
+    world = _world(workspace)
+    me, used = world.move(x, y)
+    workspace.notes += world.notes
+    position = {"x": me.x, "y": me.y}
+    return {"newPosition": position, "staminaUsed": used, "stamina": me.stamina}
+
+
+@tool("gather_resource", "world gather", "world")
+def gather_resource(
+    workspace: Workspace,
+    resource: Annotated[str, Arg("What to gather, as world observe names it", positional=True)],
+    amount: Annotated[int, Arg("How much of it; all of it or nothing", least=1, most=10**9)] = 1,
+) -> dict[str, Any]:
+    """Gather a resource of a place where the agent stands, into its inventory.
+
+    Of two agents who want the last one, one gets it.
+    """
+    world = _world(workspace)
+    got = world.gather(resource, amount)
+    workspace.notes += world.notes
+    result = {
+        "resource": got.resource,
+        "amount": amount,
+        "place": got.place,
+        "carried": got.carried,
+    }
+    return result if got.left is None else {**result, "left": got.left}
+
+
+@tool("interact_with_agent", "world interact", "world")
+def interact_with_agent(
+    workspace: Workspace,
+    other: Annotated[str, Arg("An agent within 5 cells", key="agent", positional=True)],
+    message: Annotated[str, Arg("What to say", positional=True, text=True)],
+) -> dict[str, Any]:
+    """Interact with an agent within reach: a talk, which it finds in its inbox."""
+    from memvault.work.talk import Talks
+
+    world = _world(workspace)
+    to, distance = world.within_reach(other)
+    workspace.notes += world.notes
+    talk_id = Talks(workspace.root, workspace.address).say(to, message)
+    return {"talkId": talk_id, "agent": str(to), "distance": round(distance, 4)}
+
+
+def _world(workspace: Workspace) -> World:
+    from memvault.work.world import World
+
+    return World(workspace.store, workspace.address)

@@ -1,0 +1,131 @@
+"""Places, figures and distances of the example world; nothing here reads or writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from memvault.errors import Refused
+
+__all__ = ["REACH", "STEP", "Figure", "Place", "figure", "place", "plain", "sighted", "walk"]
+
+STEP = 0.01
+"""Stamina for each cell of a way."""
+REACH = 5.0
+"""Cells within which an agent can be spoken to, and the radius of a place that names none."""
+_DIGITS = 9
+"""Decimals that are kept, so that a hundred steps of 0.01 are one."""
+
+
+class Place(NamedTuple):
+    """A round place; a resource whose amount is None never ends."""
+
+    name: str
+    path: str
+    x: float
+    y: float
+    radius: float
+    terrain: str
+    climate: str
+    resources: Mapping[str, float | None]
+
+    def distance(self, x: float, y: float) -> float:
+        """Return how far its middle is."""
+        return math.hypot(self.x - x, self.y - y)
+
+
+class Figure(NamedTuple):
+    """An agent in the world."""
+
+    name: str
+    x: float
+    y: float
+    stamina: float
+    kind: str
+    inventory: Mapping[str, float]
+
+    def distance(self, other: Figure) -> float:
+        """Return how far another agent is."""
+        return math.hypot(self.x - other.x, self.y - other.y)
+
+
+def plain(value: float) -> float:
+    """Return a number without digits that arithmetic has left; a whole one as an integer."""
+    rounded = round(value, _DIGITS)
+    return int(rounded) if float(rounded).is_integer() else rounded
+
+
+def figure(name: str, header: Mapping[str, Any]) -> Figure:
+    """Read an agent; what a person left out or wrote otherwise is as at the beginning."""
+    inventory = header.get("inventory")
+    carried = inventory.items() if isinstance(inventory, Mapping) else ()
+    return Figure(
+        name,
+        _number(header.get("x"), 0),
+        _number(header.get("y"), 0),
+        max(0, _number(header.get("stamina"), 1)),
+        str(header.get("type") or "agent"),
+        {str(key): _number(value, 0) for key, value in carried},
+    )
+
+
+def place(name: str, path: str, header: Mapping[str, Any]) -> Place | None:
+    """Read a place; one without x and y is on no map."""
+    x, y = (_number(header.get(key), None) for key in ("x", "y"))
+    if x is None or y is None:
+        return None
+    given = header.get("resources")
+    resources: dict[str, float | None] = {}
+    if isinstance(given, Mapping):
+        resources = {str(key): max(0, _number(value, 0)) for key, value in given.items()}
+    elif isinstance(given, list):
+        resources = {str(entry): None for entry in given}
+    return Place(
+        name,
+        path,
+        x,
+        y,
+        max(0, _number(header.get("radius"), REACH)),
+        str(header.get("terrain") or ""),
+        str(header.get("climate") or ""),
+        resources,
+    )
+
+
+def _number(value: Any, otherwise: Any) -> Any:
+    """Return a header's number, or what stands for one that is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e12:
+        return otherwise
+    return plain(value)
+
+
+def walk(me: Figure, x: float, y: float) -> tuple[Figure, float]:
+    """Return an agent after a straight way, and the stamina that it took.
+
+    Raises:
+        Refused: it has not enough.
+    """
+    distance = math.hypot(x - me.x, y - me.y)
+    used = plain(distance * STEP)
+    if used > me.stamina:
+        raise Refused(
+            f"{me.name} has too little stamina: {distance:g} cells cost {used:g}, "
+            f"and {me.stamina:g} is left",
+            f"go {me.stamina / STEP:g} cells at most, or edit stamina in agents/{me.name}.md",
+        )
+    return me._replace(x=plain(x), y=plain(y), stamina=plain(me.stamina - used)), used
+
+
+def sighted(places: Iterable[Place], x: float, y: float, radius: float) -> list[Place]:
+    """Return the places that a look reaches, those that hold the spot first, then the nearest."""
+    found = [place for place in places if place.distance(x, y) <= radius + place.radius]
+    return sorted(
+        found,
+        key=lambda place: (
+            place.distance(x, y) > place.radius,
+            place.distance(x, y),
+            place.name,
+            place.path,
+        ),
+    )

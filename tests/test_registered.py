@@ -1,0 +1,320 @@
+"""A tool that a vault brings along is checked like any other, and broken ones block nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, refused, write
+from memvault import Vault
+from memvault.errors import UsageError
+from memvault.tools import schema
+from memvault.tools.registered import as_tool
+from memvault.tools.toolfiles import read_all
+
+ECHO = """
+import json, os, sys
+given = json.load(sys.stdin)
+names = ("MEMVAULT_VAULT", "MEMVAULT_AGENT")
+where = {"folder": os.getcwd(), "environment": [os.environ[name] for name in names]}
+print(json.dumps({"given": given, **where}))
+"""
+HEADER = """\
+name: echo   # what it is called
+description: Says it again
+parameters:
+  - {name: city, type: string, description: Where, enum: [Rome, Oslo]}
+  - {name: days, type: integer, default: 3}
+  - {name: share, type: number, required: false}
+  - {name: fast, type: boolean, default: false}
+  - {name: list-of, type: array, required: false}
+  - {name: json, type: object, required: false}
+command: python3 tools/echo.py
+"""
+FILE = f"---\n{HEADER}---\n\n# How to use it\n\nAs it is.\n"
+
+
+@pytest.fixture
+def echo(folder: Path, run: Run) -> Path:
+    """A vault with a registered and trusted tool."""
+    write(folder, "tools/echo.py", ECHO)
+    assert run("tools", "register", str(write(folder.parent, "mine.md", FILE))).code == 0
+    assert run("tools", "trust", "echo", "--yes").code == 0
+    return folder
+
+
+def program(folder: Path, run: Run, text: str, **more: Any) -> None:
+    """Register and trust a tool named t that is a Python program of this text."""
+    write(folder, "tools/t.py", text)
+    given = {"name": "t", "description": "x", "command": ["python3", "tools/t.py"], **more}
+    assert run("tools", "register", "-", stdin=json.dumps(given)).code == 0
+    assert run("tools", "trust", "t", "--yes").code == 0
+
+
+def test_a_tool_is_called_as_any_other(echo: Path, run: Run) -> None:
+    """By flags, by call, and by call_tool it gets the same, defaults filled in, in the vault."""
+    given = {"city": "Rome", "days": 3, "share": 2.0, "fast": True, "list-of": [1, "b"]}
+    text = json.dumps({"CITY": "rome", "share": 2, "Fast": True, "listOf": [1, "b"]})
+    outer = json.dumps({"toolName": "echo", "parameters": json.loads(text)})
+    flags = ["--city", "ROME", "--share", "2", "--fast", "--list-of", '[1, "b"]']
+    for line in (
+        ["call", "echo", text],
+        ["call", "call_tool", outer],
+        ["call_tool", "Echo", text],
+        ["echo", *flags, "--json"],
+        ["--json", "echo", *flags],
+    ):
+        ran = run("--agent", "bob", *line)
+        assert ran.code == 0, ran
+        assert ran.json["given"] == given
+        assert ran.json["folder"] == str(echo)
+        assert ran.json["environment"] == [str(echo), "bob"]
+    whole = run("echo", "--city", "Oslo", "--its-json", '{"a": [1]}', "--json").json["given"]
+    assert whole == {"city": "Oslo", "days": 3, "fast": False, "json": {"a": [1]}}
+    away = run("echo", "--city", "Oslo", "--vault", str(echo), cwd=echo.parent)
+    assert "city Oslo" in away.out
+    assert "--city Rome|Oslo" in run("echo", "--help").out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"city": "Paris"},
+        {"city": 5},
+        {"city": None},
+        {"city": "Rome", "days": 2.5},
+        {"city": "Rome", "days": True},
+        {"city": "Rome", "share": "2"},
+        {"city": "Rome", "share": float("nan")},
+        {"city": "Rome", "fast": "yes"},
+        {"city": "Rome", "list-of": "a"},
+        {"city": "Rome", "json": []},
+        {"city": "Rome", "json": {"a": float("inf")}},
+        {"city": "Rome", "town": "x"},
+        {"city": "Rome", "Days": 1, "days": 1},
+    ],
+    ids=str,
+)
+def test_nothing_runs_with_wrong_arguments(
+    echo: Path, vault: Vault, arguments: dict[str, Any]
+) -> None:
+    """Arguments are held against the parameters before the program is started."""
+    write(echo, "tools/echo.py", "open('ran', 'w')")  # no trust any more, but that comes later
+    assert vault.call("echo", **arguments)["error"]["code"] in ("usage", "refused")
+    assert not (echo / "ran").exists()
+    (kept,) = read_all(echo).tools.values()
+    if "json" not in arguments or arguments["json"] == []:
+        with pytest.raises(UsageError):
+            schema.bind(as_tool(kept), arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("print('{\"a\": 1}')", {"a": 1}),
+        ("print('[1, 2]')", {"result": [1, 2]}),
+        ("print('\"x\"')", {"result": "x"}),
+        ("print('plain words')", {"output": "plain words\n"}),
+        ("print('NaN')", {"output": "NaN\n"}),
+        ("print('[' * 100000)", {"output": "[" * 100_000 + "\n"}),
+        ("", {}),
+        ('print(\'{"success": 5, "error": 1, "a": 2}\')', {"a": 2}),
+        ('print(\'{"warnings": ["careful"]}\')', {"warnings": ["careful"]}),
+    ],
+    ids=["object", "list", "text", "words", "no number", "deep", "nothing", "ours", "warnings"],
+)
+def test_what_a_program_prints_is_the_result(
+    folder: Path, run: Run, vault: Vault, text: str, result: dict[str, Any]
+) -> None:
+    """A JSON object is the result; any other JSON lies under result, other text under output."""
+    program(folder, run, text)
+    assert vault.call("t") == {"success": True, **result}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("import sys; sys.exit('one\\nNo such city.\\n')", 1, "No such city"),
+        ("import os; os._exit(7)", 1, "exit code 7"),
+        ("import os, signal; os.kill(os.getpid(), 9)", 1, "ended by signal 9"),
+        ('print(\'{"success": false, "error": {"message": "Closed"}}\')', 1, "Closed"),
+        ('print(\'{"success": false, "candidates": 1}\')', 1, "does not say why"),
+        ("import time; time.sleep(600)", 4, "within 0.5 seconds"),
+        ("while True: print('x' * 1000)", 1, "printed more than 1,000,000 bytes"),
+    ],
+    ids=["complaint", "code", "signal", "says so", "says no more", "too long", "too much"],
+)
+def test_a_program_that_fails_is_a_failed_result(
+    folder: Path, run: Run, text: str, code: int, said: str
+) -> None:
+    """Failure, a signal, too long and too much each end with a sentence and an exit code."""
+    program(folder, run, text, timeout=0.5 if code == 4 else 60)
+    ran = run("t")
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.startswith("error: The tool t ")
+    assert said in ran.err
+    assert run("call", "t").json["error"]["message"] in ran.err
+
+
+def test_a_registered_tool_is_a_file(echo: Path, run: Run) -> None:
+    """It lies in tools/NAME.md, command split into words, the body for people."""
+    text = (echo / "tools/echo.md").read_text("utf-8")
+    assert "command: [python3, tools/echo.py]" in text
+    assert text.endswith("---\n\n# How to use it\n\nAs it is.\n")
+    listed = run("tools", "list", "--schema", "--json").json["tools"]
+    found = {entry["name"]: entry for entry in listed}
+    properties = found["echo"]["inputSchema"]["properties"]
+    assert found["echo"]["inputSchema"]["required"] == ["city"]
+    assert properties["city"] == {
+        "type": "string",
+        "enum": ["Rome", "Oslo"],
+        "description": "Where",
+    }
+    assert properties["days"]["default"] == 3
+    assert properties["list-of"] == {"type": "array", "description": "Any array"}
+    assert found["echo"]["trusted"] is True
+    assert "trusted" not in found["memory_recall"]
+    assert "move_to" not in found
+    assert run("list").out.count("How to use it") == 0
+
+
+def test_registering_again_keeps_what_a_person_wrote(folder: Path, run: Run) -> None:
+    """A change touches the changed lines alone; what the file said before is a revision."""
+    given = {"name": "t", "description": "One", "command": ["true"]}
+    lines = "name: t\n# my comment\ndescription: 'One' # really\ncommand: [true, 5]\nown: 1"
+    mine = f"---\n{lines}\n---\n\nB\n"
+    write(folder, "tools/T.md", mine)
+    ran = run("tools", "register", "-", "--json", stdin=json.dumps({**given, "description": "Two"}))
+    assert ran.json["filePath"] == "tools/T.md"
+    text = (folder / "tools/T.md").read_text("utf-8")
+    for kept in ("# my comment", "# really", "own: 1", "\n\nB\n", "Two"):
+        assert kept in text
+    revision = next((folder / ".memvault/history").rglob(f"{ran.json['previousRevision']}.md"))
+    assert revision.read_text("utf-8") == mine
+    again = run("tools", "register", str(folder / "tools/T.md"), "--json").json
+    assert "previousRevision" not in again
+    assert (folder / "tools/T.md").read_text("utf-8") == text
+
+
+TOOL = {"name": "t", "description": "x", "command": ["true"]}
+PARAMETER = {"name": "a", "type": "string"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": ""},
+        {"name": "../x"},
+        {"name": "a b"},
+        {"name": "con"},
+        {"name": "x" * 61},
+        {"name": "memory_recall"},
+        {"name": "Move-To"},
+        {"name": "recall"},
+        {"name": "inbox"},
+        {"name": "init"},
+        {"description": " "},
+        {"command": []},
+        {"command": ""},
+        {"command": "'"},
+        {"command": ["a\0"]},
+        {"timeout": 0},
+        {"timeout": 1e9},
+        {"more": 1},
+        {"parameters": [{"name": "a"}]},
+        {"parameters": [{**PARAMETER, "type": "date"}]},
+        {"parameters": [{**PARAMETER, "name": "a b"}]},
+        {"parameters": [{**PARAMETER, "default": 1}]},
+        {"parameters": [{**PARAMETER, "enum": []}]},
+        {"parameters": [{**PARAMETER, "enum": [1]}]},
+        {"parameters": [{**PARAMETER, "enum": ["b"], "default": "c"}]},
+        {"parameters": [{**PARAMETER, "type": "array", "enum": [[]]}]},
+        {"parameters": [{**PARAMETER, "pattern": "x"}]},
+        {"parameters": [PARAMETER, {**PARAMETER, "name": "A"}]},
+        {"parameters": [{"name": f"p{n}", "type": "string"} for n in range(101)]},
+    ],
+    ids=lambda change: str(change)[:60],
+)
+def test_what_cannot_be_a_tool_is_refused(
+    vault: Vault, folder: Path, change: dict[str, Any]
+) -> None:
+    """A definition that makes no sense is refused with a reason, and nothing is written."""
+    failed = vault.call("register_tool", **{**TOOL, **change})
+    assert failed["error"]["code"] == "usage"
+    assert failed["error"]["hint"]
+    assert not (folder / "tools").exists()
+
+
+def test_a_file_that_is_no_tool_is_refused(folder: Path, run: Run) -> None:
+    """Neither JSON nor front matter, broken or missing: a sentence, and nothing is written."""
+    for text in ("words", "{", "[]", '{"a"', "---\na: [\n---\n", "---\nname: x\n---\n", "\0" * 99):
+        refused(run("tools", "register", "-", stdin=text), 2)
+    refused(run("tools", "register", "missing.md"), 2)
+    refused(run("tools", "register"), 2)
+    assert not (folder / "tools").exists()
+    write(folder, "tools/t.md", "About tools")
+    refused(run("tools", "register", "-", stdin=json.dumps(TOOL)), 1)
+    assert (folder / "tools/t.md").read_text("utf-8") == "About tools"
+
+
+def test_broken_files_are_named_and_block_nothing(echo: Path, run: Run) -> None:
+    """Every tool that is not broken works on, and what is broken is said in a warning."""
+    write(echo, "tools/README.md", "# What lies here\n")
+    for name, text in (
+        ("a", "---\nbroken: [\n---\n"),
+        ("b", "---\ndescription: x\n---\n"),
+        ("c", "---\nname: memory_recall\ndescription: x\ncommand: evil\n---\n"),
+        ("d", "\0" * 2_000),
+        ("e", FILE),
+        ("f", "---\ndescription: x\ncommand: [x]\n---\n" + "x" * 1_000_001),
+    ):
+        write(echo, f"tools/{name}.md", text)
+    (echo / "tools/folder.md").mkdir()
+    ran = run("tools", "list")
+    for name in ("a", "b", "c", "d", "f"):
+        assert f"tools/{name}.md is no tool" in ran.err
+    assert "tools/echo.md is passed over: tools/e.md has the same name" in ran.err
+    assert "README" not in ran.err
+    assert run("call", "recall", '{"query": "x"}').code == 0
+    assert "tools/a.md is no tool" in run("call", "a").json["error"]["message"]
+    (echo / "tools/e.md").unlink()
+    assert run("call", "echo", '{"city": "Rome"}').code == 0
+
+
+def test_an_unknown_tool_gets_a_suggestion(echo: Path, run: Run) -> None:
+    """A misspelled name of a registered tool is told the right one."""
+    assert run("call", "eccho").json["error"]["hint"] == "did you mean echo?"
+    assert run("call", "call_tool", '{"toolName": "nothing"}').json["error"]["code"] == "usage"
+
+
+def test_other_calls_go_on_while_a_tool_runs(folder: Path, run: Run, vault: Vault) -> None:
+    """In one process, a tool that takes long keeps no other call waiting."""
+    code = (
+        "import os, time\nopen('begun', 'w').close()\n"
+        "while not os.path.exists('go'): time.sleep(0.01)\nprint('[]')"
+    )
+    program(folder, run, code)
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.append(vault.call("t")))
+    waiting.start()
+    while not (folder / "begun").exists():
+        time.sleep(0.01)
+    assert vault.call("memory_list")["success"]
+    assert vault.call("get_goals", status="active")["success"]
+    write(folder, "go", "")
+    waiting.join()
+    assert found == [{"success": True, "result": []}]
+
+
+def test_a_program_that_is_not_there_fails_the_tool(vault: Vault, folder: Path, run: Run) -> None:
+    """A tool whose program is missing on this machine fails, and says which."""
+    assert vault.call("register_tool", **{**TOOL, "command": ["no-such-program"]})["success"]
+    run("tools", "trust", "t", "--yes")
+    failed = vault.call("t")["error"]
+    assert (failed["code"], "no-such-program" in failed["message"]) == ("failed", True)

@@ -1,0 +1,114 @@
+"""A program that memvault runs is held to its limits, and nothing of it is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import write
+from memvault.errors import UsageError
+from memvault.tools.running import run
+
+PYTHON = sys.executable
+CHILD = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+with open(sys.argv[1] + ".tmp", "w") as file:
+    file.write(f"{os.getpid()} {child.pid}")
+os.rename(sys.argv[1] + ".tmp", sys.argv[1])
+if len(sys.argv) > 2:
+    sys.exit(0)
+time.sleep(600)
+"""
+
+
+def until(said: Callable[[], bool]) -> None:
+    """Wait for something that must come."""
+    deadline = time.monotonic() + 60
+    while not said():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_alive(number: int) -> bool:
+    """Say whether a process still runs; one that only waits to be reaped does not."""
+    try:
+        state = Path(f"/proc/{number}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def all_gone(file: Path) -> bool:
+    """Say whether none of the processes runs that a file names."""
+    return not any(is_alive(int(number)) for number in file.read_text("utf-8").split())
+
+
+def test_a_program_gets_the_text_and_gives_its_output() -> None:
+    """Standard input, output, error and exit code all arrive, of any size below the limit."""
+    code = "import sys; t = sys.stdin.read(); print(len(t)); print('ä', file=sys.stderr); exit(3)"
+    ran = run([PYTHON, "-c", code], "x" * 300_000, 60, 1_000)
+    assert (ran.code, ran.output, ran.complaint) == (3, "300000\n", "ä\n")
+    assert (ran.timed_out, ran.cut) == (False, False)
+    assert run(["true"], "x" * 300_000, 60, 0).code == 0
+    assert run([PYTHON, "-c", "print('x' * 99)"], "", 60, 100).output == "x" * 99 + "\n"
+
+
+def test_a_program_that_prints_too_much_is_killed() -> None:
+    """One byte above the limit ends a program, however much it goes on to say."""
+    for text in ("print('x' * 100)", "while True: print('x' * 100)"):
+        ran = run([PYTHON, "-c", text], "", 60, 100)
+        assert (ran.cut, ran.timed_out, ran.output) == (True, False, "x" * 100)
+
+
+@pytest.mark.parametrize("behind", [[], ["leave"]], ids=["waits", "leaves a child behind"])
+def test_nothing_of_a_program_is_left(tmp_path: Path, behind: list[str]) -> None:
+    """What a program has started ends with it, out of time or not."""
+    file = tmp_path / "pids"
+    ran = run([PYTHON, "-c", CHILD, str(file), *behind], "", 60 if behind else 5, 100)
+    assert ran.timed_out != bool(behind)
+    until(lambda: all_gone(file))
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_program_too(folder: Path, tmp_path: Path, sent: signal.Signals) -> None:
+    """Ctrl-C and SIGTERM end memvault, the tool that it runs, and what that has started."""
+    file = tmp_path / "pids"
+    header = f"description: x\ncommand: [python3, tools/child.py, {file}]"
+    write(folder, "tools/child.md", f"---\n{header}\n---\n")
+    write(folder, "tools/child.py", CHILD)
+    command = [PYTHON, "-m", "memvault"]
+    subprocess.run([*command, "tools", "trust", "child", "--yes"], cwd=folder, check=True)
+    process = subprocess.Popen([*command, "call", "child"], cwd=folder, stdout=subprocess.PIPE)
+    until(file.exists)
+    process.send_signal(sent)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (128 + sent, b"")
+    until(lambda: all_gone(file))
+
+
+def test_only_folders_of_path_are_looked_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file in the working folder never stands for a program that is named without a slash."""
+    write(tmp_path, "mine", "#!/bin/sh\necho ran\n").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(UsageError):
+        run(["mine"], "", 60, 100, tmp_path)
+    assert run(["./mine"], "", 60, 100, tmp_path).output == "ran\n"
+
+
+def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:
+    """What is missing or is no program ends with a sentence."""
+    write(tmp_path, "text", "no program")
+    for command in (["no-such-program"], ["./none"], ["./text"], ["true", "\0"]):
+        with pytest.raises(UsageError):
+            run(command, "", 60, 100, tmp_path)

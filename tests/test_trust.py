@@ -1,0 +1,278 @@
+"""Nothing that lies in a vault runs before its user has said so, of exactly that."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, refused, write
+from memvault import open_vault
+
+SCRIPT = "#!/bin/sh\necho ran >> ran.txt\necho '{\"ran\": true}'\n"
+TOOL = "---\ndescription: Does harm\ncommand: [sh, tools/evil.sh]\n---\n"
+
+
+@pytest.fixture
+def hostile(folder: Path) -> Path:
+    """A vault with a tool in it that leaves a mark wherever it runs."""
+    write(folder, "tools/evil.md", TOOL)
+    write(folder, "tools/evil.sh", SCRIPT).chmod(0o755)
+    write(folder, "tools/evil2.md", "---\ndescription: y\ncommand: tools/evil.sh x\n---\n")
+    write(folder, "tools/memory_recall.md", TOOL)
+    write(folder, "fact/a.md", "# A\n\nwombat\n")
+    return folder
+
+
+def ran(folder: Path) -> bool:
+    """Say whether the tool has run since this was last asked."""
+    file = folder / "ran.txt"
+    there = file.exists()
+    file.unlink(missing_ok=True)
+    return there
+
+
+def trusted(run: Run, folder: Path) -> bool:
+    """Say whether the tool may run; it ran if and only if it may."""
+    done = run("call", "evil", cwd=folder)
+    assert ran(folder) == (done.code == 0), done
+    return done.code == 0
+
+
+def test_a_cloned_vault_runs_nothing(hostile: Path, run: Run, tmp_path: Path) -> None:
+    """Whatever is done in a vault that was cloned, its tools do not run."""
+    clone = tmp_path / "clone"
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
+    for line in (["init", "-q"], ["add", "-f", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *line], cwd=hostile, check=True)
+    subprocess.run([*git, "clone", "-q", str(hostile), str(clone)], check=True)
+    called = '{"toolName": "call_tool", "parameters": {"toolName": "evil"}}'
+    for line in (
+        ["call", "evil"],
+        ["call", "Evil", "{}"],
+        ["evil"],
+        ["evil", "--help"],
+        ["call", "call_tool", '{"toolName": "evil"}'],
+        ["call", "call_tool", called],
+        ["call_tool", "evil2"],
+        ["tools", "list", "--schema"],
+        ["tools", "trust", "evil"],
+        ["--help"],
+        ["context", "wombat"],
+        ["recall", "wombat"],
+        ["memory_recall", "wombat"],
+        ["status"],
+        ["list"],
+        ["tools", "untrust", "evil"],
+    ):
+        run(*line, cwd=clone)
+        assert not ran(clone), line
+    with open_vault(clone) as vault:
+        failed = vault.call("evil")
+        assert failed["error"]["code"] == "refused"
+        assert "memvault tools trust evil" in failed["error"]["hint"]
+        assert vault.call("tools_trust", name="evil")["error"]["code"] == "usage"
+        assert vault.call("tools trust", name="evil")["error"]["code"] == "usage"
+    assert not ran(clone)
+    assert "memvault tools trust evil" in run("evil", cwd=clone).err
+
+
+def test_trust_is_in_exactly_these_bytes(hostile: Path, run: Run) -> None:
+    """A tool's changed text or changed script needs trust again; the old bytes do not."""
+    assert not trusted(run, hostile)
+    assert run("tools", "trust", "evil", "--yes").code == 0
+    assert trusted(run, hostile)
+    for path in ("tools/evil.md", "tools/evil.sh"):
+        before = (hostile / path).read_bytes()
+        (hostile / path).write_bytes(before + b"\n# more\n")
+        assert not trusted(run, hostile)
+        (hostile / path).write_bytes(before)
+        assert trusted(run, hostile)
+    (hostile / "tools/evil.sh").rename(hostile / "tools/old.sh")
+    assert not trusted(run, hostile)
+    (hostile / "tools/old.sh").rename(hostile / "tools/evil.sh")
+    assert trusted(run, hostile)
+    assert run("tools", "untrust", "EVIL").code == 0
+    assert not trusted(run, hostile)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sh", "-c", "cat tools/in.txt; true"],
+        ["env", "X=tools/in.txt", "true"],
+        ["true", "./tools/../tools/in.txt"],
+        ["true", "--file=tools/in.txt"],
+        ["true", "{vault}/tools/in.txt"],
+        ["true", "../vault/tools/in.txt"],
+        ["sh", "-c", "cat $MEMVAULT_VAULT/tools/in.txt"],
+        ["sh", "-c", "cat ${PWD}/tools/in.txt"],
+    ],
+    ids=" ".join,
+)
+def test_trust_covers_every_file_that_a_command_names(
+    folder: Path, run: Run, command: list[str]
+) -> None:
+    """Wherever a command names a file of the vault, changing that file ends trust."""
+    words = json.dumps([word.replace("{vault}", str(folder)) for word in command])
+    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {words}\n---\n")
+    for change in ("a", "b"):
+        write(folder, "tools/in.txt", change)
+        assert run("call", "t").code == 1
+        done = run("tools", "trust", "t", "--yes")
+        assert "as long as tools/in.txt stays" in done.out
+        assert run("call", "t").code == 0
+
+
+def test_a_program_of_the_vault_is_covered_by_whatever_name(
+    hostile: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where PATH leads into the vault, a program that is found there is one of its files."""
+    monkeypatch.setenv("PATH", f"{hostile / 'tools'}{os.pathsep}{os.environ['PATH']}")
+    write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: evil.sh\n---\n")
+    assert run("tools", "trust", "evil", "--yes").code == 0
+    assert trusted(run, hostile)
+    write(hostile, "tools/evil.sh", f"{SCRIPT}\n# more\n")
+    assert not trusted(run, hostile)
+
+
+def test_what_is_not_covered_is_said(folder: Path, run: Run) -> None:
+    """Whoever trusts a command that names a folder is told that its files may change."""
+    write(folder, "tools/t.md", "---\ndescription: x\ncommand: ls . tools\n---\n")
+    assert run("tools", "trust", "t", "--yes", "--json").json["notCovered"] == ["./", "tools/"]
+
+
+def test_the_same_text_in_another_vault_is_not_trusted(
+    hostile: Path, run: Run, tmp_path: Path
+) -> None:
+    """Trust is in a tool of one vault: a copy elsewhere has none."""
+    run("tools", "trust", "evil", "--yes")
+    other = tmp_path / "other"
+    shutil.copytree(hostile, other)
+    assert trusted(run, hostile)
+    assert not trusted(run, other)
+    assert run("tools", "list").out.count("  trusted") == 1
+    assert run("tools", "list", cwd=other).out.count("  trusted") == 0
+
+
+def test_trust_that_a_vault_brings_along_means_nothing(
+    hostile: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a trust file in the vault nor a state folder within one is believed."""
+    state = tmp_path / "state"
+    run("tools", "trust", "evil", "--yes")
+    for place in (".memvault/trust", ".memvault", "trust", "tools", "state/memvault/trust"):
+        shutil.copytree(state / "memvault" / "trust", hostile / place, dirs_exist_ok=True)
+    shutil.rmtree(state)
+    assert not trusted(run, hostile)
+    for folder in (hostile / "state" / "memvault", Path("state/memvault")):
+        monkeypatch.setenv("MEMVAULT_STATE", str(folder))
+        assert not trusted(run, hostile)
+        assert "lies in the vault" in refused(run("tools", "trust", "evil", "--yes"), 1)
+
+
+def test_only_ones_own_trust_counts(hostile: Path, run: Run, tmp_path: Path) -> None:
+    """Trust can be read by its user alone, and counts no more once others could write it."""
+    run("tools", "trust", "evil", "--yes")
+    folder = tmp_path / "state" / "memvault" / "trust"
+    (file,) = folder.iterdir()
+    assert (folder.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
+    for path in (file, folder):
+        mode = path.stat().st_mode
+        path.chmod(mode | 0o022)
+        assert not trusted(run, hostile)
+        path.chmod(mode)
+        assert trusted(run, hostile)
+    for text in ("", "[]", "{}", '{"digest": 1}', "\0"):
+        file.write_text(text, "utf-8")
+        assert not trusted(run, hostile)
+
+
+def test_links_are_not_followed(hostile: Path, run: Run, tmp_path: Path) -> None:
+    """A tool's file, a script or the folder that is a link is no tool to run."""
+    outside = tmp_path / "outside"
+    shutil.copytree(hostile / "tools", outside)
+    for name in ("evil.sh", "evil.md"):
+        (hostile / "tools" / name).unlink()
+        (hostile / "tools" / name).symlink_to(outside / name)
+        refused(run("tools", "trust", "evil", "--yes"), 1)
+        assert not trusted(run, hostile)
+        (hostile / "tools" / name).unlink()
+        shutil.copy(outside / name, hostile / "tools" / name)
+    shutil.rmtree(hostile / "tools")
+    (hostile / "tools").symlink_to(outside)
+    refused(run("tools", "trust", "evil", "--yes"), 1)
+    assert not trusted(run, hostile)
+    assert "is a link" in run("tools", "list").err
+
+
+def test_a_module_beside_a_script_is_not_loaded(folder: Path, run: Run, tmp_path: Path) -> None:
+    """A file that a pull puts beside a trusted Python script does not run in its place."""
+    write(folder, "tools/t.md", "---\ndescription: x\ncommand: python3 tools/t.py\n---\n")
+    write(folder, "tools/t.py", "import json\nprint(json.dumps({'fine': True}))\n")
+    run("tools", "trust", "t", "--yes")
+    for path in ("tools/json.py", "json.py"):
+        write(folder, path, "print('{\"fine\": false}'); raise SystemExit\n")
+    assert run("--vault", str(folder), "call", "t", cwd=tmp_path).json["fine"] is True
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
+def test_a_person_is_asked(hostile: Path, run: Run, answer: str, code: int) -> None:
+    """At a terminal the command and what is covered are shown, and only yes is yes."""
+    near, far = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memvault", "tools", "trust", "evil"],
+        cwd=hostile,
+        stdin=far,
+        stdout=subprocess.PIPE,
+        stderr=far,
+    )
+    os.close(far)
+    os.write(near, f"{answer}\n".encode())
+    process.communicate(timeout=60)
+    shown = os.read(near, 10_000).decode()
+    os.close(near)
+    assert process.returncode == code
+    assert "sh tools/evil.sh" in shown
+    assert "tools/evil.md, tools/evil.sh" in shown
+    assert trusted(run, hostile) == (code == 0)
+
+
+def test_nobody_to_ask_is_no(hostile: Path, run: Run) -> None:
+    """Without a terminal nothing is trusted unless --yes says so, and own tools need none."""
+    assert "sh tools/evil.sh" in refused(run("tools", "trust", "evil", stdin="y\n"), 1)
+    assert not trusted(run, hostile)
+    refused(run("tools", "trust", "memory_list", "--yes"), 2)
+    refused(run("tools", "trust", "nothing", "--yes"), 1)
+    refused(run("tools", "trust"), 2)
+    refused(run("tools", "untrust"), 2)
+
+
+def test_nothing_hides_in_what_is_shown(folder: Path, run: Run) -> None:
+    """Characters that turn a line around or hide a part of it are shown as what they are."""
+    command = '["sh", "-c", "\\u202e tcelloc"]'
+    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
+    assert "\\u202e" in run("tools", "trust", "t").err
+
+
+def test_a_module_in_the_vault_is_not_memvaults(folder: Path) -> None:
+    """In a poor locale memvault starts anew, and takes no module out of the present folder."""
+    write(folder, "json.py", "open('ran.txt', 'w')\n")
+    write(folder, "memvault.py", "open('ran.txt', 'w')\n")
+    code = "import sys; from memvault.__main__ import main; sys.exit(main())"
+    poor = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, "list", "--json"],
+        cwd=folder,
+        env={**os.environ, **poor},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    assert not ran(folder)
