@@ -20,13 +20,13 @@ _GROUPS = {
     "historian": "Remember and recall",
     "brain": "Active memory and context",
     "long-term": "Long-term memory",
+    "state": "Key-values, goals and plans of an agent",
     "experience": "Experience: episodes, facts and procedures",
     "skills": "Skills",
     "talk": "Spaces, talk and wait",
-    "vault": "The vault",
-    "state": "Key-values, goals and plans of an agent",
     "catalogue": "Tools, also of the vault's own",
     "world": "A small world, where memvault.toml switches it on",
+    "vault": "The vault",
 }
 
 
