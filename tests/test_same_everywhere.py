@@ -32,11 +32,12 @@ TOOLS = registry.all_tools()
 each_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 
 WORDS = ["zebra", "Alpha", "beta.md", "m2", "k", "main", "bob", "team", "7d", "2 hours", "b == 1"]
+WORDS += ["life.dig.deep", "life.dig", "life", "wood", "memory_list_types", "m3"]
 WORDS += ["builtin", "0 9 * * *", "a=b", "ä", "x, y", "-x y", "--all", "@@", "", " "]
 TEXTS = st.sampled_from(WORDS) | st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size=6
 )
-PLAIN = st.sampled_from(["zebra", "Alpha", "m2", "k", "g", "p", "x"])
+PLAIN = st.sampled_from(["zebra", "Alpha", "m2", "m3", "k", "g", "p", "x", "life.dig.deep"])
 """Texts that mean one thing in a list on a command line, where commas part them."""
 NUMBERS: SearchStrategy[Any] = st.integers(-2, 12) | st.floats(-1, 2, width=16)
 
@@ -187,7 +188,11 @@ def normal(root: Path, found: Any) -> str:
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vault with a little of everything; its index is made anew in each copy."""
     root = tmp_path_factory.mktemp("filled") / "vault"
-    write(root, "memvault.toml", "version = 1\n")
+    write(root, "memvault.toml", "version = 1\nworld.enabled = true\n")
+    write(root, "places/wood.md", "---\nx: 0\ny: 0\nterrain: wood\nresources: {wood: 30}\n---\n")
+    write(root, "agents/bob.md", "---\nx: 1\n---\n")
+    fact = "---\nid: m3\nmemory_type: fact\n---\n\nZebras sleep.\n"
+    write(root, "fact/zebras.md", fact)
     write(root, "alpha.md", "---\nid: m1\ntags: [x]\nb: 1\n---\n\n# Alpha\n\nThe zebra sleeps.\n")
     write(root, "beta.md", "---\nid: m2\n---\n\n# Beta\n\n## When\n\nThe zebra eats.\n")
     with open_vault(root) as vault:
@@ -195,6 +200,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         vault.call("set_goals", goals=[{"id": "g", "description": "d"}])
         vault.call("set_plans", plans=[{"name": "p", "instruction": "i", "runAfter": "1 day"}])
         vault.call("enter_space", spaceId="team")
+        skill = {"procedurePrompt": "Dig.", "skillId": "life.dig.deep", "initialSuccessRate": 0.75}
+        vault.call("store_procedure", procedureName="zebra", **skill)
+        vault.call("store_episode", actions=["Fed the zebra"], skillsUsed=["life.dig.deep"])
         vault.call("talk_agent", agent="bob", message="Hello")
         vault.call("talk_agent", agent="main", message="Hello, me")
         vault.call("push_service", name="ci", message="green")
