@@ -231,6 +231,19 @@ def test_a_vault_that_may_not_be_looked_into_is_unreadable(run: Run, folder: Pat
         folder.chmod(0o755)
 
 
+def test_a_vault_that_is_not_there_is_said_before_the_command(run: Run, folder: Path) -> None:
+    """A vault may bring commands along: where it is missing, that is what is said."""
+    for line in (("frob", "--vault", "/nonexistent"), ("--vault", "/nonexistent", "frob", "--x")):
+        assert "/nonexistent" in refused(run(*line), 3)
+    assert "no command" in refused(run("frob", "--vault", str(folder)), 2)
+    assert "no command" in refused(run("frob", cwd=folder.parent), 2)
+
+
+def test_a_server_for_an_agent_that_cannot_be_is_not_started(run: Run) -> None:
+    """The name of the agent that a server is for is checked when it is started."""
+    assert "name of an agent" in refused(run("mcp", "--agent", "../x"), 2)
+
+
 def test_an_option_that_was_meant_as_a_text_is_explained(run: Run) -> None:
     """Who writes a text that begins with a hyphen learns how to."""
     done = run("memories", "set", "-x=2")

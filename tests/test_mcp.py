@@ -241,7 +241,7 @@ def test_without_the_sdk_one_sentence_says_what_to_install(folder: Path) -> None
         return Ran(done.returncode, done.stdout, done.stderr)
 
     assert "MCP SDK" in refused(ran("mcp"), 1)
-    assert "pip install 'memvault[mcp]'" in ran("mcp").err
+    assert "pip install '.[mcp]'" in ran("mcp").err
     assert ran("types").code == 0
 
 

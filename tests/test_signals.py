@@ -23,7 +23,9 @@ def run():
     return 0
 sys.exit(guarded(run))
 """
-BOTH = pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+BOTH = pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 
 
 @BOTH

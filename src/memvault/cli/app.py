@@ -15,7 +15,7 @@ from memvault.cli import commands, output
 from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS, overview
 from memvault.cli.streams import OutputError, stopping
-from memvault.errors import MemvaultError, UsageError, as_error
+from memvault.errors import MemvaultError, UsageError, VaultNotFound, as_error
 from memvault.tools import registry
 from memvault.tools.registry import Tool
 
@@ -121,7 +121,11 @@ class Commands(typer.core.TyperGroup):
 
 
 def _registered(name: str, options: Options) -> Tool | None:
-    """Return a tool that the vault brings along, if there are a vault and such a tool."""
+    """Return a tool that the vault brings along, if there are a vault and such a tool.
+
+    Raises:
+        VaultNotFound: the one that was named is not there.
+    """
     from memvault.tools import available
 
     try:
@@ -134,6 +138,10 @@ def _registered(name: str, options: Options) -> Tool | None:
             ),
             None,
         )
+    except VaultNotFound:
+        if options.names_vault:
+            raise
+        return None
     except MemvaultError:
         return None
 

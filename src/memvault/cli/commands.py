@@ -162,6 +162,7 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
     arg = parameter.arg
     metavar: str | None = _kebab_upper(parameter.key)
     kind: Any = str | None
+    flag = parameter.flag
     if parameter.choices:
         metavar = "|".join(map(str, parameter.choices))
     if arg.positional:
@@ -174,13 +175,15 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
         kind = list[str] | None
     elif parameter.kinds == (bool,):
         kind, metavar = bool | None, None
+        if (parameter.required or parameter.default) and "/" not in flag:  # a no must be sayable
+            flag += f"/--no-{flag.removeprefix('--')}"
     elif dict in parameter.kinds:
         metavar = "JSON"
     elif str not in parameter.kinds:
         kind = (int if int in parameter.kinds else float) | None
     return kind, typer.Option(
         None,
-        *filter(None, (parameter.flag, arg.also)),
+        *filter(None, (flag, arg.also)),
         metavar=metavar,
         help=_help(parameter),
         show_default=False,

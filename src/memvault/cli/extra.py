@@ -57,16 +57,19 @@ def mcp(options: Options) -> None:
     """Serve the vault's tools and memories to an MCP client.
 
     It speaks MCP on standard input and output, for the vault and the agent that
-    --vault and --agent name, and ends with its input. It needs the MCP SDK:
-    pip install 'memvault[mcp]'.
+    --vault and --agent name, and ends with its input. It needs the MCP SDK, which
+    the extra mcp installs: pip install '.[mcp]' in a checkout.
     """
     try:
         from memvault.mcp_server import serving
     except ImportError as error:
         raise MemvaultError(
-            f"memvault mcp needs the MCP SDK: {error}", "pip install 'memvault[mcp]'"
+            f"memvault mcp needs the MCP SDK: {error}",
+            "install memvault with the extra mcp: pip install '.[mcp]' in a checkout",
         ) from error
-    code = serving.serve(options.workspace())
+    workspace = options.workspace()
+    _ = workspace.address  # a name that is none is said now, not with each call
+    code = serving.serve(workspace)
     if code:
         raise typer.Exit(code)
 

@@ -89,6 +89,11 @@ class Options:
             elif argument.startswith("--vault="):
                 self._named = argument.partition("=")[2]
 
+    @property
+    def names_vault(self) -> bool:
+        """Whether the line or the environment says which vault is meant."""
+        return bool(self.vault or self._named or os.environ.get("MEMVAULT_VAULT"))
+
     def named_workspace(self) -> Workspace:
         """Open the vault that the whole line names, before all of it has been read.
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 
 __all__ = ["OutputError", "guarded", "stopping", "writing"]
 
-_SIGNALS = [signal.SIGINT, signal.SIGTERM]
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 _AGAIN = 0.5
 """Seconds after which a process that was asked to end and goes on is asked again."""
 _asked: list[int] = []
@@ -39,7 +41,7 @@ def guarded(run: Callable[[], int]) -> int:
     """Run a command and return its exit code, whatever becomes of its output.
 
     A reader that went away, as after ``| head``, is no error; an output that
-    takes nothing is one, with a sentence. Ctrl-C and SIGTERM end it in order.
+    takes nothing is one, with a sentence. Ctrl-C, SIGTERM and SIGHUP end it in order.
     """
     try:
         before = {number: signal.signal(number, _stop) for number in _SIGNALS}
