@@ -33,6 +33,7 @@ __all__ = [
     "skills_of",
     "succeeded",
     "summary",
+    "texts",
 ]
 
 TYPE = "episode"
@@ -199,7 +200,11 @@ def number(value: Any, otherwise: float) -> float:
 
 def skills_of(metadata: Mapping[str, Any]) -> list[str]:
     """Return the skills that an episode's header names."""
-    value = metadata.get("skills_used")
+    return texts(metadata.get("skills_used"))
+
+
+def texts(value: object) -> list[str]:
+    """Return a header's list as texts; a single value is a list of one."""
     entries = value if isinstance(value, list) else [value] if value else []
     return [str(entry) for entry in entries]
 

@@ -50,8 +50,17 @@ def category_key(category: object) -> str:
     return " ".join(str(category or CATEGORY).split()).casefold()
 
 
-def add(store: Store, text: str, category: str, confidence: float, source: str) -> Memory:
+def add(
+    store: Store,
+    text: str,
+    category: str,
+    confidence: float,
+    source: str,
+    origin: learned.Origin | None = None,
+) -> Memory:
     """Write a new fact; its title is made from its own first words.
+
+    With an origin it names and links the episodes that it was made of.
 
     Raises:
         UsageError: the text is empty, or category or source is too long.
@@ -61,8 +70,10 @@ def add(store: Store, text: str, category: str, confidence: float, source: str) 
         "category": learned.one_line(category, "The category") or CATEGORY,
         "confidence": confidence,
         "source": learned.one_line(source, "The source") or SOURCE,
+        **(origin.header if origin else {}),
     }
-    return adding.add(store, title, text, TYPE, header)
+    body = learned.linked(text, origin.paths) if origin else text
+    return adding.add(store, title, body, TYPE, header)
 
 
 def change(store: Store, memory: Memory, text: str | None, confidence: float | None) -> Change:
