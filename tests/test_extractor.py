@@ -103,7 +103,7 @@ def test_bad_lines_are_shown_and_nothing_is_applied(
 
 
 def test_what_no_file_should_hold_is_left_out(vault: Vault, folder: Path) -> None:
-    """What is shown of a line is what is written: no control characters, one line where one fits."""
+    """What is shown of a line is what is written: no control characters, no line ends in names."""
     put_all(folder, WEEK)
     fact = {**FACT, "fact": "Releases need\0 a quiet hour.", "category": " ops \n rules "}
     procedure = {**PROCEDURE, "procedure": "rel\0ease\nit", "prompt": "Run\0 the tests\r\nPush"}

@@ -31,7 +31,7 @@ from memvault.memories.proposals import (
     steps_of,
 )
 from memvault.memories.statements import Alike, Said, Statement, plain, sentences, statement
-from memvault.model import Memory
+from memvault.model import IMPORTANCE, Memory
 
 __all__ = ["FORGOTTEN_AFTER_DAYS", "REPEATED", "UNIMPORTANT", "consider", "propose"]
 
@@ -332,7 +332,7 @@ def _forgotten(unused: Iterable[Memory], now: datetime) -> list[Forgotten]:
     oldest = now - timedelta(days=FORGOTTEN_AFTER_DAYS)
     out = []
     for memory in unused:
-        importance = number(memory.metadata.get("importance"), 0.5)
+        importance = number(memory.metadata.get("importance"), IMPORTANCE)
         modified = clock.parse(memory.modified)
         if importance < UNIMPORTANT and modified is not None and modified < oldest:
             proposal = proposal_id("forget", memory.mem_id, memory.path)

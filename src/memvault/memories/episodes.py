@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from memvault.errors import UsageError
 from memvault.memories import adding
-from memvault.model import Memory
+from memvault.model import IMPORTANCE, Memory
 from memvault.vault.codec import plain_text
 from memvault.vault.markdown import headings
 from memvault.vault.store import Store
@@ -57,7 +57,7 @@ class Told(NamedTuple):
     outcomes: Sequence[Mapping[str, Any]] = ()
     skills_used: Sequence[str] = ()
     reflection: str = ""
-    importance: float = 0.5
+    importance: float = IMPORTANCE
 
 
 class Episode(NamedTuple):
@@ -185,7 +185,7 @@ def episode_of(memory: Memory) -> Episode:
         outcomes,
         skills_of(given),
         sections.get("reflection", "").strip(),
-        number(given.get("importance"), 0.5),
+        number(given.get("importance"), IMPORTANCE),
         success if isinstance(success, bool) else succeeded(outcomes),
         str(given.get("agent") or ""),
     )

@@ -12,15 +12,13 @@ from memvault import clock
 from memvault.errors import Refused, UsageError
 from memvault.memories import adding, learned
 from memvault.memories.episodes import number
-from memvault.model import Memory
+from memvault.model import CATEGORY, SOURCE, Memory
 from memvault.vault.codec import plain_text
 from memvault.vault.store import Change, Store
 
-__all__ = ["CATEGORY", "SOURCE", "TYPE", "Fact", "add", "category_key", "change", "fact_of"]
+__all__ = ["TYPE", "Fact", "add", "category_key", "change", "fact_of"]
 
 TYPE = "fact"
-CATEGORY = "general"
-SOURCE = "experience"
 
 
 class Fact(NamedTuple):

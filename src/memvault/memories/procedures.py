@@ -19,7 +19,7 @@ from memvault import clock
 from memvault.errors import Conflict, NotFound
 from memvault.memories import adding, learned, skills
 from memvault.memories.episodes import number
-from memvault.model import Memory
+from memvault.model import RATE, Memory
 from memvault.recall.engine import Engine
 from memvault.recall.filters import Filters
 from memvault.vault.codec import plain_text
@@ -28,7 +28,6 @@ from memvault.vault.store import Store, private_folder
 
 __all__ = [
     "ALPHA",
-    "RATE",
     "TYPE",
     "Procedure",
     "Stored",
@@ -43,8 +42,6 @@ __all__ = [
 TYPE = "procedure"
 ALPHA = 0.1
 """How much the latest outcome counts in the moving average."""
-RATE = 0.5
-"""The success rate of what was never used."""
 _LOCK = "procedures.lock"
 _TRIES = 5
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memvault.memories.episodes import Episode, texts
-from memvault.memories.facts import CATEGORY, Fact
+from memvault.memories.facts import Fact
 from memvault.memories.learned import is_archived
 from memvault.memories.procedures import Procedure
-from memvault.model import Memory
+from memvault.model import CATEGORY, Memory
 
 __all__ = [
     "Conflict",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
+from memvault import model
 from memvault.errors import UsageError
 from memvault.tools.registry import Arg, shell, tool
 from memvault.tools.shapes import recalled
@@ -47,7 +48,7 @@ def store_episode(
     outcomes: Annotated[list[Outcome] | None, Arg(_OUTCOMES, open=True)] = None,
     skills_used: Annotated[list[str] | None, Arg(_SKILLS)] = None,
     reflection: Annotated[str, Arg(_REFLECTION, text=True)] = "",
-    importance: Annotated[float, Arg(_IMPORTANCE, least=0, most=1)] = 0.5,
+    importance: Annotated[float, Arg(_IMPORTANCE, least=0, most=1)] = model.IMPORTANCE,
 ) -> dict[str, Any]:
     """Store an episode: what was the case, what was done, and what came of it.
 
@@ -91,7 +92,9 @@ def shell_store(
         Arg("Id of a skill that was used; repeatable", flag="--skill", also="--skills-used"),
     ] = None,
     reflection: Annotated[str | None, Arg(_REFLECTION, text=True)] = None,
-    importance: Annotated[float | None, Arg(f"{_IMPORTANCE} (default 0.5)")] = None,
+    importance: Annotated[
+        float | None, Arg(f"{_IMPORTANCE} (default {model.IMPORTANCE:g})")
+    ] = None,
 ) -> dict[str, Any]:
     """Take repeated options, and read each outcome."""
     given = {
