@@ -173,4 +173,4 @@ def test_a_recall_that_cannot_be_counted_is_a_recall(vault: Vault, folder: Path)
     (folder / ".memvault/access.json").mkdir()
     found = vault.call("memory_recall", query="dogs bark")
     assert [entry["memId"] for entry in found["memories"]] == ["e-id"]
-    assert "notes" not in found
+    assert "warnings" not in found

@@ -1,5 +1,7 @@
 """How often each memory was recalled on this machine, ``.memvault/access.json``.
 
+A recall is an answer that hands the memory out: of the tools for experience,
+and of those that recall, show or load memories or write the context for a task.
 The counts lie outside the memories' files, so that recalling changes nothing
 that travels with git. Losing the file, or a part of it, loses counts only.
 """

@@ -30,7 +30,7 @@ from memvault.memories.proposals import (
     proposal_id,
     steps_of,
 )
-from memvault.memories.statements import Alike, Said, Statement, plain, sentences, statement
+from memvault.memories.statements import Alike, Said, Statement, sentences, statement, unmarked
 from memvault.model import IMPORTANCE, Memory
 
 __all__ = ["FORGOTTEN_AFTER_DAYS", "REPEATED", "UNIMPORTANT", "consider", "propose"]
@@ -146,12 +146,12 @@ def _unheld_facts(
         proposals.add(entry.proposal)
         for text in (entry.memory.title, entry.fact.text, *sentences(entry.fact.text)):
             verbatim.add(_folded(text))
-            said = statement(plain(text), analyser)
+            said = statement(unmarked(text), analyser)
             if said is not None:
                 known.add(said)
     out = []
     for new in facts:
-        said = statement(plain(new.text), analyser)
+        said = statement(unmarked(new.text), analyser)
         seen = new.proposal in proposals or _folded(new.text) in verbatim
         if not seen and (said is None or known.find(said) is None):
             out.append(new)
@@ -163,7 +163,7 @@ def _unheld_facts(
 
 
 def _folded(text: str) -> str:
-    return " ".join(plain(text).casefold().split()).rstrip(" .!")
+    return " ".join(unmarked(text).casefold().split()).rstrip(" .!")
 
 
 def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProcedure]:
@@ -295,7 +295,7 @@ def _merges(given: Given, analyser: Analyser, alike: Alike) -> list[Merge]:
 
 def _whole(held: HeldFact, analyser: Analyser) -> Statement | None:
     """Return what a fact says as one statement."""
-    return statement(plain(held.fact.text), analyser)
+    return statement(unmarked(held.fact.text), analyser)
 
 
 def _conflicts(
@@ -314,7 +314,7 @@ def _conflicts(
         whole, mem_id = _whole(held, analyser), held.memory.mem_id
         if whole is not None and not held.archived and mem_id not in replaced:
             said.append((whole, (mem_id,), True))
-    proposed = [(statement(plain(entry.text), analyser), entry.episodes) for entry in fresh]
+    proposed = [(statement(unmarked(entry.text), analyser), entry.episodes) for entry in fresh]
     said += [(whole, ids, True) for whole, ids in proposed if whole is not None]
     keys = {entry[0].key for entry in said}
     said += [(whole, ids, False) for whole, ids in clusters if whole.key not in keys]

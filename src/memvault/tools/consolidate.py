@@ -37,8 +37,10 @@ def consolidate_memories(
 
     A statement that several episodes make becomes a fact, a sequence of actions
     that mostly went well a procedure. Facts that say the same are to be merged;
-    what is unimportant, old and was never recalled here is for the archive,
-    where it stays a file and is still found. Contradictions are only shown.
+    what is unimportant, old and was never handed out on this machine, by a
+    recall, show, load or context, is for the archive, where it stays a file and
+    is still found. Contradictions are only shown, once for each thing. Once
+    applied, the result has what was written.
     """
     if not apply:
         given = _gathered(workspace, days)

@@ -23,7 +23,7 @@ __all__ = [
     "store_episode",
 ]
 
-IMPORTANCE = 0.3
+LEAST_IMPORTANCE = 0.3
 """The importance that an episode must have at least to be recalled, where none is said."""
 _CONTEXT = "What was the case: where, when, with whom"
 _ACTIONS = "What the agent did, in order"
@@ -133,7 +133,7 @@ def recall_similar_experience(
     limit: Annotated[int, Arg("How many at most", least=1)] = 5,
     min_importance: Annotated[
         float, Arg("Leave out what matters less", least=0, most=1)
-    ] = IMPORTANCE,
+    ] = LEAST_IMPORTANCE,
 ) -> dict[str, Any]:
     """Recall episodes that are like a situation, the best first.
 

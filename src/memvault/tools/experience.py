@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, RATE, SOURCE
-from memvault.tools.episodes import IMPORTANCE, similar
+from memvault.tools.episodes import LEAST_IMPORTANCE, similar
 from memvault.tools.registry import Arg, tool
 from memvault.tools.shapes import recalled
 from memvault.workspace import Workspace
@@ -57,8 +57,8 @@ def recall_fact(
 ) -> dict[str, Any]:
     """Recall facts, the best first, and count the access.
 
-    accessCount says how often a fact was recalled on this machine, this time
-    included. distance is 0 for the same meaning and 1 for nothing in common.
+    accessCount says how often a fact was recalled on this machine, by any tool
+    and this time included. distance is 0 for the same meaning and 1 for nothing in common.
     Archived facts are left out; plain recall finds them.
     """
     found = _facts(workspace, query, limit, category)
@@ -255,7 +255,7 @@ def recall_memory(
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
     facts = _facts(workspace, query, _FACTS, None)
-    experiences = similar(workspace, query, _EXPERIENCES, IMPORTANCE)
+    experiences = similar(workspace, query, _EXPERIENCES, LEAST_IMPORTANCE)
     procedures = _procedures(workspace, query, _LEAST_RATE)
     sources = {
         "facts": [entry["factId"] for entry in facts],
