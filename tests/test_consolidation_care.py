@@ -115,6 +115,16 @@ def test_a_skill_that_a_procedure_has_is_not_given_again(vault: Vault, folder: P
     assert "skillId" not in made
 
 
+def test_a_procedure_whose_title_says_nothing_is_no_obstacle(vault: Vault, folder: Path) -> None:
+    """A title of unseen characters stops nothing; a name in another spelling is taken."""
+    write(folder, "procedure/p.md", '---\ntitle: "\u200b"\n---\n\nSomething\n')
+    write(folder, "procedure/q.md", "---\ntitle: Zu\u0308ge.Fahren\n---\n\nSomething\n")
+    for name in ("one", "two"):
+        put(folder, name, actions=["Pull main", "Push the branch"], skills=["z\u00fcge.fahren"])
+    (made,) = consolidated(vault, apply=True)["procedures"]
+    assert made["name"] == "Pull main, then Push the branch"
+
+
 def test_many_values_of_one_thing_are_one_contradiction(vault: Vault, folder: Path) -> None:
     """However many facts disagree about a thing, the result grows with their number only."""
     for place in range(60):

@@ -7,6 +7,7 @@ a fact or a procedure holds it.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -223,7 +224,7 @@ def _unheld_procedures(
     names, used, proposals = set(), set(), set()
     for procedure, proposal in held:
         known.add(_steps(steps_of(procedure.prompt), analyser))
-        names.add(clean_name(procedure.name).casefold())
+        names.add(unicodedata.normalize("NFC", procedure.name).casefold())
         used.add(skills.key(procedure.skill_id))
         proposals.add(proposal)
     out = []

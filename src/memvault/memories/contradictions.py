@@ -66,10 +66,15 @@ def contradictions(given: Sequence[Statement], analyser: Analyser) -> list[Contr
     )
     found = [Contradiction("number", sides) for sides in numbers]
     found += [Contradiction("negation", sides) for sides in negations]
-    shown = [_members(entry.sides) for entry in found]
-    for sides in values:
-        if not any(_members(sides) <= members for members in shown):
-            found.append(Contradiction("value", sides))
+    shown: dict[int, set[int]] = defaultdict(set)
+    for number, entry in enumerate(found):
+        for place in _members(entry.sides):
+            shown[place].add(number)
+    found += [
+        Contradiction("value", sides)
+        for sides in values
+        if not set.intersection(*(shown[place] for place in _members(sides)))
+    ]
     return sorted(found, key=lambda entry: (entry.sides, entry.difference))
 
 
