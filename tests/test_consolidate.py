@@ -320,14 +320,12 @@ def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
     put(folder, "gone", importance=0.1, days=120)
     put(folder, "kept", importance=0.1, days=120)
     workspace = Workspace(folder)
-    given, known = consolidating.gathered(
-        workspace.store, workspace.engine, {}, 7, datetime.now(UTC)
-    )
+    given = consolidating.gathered(workspace.store, workspace.engine, {}, 7, datetime.now(UTC))
     proposals = consolidation.propose(
         given, analyser("english"), consolidating.alike(), datetime.now(UTC)
     )
     edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
-    writing = consolidating.apply(workspace.store, proposals, known)
+    writing = consolidating.apply(workspace.store, workspace.engine, proposals, ())
     assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]
     assert "episode/kept.md was changed meanwhile" in writing.passed_over[0]
     assert edited.read_text("utf-8").endswith("A person's words\n")

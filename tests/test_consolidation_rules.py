@@ -17,7 +17,10 @@ from memvault.index.analysis import analyser
 from memvault.memories import consolidating, consolidation
 from memvault.memories.action_sequences import Parts, step
 from memvault.memories.episodes import Episode
-from memvault.memories.proposals import Fact, Given, Procedure, Proposals
+from memvault.memories.facts import TYPE, fact_of
+from memvault.memories.procedures import Procedure
+from memvault.memories.proposals import Given, HeldFact, HeldProcedure, Proposals
+from memvault.model import Memory
 
 ENGLISH = analyser("english")
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -70,10 +73,18 @@ EPISODES = st.lists(
         for place, (said, context, actions, success, skills) in enumerate(made)
     ]
 )
+
+
+def held(mem_id: str, text: str, confidence: float, archived: bool = False) -> HeldFact:
+    """A fact of the vault."""
+    header = {"confidence": confidence, **({"status": "archived"} if archived else {})}
+    memory = Memory(f"fact/{mem_id}.md", mem_id, "", TYPE, (), "", "2026-01-01", header, text, "")
+    return HeldFact(fact_of(memory), memory)
+
+
 FACTS = st.lists(st.tuples(SENTENCES, st.sampled_from([0.5, 0.9]), st.booleans()), max_size=4).map(
     lambda made: [
-        Fact(f"f{place}", f"fact/f{place}.md", "", text, sure, "2026-01-01", archived, "", (), ())
-        for place, (text, sure, archived) in enumerate(made)
+        held(f"f{place}", text, sure, archived) for place, (text, sure, archived) in enumerate(made)
     ]
 )
 
@@ -86,31 +97,19 @@ def proposed(found: Given) -> Proposals:
 def held_after(found: Given, proposals: Proposals, facts: int, procedures: int) -> Given:
     """The vault once so many of the proposals are written, and the facts merged if all are."""
     made = [
-        Fact(
-            f"n{place}",
-            f"fact/n{place}.md",
-            new.text,
-            new.text,
-            new.confidence,
-            "2026-11-22",
-            False,
-            "",
-            new.episodes,
-            (),
-        )
+        held(f"n{place}", new.text, new.confidence)
         for place, new in enumerate(proposals.facts[:facts])
     ]
     gone = set()
     if facts >= len(proposals.facts):
-        gone = {merge.other.mem_id for merge in proposals.merged}
-    kept = [fact._replace(archived=fact.archived or fact.mem_id in gone) for fact in found.facts]
+        gone = {merge.other.fact.fact_id for merge in proposals.merged}
+    kept = [
+        held(mem_id, said.text, said.confidence, fact.archived or mem_id in gone)
+        for fact in found.facts
+        for mem_id, said in [(fact.fact.fact_id, fact.fact)]
+    ]
     learned = [
-        Procedure(
-            new.name,
-            tuple(line.partition(" ")[2] for line in new.prompt.splitlines()),
-            new.skill,
-            "",
-        )
+        HeldProcedure(Procedure("", new.name, new.prompt, new.success_rate, 2, new.skill), "")
         for new in proposals.procedures[:procedures]
     ]
     return found._replace(facts=[*kept, *made], procedures=[*found.procedures, *learned])
@@ -118,7 +117,7 @@ def held_after(found: Given, proposals: Proposals, facts: int, procedures: int) 
 
 @given(EPISODES, FACTS, st.randoms(use_true_random=False))
 def test_the_order_of_episodes_and_facts_does_not_matter(
-    episodes: list[Episode], facts: list[Fact], chance: random.Random
+    episodes: list[Episode], facts: list[HeldFact], chance: random.Random
 ) -> None:
     """Two machines that list files in another order propose the same."""
     one = proposed(Given(episodes, facts, [], []))
@@ -130,7 +129,7 @@ def test_the_order_of_episodes_and_facts_does_not_matter(
 
 @given(EPISODES, FACTS)
 def test_every_proposal_names_episodes_that_are_there(
-    episodes: list[Episode], facts: list[Fact]
+    episodes: list[Episode], facts: list[HeldFact]
 ) -> None:
     """Nothing is proposed without at least two episodes that it comes from."""
     found = proposed(Given(episodes, facts, [], []))
@@ -151,7 +150,7 @@ def test_every_proposal_names_episodes_that_are_there(
 
 @given(EPISODES, FACTS, st.integers(0, 6), st.integers(0, 4))
 def test_what_was_written_is_not_proposed_again(
-    episodes: list[Episode], facts: list[Fact], done: int, learned: int
+    episodes: list[Episode], facts: list[HeldFact], done: int, learned: int
 ) -> None:
     """After any part of the proposals was written the rest is proposed, and then nothing."""
     start = Given(episodes, facts, [], [])

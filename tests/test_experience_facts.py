@@ -134,13 +134,13 @@ def test_wrong_corrections_change_nothing(run: Run, folder: Path) -> None:
 
 
 def test_each_recall_counts_once(vault: Vault) -> None:
-    """A fact's count says how often it was recalled, by recall_fact and recall_memory."""
+    """A fact's count says how often it was recalled, by recall_fact, recall_memory and recall."""
     known = vault.call("store_fact", fact="The wombat digs")["factId"]
     vault.call("store_fact", fact="Rye bread keeps for a week")
     assert [recalled(vault, "wombat")[0]["accessCount"] for _ in range(3)] == [1, 2, 3]
     assert vault.call("recall_memory", observations=["a wombat"])["sources"]["facts"] == [known]
     vault.call("memory_recall", query="wombat")
-    assert recalled(vault, "wombat")[0]["accessCount"] == 5
+    assert recalled(vault, "wombat")[0]["accessCount"] == 6
     assert recalled(vault, "rye bread")[0]["accessCount"] == 1
 
 

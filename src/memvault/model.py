@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["FALLBACK_TYPE", "FileState", "Memory", "MemoryType", "Passage"]
+__all__ = [
+    "CATEGORY",
+    "FALLBACK_TYPE",
+    "IMPORTANCE",
+    "RATE",
+    "SOURCE",
+    "FileState",
+    "Memory",
+    "MemoryType",
+    "Passage",
+]
 
 FALLBACK_TYPE = "context"
+CATEGORY = "general"
+"""The category of a fact that names none."""
+SOURCE = "experience"
+"""The source of a fact that names none."""
+IMPORTANCE = 0.5
+"""The importance of an episode, or a fact, that names none."""
+RATE = 0.5
+"""The success rate of a procedure that was never used."""
 
 
 class MemoryType(NamedTuple):

@@ -82,11 +82,14 @@ def _forgotten(entry: Result) -> list[Line]:
 
 
 def _contradiction(entry: Result) -> list[Line]:
-    one, other = entry["statements"]
     return [
-        [("   ", ""), (one["text"], ""), (f"  {', '.join(one['memIds'])}", "dim")],
-        [("   but ", ""), (other["text"], ""), (f"  {', '.join(other['memIds'])}", "dim")],
+        [("   but " if place else "   ", ""), (said["text"], ""), (_ids(said["memIds"]), "dim")]
+        for place, said in enumerate(entry["statements"])
     ]
+
+
+def _ids(mem_ids: list[str]) -> str:
+    return f"  {', '.join(mem_ids)}"
 
 
 def _refused(entry: Result) -> list[Line]:

@@ -1,5 +1,7 @@
 """How often each memory was recalled on this machine, ``.memvault/access.json``.
 
+A recall is an answer that hands the memory out: of the tools for experience,
+and of those that recall, show or load memories or write the context for a task.
 The counts lie outside the memories' files, so that recalling changes nothing
 that travels with git. Losing the file, or a part of it, loses counts only.
 """
@@ -28,8 +30,10 @@ def counts(root: Path) -> dict[str, int]:
     return {mem_id: entry["count"] for mem_id, entry in _read(root / ".memvault").items()}
 
 
-def count(root: Path, mem_ids: Iterable[str]) -> dict[str, int]:
+def count(root: Path, mem_ids: Iterable[str], seconds: float = 30.0) -> dict[str, int]:
     """Count one more recall of each of these memories; return how often each was by now.
+
+    Others that count at the same time are waited for, at most so many seconds.
 
     Raises:
         StorageError: the vault cannot be written.
@@ -40,7 +44,7 @@ def count(root: Path, mem_ids: Iterable[str]) -> dict[str, int]:
     if not recalled:
         return {}
     folder = private_folder(root)
-    with FileLock(folder / _LOCK):
+    with FileLock(folder / _LOCK, seconds):
         found = _read(folder)
         stamp = clock.iso()
         for mem_id in recalled:

@@ -44,9 +44,7 @@ def repeated(episodes: Sequence[Sequence[str]], analyser: Analyser, least: int) 
         for text, key in zip(actions, keys, strict=False):
             numbered.setdefault(key, len(numbered))
             wordings[key][" ".join(text.split())] += 1
-    said = {
-        key: min(texts, key=lambda text: (-texts[text], text)) for key, texts in wordings.items()
-    }
+    said = {key: _usual(texts) for key, texts in wordings.items()}
     rows = [[numbered[key] for key in keys] for keys in told]
     found: list[Steps] = []
     heads = {

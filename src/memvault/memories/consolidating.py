@@ -1,11 +1,13 @@
 """Reading what consolidation looks at, and writing what it proposes.
 
-Each proposal is one file created or changed. One cut off half way has written
+Each proposal is one file created or changed. The locks are taken in this order:
+consolidation's own, that of the procedures, the vault's. One cut off half way has written
 some of them whole; the next run proposes the others.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -13,15 +15,17 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import Conflict, MemvaultError, NotFound
-from memvault.memories import adding, episodes
-from memvault.memories.learned import ARCHIVED, is_archived, linked
+from memvault.memories import episodes, facts, procedures
+from memvault.memories.episodes import Episode
+from memvault.memories.learned import ARCHIVED, Origin, is_archived, readable
+from memvault.memories.procedures import Procedure
 from memvault.memories.proposals import (
     Given,
+    HeldFact,
+    HeldProcedure,
     NewFact,
     NewProcedure,
     Proposals,
-    fact_of,
-    procedure_of,
 )
 from memvault.memories.statements import Alike
 from memvault.model import Memory
@@ -33,7 +37,6 @@ from memvault.vault.store import Store, private_folder
 __all__ = ["SOURCE", "Writing", "alike", "apply", "gathered", "lock"]
 
 SOURCE = "consolidation"
-_FACT, _PROCEDURE = "fact", "procedure"
 
 
 class Writing(NamedTuple):
@@ -50,25 +53,29 @@ def lock(store: Store) -> FileLock:
 
 def gathered(
     store: Store, engine: Engine, counts: Mapping[str, int], days: int, now: datetime
-) -> tuple[Given, dict[str, Memory]]:
-    """Read what the rules look at; also return the episodes' and facts' memories by memId."""
-    kinds: dict[str, list[Memory]] = {
-        kind: list(_read(store, engine, kind)) for kind in (episodes.TYPE, _FACT, _PROCEDURE)
-    }
+) -> Given:
+    """Read what the rules look at."""
+    told, known, done = (
+        list(_read(store, engine, kind)) for kind in (episodes.TYPE, facts.TYPE, procedures.TYPE)
+    )
     since = _ago(now, days)
-    recent = [memory for memory in kinds[episodes.TYPE] if _moment(memory) >= since]
-    dated = [*kinds[episodes.TYPE], *kinds[_FACT]]
-    given = Given(
-        [episodes.episode_of(memory) for memory in recent],
-        [fact_of(memory) for memory in kinds[_FACT]],
-        [procedure_of(memory) for memory in kinds[_PROCEDURE]],
+    used = Counter(record.mem_id for record in engine.listed(Filters()))
+    return Given(
+        [episodes.episode_of(memory) for memory in told if _moment(memory) >= since],
+        [HeldFact(facts.fact_of(memory), memory) for memory in known],
+        [
+            HeldProcedure(
+                procedures.procedure_of(memory), str(memory.metadata.get("proposal") or "")
+            )
+            for memory in done
+        ],
         [
             memory
-            for memory in dated
+            for memory in (*told, *known)
             if not is_archived(memory.metadata) and not counts.get(memory.mem_id)
         ],
+        frozenset(mem_id for mem_id, files in used.items() if files > 1),
     )
-    return given, {memory.mem_id: memory for memory in dated}
 
 
 def _ago(now: datetime, days: int) -> datetime:
@@ -85,11 +92,7 @@ def _moment(memory: Memory) -> datetime:
 def _read(store: Store, engine: Engine, kind: str) -> Iterator[Memory]:
     """Yield the memories of a type by their paths; what cannot be read as meant is left out."""
     records = engine.listed(Filters(memory_type=kind))
-    for record in sorted(records, key=lambda record: record.path):
-        try:
-            memory = store.read(record.path)
-        except NotFound:  # gone since the index looked
-            continue
+    for memory in readable(store, sorted(records, key=lambda record: record.path)):
         if memory.memory_type == kind and not memory.problem:
             yield memory
 
@@ -111,8 +114,10 @@ def alike() -> Alike:
     return lambda first, second: similarity(*sorted((first, second)))
 
 
-def apply(store: Store, proposals: Proposals, known: Mapping[str, Memory]) -> Writing:
+def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Episode]) -> Writing:
     """Write proposals one by one; what was changed meanwhile is passed over.
+
+    ``given`` are the episodes that what is written may link.
 
     Raises:
         MemvaultError: the vault cannot be written; ``written`` in its details
@@ -120,7 +125,7 @@ def apply(store: Store, proposals: Proposals, known: Mapping[str, Memory]) -> Wr
     """
     written: dict[str, Memory] = {}
     passed_over: list[str] = []
-    for proposal, write in _writes(store, proposals, known):
+    for proposal, write in _writes(store, engine, proposals, given):
         try:
             written[proposal] = write()
         except (Conflict, NotFound) as error:
@@ -132,47 +137,29 @@ def apply(store: Store, proposals: Proposals, known: Mapping[str, Memory]) -> Wr
 
 
 def _writes(
-    store: Store, proposals: Proposals, known: Mapping[str, Memory]
+    store: Store, engine: Engine, proposals: Proposals, given: Sequence[Episode]
 ) -> Iterator[tuple[str, Callable[[], Memory]]]:
+    paths = {episode.episode_id: episode.path for episode in given}
+
+    def origin(new: NewFact | NewProcedure) -> Origin:
+        linked = tuple(paths[mem_id] for mem_id in new.episodes if mem_id in paths)
+        return Origin(new.episodes, linked, new.proposal)
+
     for fact in proposals.facts:
-        yield fact.proposal, partial(_add_fact, store, fact, known)
-    for procedure in proposals.procedures:
-        yield procedure.proposal, partial(_add_procedure, store, procedure, known)
+        yield (
+            fact.proposal,
+            partial(
+                facts.add, store, fact.text, fact.category, fact.confidence, SOURCE, origin(fact)
+            ),
+        )
+    for new in proposals.procedures:
+        made = Procedure("", new.name, new.prompt, new.success_rate, len(new.episodes), new.skill)
+        yield new.proposal, partial(procedures.add, store, engine, made, SOURCE, origin(new))
     for merge in proposals.merged:
-        header = {"superseded_by": merge.kept.mem_id}
-        yield merge.proposal, partial(_archive, store, known[merge.other.mem_id], header)
+        header = {"superseded_by": merge.kept.memory.mem_id}
+        yield merge.proposal, partial(_archive, store, merge.other.memory, header)
     for gone in proposals.forgotten:
         yield gone.proposal, partial(_archive, store, gone.memory, {})
-
-
-def _add_fact(store: Store, new: NewFact, known: Mapping[str, Memory]) -> Memory:
-    header = {
-        "category": new.category,
-        "confidence": new.confidence,
-        "source": SOURCE,
-        "episodes": list(new.episodes),
-        "proposal": new.proposal,
-    }
-    body = linked(new.text, _paths(new.episodes, known))
-    return adding.add(store, adding.title_of(new.text), body, _FACT, header)
-
-
-def _add_procedure(store: Store, new: NewProcedure, known: Mapping[str, Memory]) -> Memory:
-    header: dict[str, Any] = {
-        "success_rate": new.success_rate,
-        "usage_count": len(new.episodes),
-        "source": SOURCE,
-        "episodes": list(new.episodes),
-        "proposal": new.proposal,
-    }
-    if new.skill:
-        header["skill_id"] = new.skill
-    body = linked(new.prompt, _paths(new.episodes, known))
-    return adding.add(store, new.name, body, _PROCEDURE, header)
-
-
-def _paths(ids: Sequence[str], known: Mapping[str, Memory]) -> list[str]:
-    return [known[mem_id].path for mem_id in ids if mem_id in known]
 
 
 def _archive(store: Store, memory: Memory, header: Mapping[str, Any]) -> Memory:

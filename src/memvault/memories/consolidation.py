@@ -7,30 +7,32 @@ a fact or a procedure holds it.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from memvault import clock
 from memvault.index.analysis import Analyser
-from memvault.memories import action_sequences
+from memvault.memories import action_sequences, skills
 from memvault.memories.contradictions import contradictions
 from memvault.memories.episodes import Episode, number
+from memvault.memories.procedures import clean_name
 from memvault.memories.proposals import (
     Conflict,
-    Fact,
     Forgotten,
     Given,
+    HeldFact,
+    HeldProcedure,
     Merge,
     NewFact,
     NewProcedure,
-    Procedure,
     Proposals,
     confidence_of,
     proposal_id,
     steps_of,
 )
-from memvault.memories.statements import Alike, Said, Statement, plain, sentences, statement
-from memvault.model import Memory
+from memvault.memories.statements import Alike, Said, Statement, sentences, statement, unmarked
+from memvault.model import IMPORTANCE, Memory
 
 __all__ = ["FORGOTTEN_AFTER_DAYS", "REPEATED", "UNIMPORTANT", "consider", "propose"]
 
@@ -76,8 +78,8 @@ def consider(
     ``clusters`` are the statements of episodes that could contradict a new fact.
     """
     fresh = _unheld_facts(given.facts, facts, analyser, alike)
-    merged = _merges(given.facts, analyser, alike)
-    gone = {merge.other.path for merge in merged}
+    merged = _merges(given, analyser, alike)
+    gone = {merge.other.memory.path for merge in merged}
     return Proposals(
         fresh,
         _unheld_procedures(given.procedures, procedures, analyser),
@@ -135,22 +137,22 @@ def _other_wordings(leader: Statement, members: Iterable[Statement]) -> tuple[st
 
 
 def _unheld_facts(
-    held: Iterable[Fact], facts: Iterable[NewFact], analyser: Analyser, alike: Alike
+    held: Iterable[HeldFact], facts: Iterable[NewFact], analyser: Analyser, alike: Alike
 ) -> list[NewFact]:
     """Leave out new facts that a fact of the vault, archived ones too, or one before says."""
     known = Said(alike)
     verbatim = set()
     proposals = set()
-    for fact in held:
-        proposals.add(fact.proposal)
-        for text in (fact.title, fact.text, *sentences(fact.text)):
+    for entry in held:
+        proposals.add(entry.proposal)
+        for text in (entry.memory.title, entry.fact.text, *sentences(entry.fact.text)):
             verbatim.add(_folded(text))
-            said = statement(plain(text), analyser)
+            said = statement(unmarked(text), analyser)
             if said is not None:
                 known.add(said)
     out = []
     for new in facts:
-        said = statement(plain(new.text), analyser)
+        said = statement(unmarked(new.text), analyser)
         seen = new.proposal in proposals or _folded(new.text) in verbatim
         if not seen and (said is None or known.find(said) is None):
             out.append(new)
@@ -162,7 +164,7 @@ def _unheld_facts(
 
 
 def _folded(text: str) -> str:
-    return " ".join(plain(text).casefold().split()).rstrip(" .!")
+    return " ".join(unmarked(text).casefold().split()).rstrip(" .!")
 
 
 def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProcedure]:
@@ -173,7 +175,8 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
     ):
         inside = [episodes[place] for place in steps.episodes]
         rate = sum(episode.success for episode in inside) / len(inside)
-        if rate > MOSTLY:
+        several = len({episode.episode_id for episode in inside}) >= REPEATED  # copies are one
+        if several and rate > MOSTLY:
             found.append((steps, inside, rate))
     found.sort(key=lambda entry: (-len(entry[0].key), -len(entry[1]), entry[0].key))
     kept = action_sequences.Parts()
@@ -189,7 +192,7 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
                 skill or _named(steps.texts),
                 "\n".join(f"{place}. {text}" for place, text in enumerate(steps.texts, 1)),
                 round(rate, 4),
-                tuple(sorted(episode.episode_id for episode in inside)),
+                tuple(sorted({episode.episode_id for episode in inside})),
                 skill,
             )
         )
@@ -197,27 +200,33 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
 
 
 def _common_skill(episodes: Sequence[Episode]) -> str:
-    """Return the one skill that all these episodes used, if there is just one."""
-    common = set(episodes[0].skills_used).intersection(*(e.skills_used for e in episodes))
-    return common.pop().strip() if len(common) == 1 else ""
+    """Return the one skill that all these episodes used, if there is just one.
+
+    What cannot be the id of a skill is none.
+    """
+    spelled = [list(filter(None, map(skills.found_id, each.skills_used))) for each in episodes]
+    common = set.intersection(*({skills.key(name) for name in names} for names in spelled))
+    if len(common) != 1:
+        return ""
+    return min(name for names in spelled for name in names if skills.key(name) in common)
 
 
 def _named(texts: Sequence[str]) -> str:
     first, last = (text.strip(" .`") for text in (texts[0], texts[-1]))
-    return f"{first[:60].strip()}, then {last[:60].strip()}"
+    return clean_name(f"{first[:60].strip()}, then {last[:60].strip()}")
 
 
 def _unheld_procedures(
-    held: Iterable[Procedure], procedures: Iterable[NewProcedure], analyser: Analyser
+    held: Iterable[HeldProcedure], procedures: Iterable[NewProcedure], analyser: Analyser
 ) -> list[NewProcedure]:
     """Leave out what a procedure of the vault does already; give each new one a free name."""
     known = action_sequences.Parts()
-    names, skills, proposals = set(), set(), set()
-    for procedure in held:
-        known.add(_steps(procedure.steps, analyser))
-        names.add(procedure.name.casefold())
-        skills.add(procedure.skill)
-        proposals.add(procedure.proposal)
+    names, used, proposals = set(), set(), set()
+    for procedure, proposal in held:
+        known.add(_steps(steps_of(procedure.prompt), analyser))
+        names.add(unicodedata.normalize("NFC", procedure.name).casefold())
+        used.add(skills.key(procedure.skill_id))
+        proposals.add(proposal)
     out = []
     for new in procedures:
         texts = steps_of(new.prompt)
@@ -226,10 +235,12 @@ def _unheld_procedures(
         if seen or new.proposal in proposals or (not own and new.name.casefold() in names):
             continue
         name = _free(new.name, texts, names)
-        out.append(new._replace(name=name, skill="" if new.skill in skills else new.skill))
+        out.append(
+            new._replace(name=name, skill="" if skills.key(new.skill) in used else new.skill)
+        )
         known.add(own)
         names.add(name.casefold())
-        skills.add(new.skill)
+        used.add(skills.key(new.skill))
         proposals.add(new.proposal)
     return out
 
@@ -250,35 +261,46 @@ def _free(name: str, texts: Sequence[str], taken: set[str]) -> str:
     return free
 
 
-def _merges(facts: Iterable[Fact], analyser: Analyser, alike: Alike) -> list[Merge]:
-    """Return the facts that say the same as a more certain, or as certain but newer one."""
-    ranked = sorted((fact for fact in facts if not fact.archived), key=lambda fact: fact.path)
-    ranked.sort(key=lambda fact: fact.modified, reverse=True)
-    ranked.sort(key=lambda fact: -fact.confidence)
+def _merges(given: Given, analyser: Analyser, alike: Alike) -> list[Merge]:
+    """Return the facts that say the same as a more certain, or as certain but newer one.
+
+    A fact whose memId other files have too is left alone: it could not be named.
+    """
+    ranked = sorted(
+        (
+            held
+            for held in given.facts
+            if not held.archived and held.memory.mem_id not in given.shared
+        ),
+        key=lambda held: held.memory.path,
+    )
+    ranked.sort(key=lambda held: held.memory.modified, reverse=True)
+    ranked.sort(key=lambda held: -held.fact.confidence)
     known = Said(alike)
-    kept: dict[object, Fact] = {}
+    kept: dict[object, HeldFact] = {}
     out = []
-    for fact in ranked:
-        said = _whole(fact, analyser)
+    for held in ranked:
+        said = _whole(held, analyser)
         if said is None:
             continue
         same = known.find(said)
         if same is None:
             known.add(said)
-            kept[said.key] = fact
+            kept[said.key] = held
         else:
             keeper = kept[same.key]
-            out.append(Merge(proposal_id("merge", keeper.mem_id, fact.mem_id), keeper, fact))
+            ids = keeper.memory.mem_id, held.memory.mem_id
+            out.append(Merge(proposal_id("merge", *ids), keeper, held))
     return out
 
 
-def _whole(fact: Fact, analyser: Analyser) -> Statement | None:
+def _whole(held: HeldFact, analyser: Analyser) -> Statement | None:
     """Return what a fact says as one statement."""
-    return statement(plain(fact.text), analyser)
+    return statement(unmarked(held.fact.text), analyser)
 
 
 def _conflicts(
-    facts: Sequence[Fact],
+    facts: Sequence[HeldFact],
     fresh: Sequence[NewFact],
     clusters: Sequence[tuple[Statement, tuple[str, ...]]],
     analyser: Analyser,
@@ -288,21 +310,21 @@ def _conflicts(
     A fact and the one that it supersedes are no contradiction.
     """
     said: list[tuple[Statement, tuple[str, ...], bool]] = []
-    replaced = {name for fact in facts for name in fact.supersedes}
-    for fact in sorted(facts, key=lambda fact: fact.mem_id):
-        whole = _whole(fact, analyser)
-        if whole is not None and not fact.archived and fact.mem_id not in replaced:
-            said.append((whole, (fact.mem_id,), True))
-    proposed = [(statement(plain(entry.text), analyser), entry.episodes) for entry in fresh]
+    replaced = {name for held in facts for name in held.supersedes}
+    for held in sorted(facts, key=lambda held: (held.memory.mem_id, held.memory.path)):
+        whole, mem_id = _whole(held, analyser), held.memory.mem_id
+        if whole is not None and not held.archived and mem_id not in replaced:
+            said.append((whole, (mem_id,), True))
+    proposed = [(statement(unmarked(entry.text), analyser), entry.episodes) for entry in fresh]
     said += [(whole, ids, True) for whole, ids in proposed if whole is not None]
     keys = {entry[0].key for entry in said}
     said += [(whole, ids, False) for whole, ids in clusters if whole.key not in keys]
-    texts = [entry[0] for entry in said]
     out = []
-    for first, second, difference in contradictions(texts, analyser):
-        one, other = said[first], said[second]
-        if one[2] or other[2]:
-            out.append(Conflict((one[0].text, other[0].text), (one[1], other[1]), difference))
+    for difference, sides in contradictions([entry[0] for entry in said], analyser):
+        if any(said[place][2] for side in sides for place in side):
+            texts = tuple(said[side[0]][0].text for side in sides)
+            ids = ({name for place in side for name in said[place][1]} for side in sides)
+            out.append(Conflict(texts, tuple(tuple(sorted(side)) for side in ids), difference))
     return sorted(out)
 
 
@@ -311,8 +333,9 @@ def _forgotten(unused: Iterable[Memory], now: datetime) -> list[Forgotten]:
     oldest = now - timedelta(days=FORGOTTEN_AFTER_DAYS)
     out = []
     for memory in unused:
-        importance = number(memory.metadata.get("importance"), 0.5)
+        importance = number(memory.metadata.get("importance"), IMPORTANCE)
         modified = clock.parse(memory.modified)
         if importance < UNIMPORTANT and modified is not None and modified < oldest:
-            out.append(Forgotten(proposal_id("forget", memory.mem_id), memory, importance))
+            proposal = proposal_id("forget", memory.mem_id, memory.path)
+            out.append(Forgotten(proposal, memory, importance))
     return sorted(out, key=lambda entry: entry.memory.path)

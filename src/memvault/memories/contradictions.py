@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import combinations
 from typing import NamedTuple
 
 from memvault.index.analysis import Analyser
@@ -42,11 +41,10 @@ _BE = re.compile(r"\b(?:is|are|was|were|be|equals)\b|=")
 
 
 class Contradiction(NamedTuple):
-    """Two statements by their places in what was given, and in what they differ."""
+    """In what statements differ, and who says what: places in what was given, two sides or more."""
 
-    first: int
-    second: int
     difference: str
+    sides: tuple[tuple[int, ...], ...]
 
 
 class _Frame(NamedTuple):
@@ -58,30 +56,43 @@ class _Frame(NamedTuple):
 
 
 def contradictions(given: Sequence[Statement], analyser: Analyser) -> list[Contradiction]:
-    """Return every pair of statements that contradict each other."""
+    """Return what statements about one thing contradict each other, once for each thing."""
     frames = [_frame(entry, analyser) for entry in given]
-    values = [_value(entry.text, analyser) for entry in given]
-    found: dict[tuple[int, int], str] = {}
-    for first, second in _pairs(frame.stems for frame in frames):
-        one, other = frames[first], frames[second]
-        if one.turned != other.turned and one.numbers == other.numbers:
-            found[first, second] = "negation"
-        elif one.turned == other.turned and one.numbers != other.numbers:
-            found[first, second] = "number"
-    for first, second in _pairs(subject for subject, _ in values):
-        if values[first][1] != values[second][1] and given[first].key != given[second].key:
-            found.setdefault((first, second), "value")
-    return [Contradiction(*pair, found[pair]) for pair in sorted(found)]
+    numbers = _groups((frame.stems, frame.turned, frame.numbers) for frame in frames)
+    negations = _groups((frame.stems, frame.numbers, frame.turned) for frame in frames)
+    values = _groups(
+        (subject, None, value) if subject else None
+        for subject, value in (_value(entry.text, analyser) for entry in given)
+    )
+    found = [Contradiction("number", sides) for sides in numbers]
+    found += [Contradiction("negation", sides) for sides in negations]
+    shown: dict[int, set[int]] = defaultdict(set)
+    for number, entry in enumerate(found):
+        for place in _members(entry.sides):
+            shown[place].add(number)
+    found += [
+        Contradiction("value", sides)
+        for sides in values
+        if not set.intersection(*(shown[place] for place in _members(sides)))
+    ]
+    return sorted(found, key=lambda entry: (entry.sides, entry.difference))
 
 
-def _pairs(keys: Iterable[tuple[str, ...]]) -> Iterable[tuple[int, int]]:
-    """Yield the places of equal keys, two by two; empty ones equal nothing."""
-    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, key in enumerate(keys):
-        if key:
-            groups[key].append(place)
-    for group in groups.values():
-        yield from combinations(group, 2)
+def _groups(
+    parts: Iterable[tuple[object, object, object] | None],
+) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Yield the places of what is alike in the first two parts, by the sides of the third."""
+    groups: dict[object, dict[object, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for place, part in enumerate(parts):
+        if part is not None:
+            groups[part[:2]][part[2]].append(place)
+    for sides in groups.values():
+        if len(sides) > 1:
+            yield tuple(tuple(side) for side in sides.values())
+
+
+def _members(sides: Iterable[Iterable[int]]) -> set[int]:
+    return {place for side in sides for place in side}
 
 
 def _frame(said: Statement, analyser: Analyser) -> _Frame:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from memvault.errors import UsageError
 from memvault.memories import adding
-from memvault.model import Memory
+from memvault.model import IMPORTANCE, Memory
 from memvault.vault.codec import plain_text
 from memvault.vault.markdown import headings
 from memvault.vault.store import Store
@@ -33,6 +33,7 @@ __all__ = [
     "skills_of",
     "succeeded",
     "summary",
+    "texts",
 ]
 
 TYPE = "episode"
@@ -56,7 +57,7 @@ class Told(NamedTuple):
     outcomes: Sequence[Mapping[str, Any]] = ()
     skills_used: Sequence[str] = ()
     reflection: str = ""
-    importance: float = 0.5
+    importance: float = IMPORTANCE
 
 
 class Episode(NamedTuple):
@@ -184,7 +185,7 @@ def episode_of(memory: Memory) -> Episode:
         outcomes,
         skills_of(given),
         sections.get("reflection", "").strip(),
-        number(given.get("importance"), 0.5),
+        number(given.get("importance"), IMPORTANCE),
         success if isinstance(success, bool) else succeeded(outcomes),
         str(given.get("agent") or ""),
     )
@@ -199,7 +200,11 @@ def number(value: Any, otherwise: float) -> float:
 
 def skills_of(metadata: Mapping[str, Any]) -> list[str]:
     """Return the skills that an episode's header names."""
-    value = metadata.get("skills_used")
+    return texts(metadata.get("skills_used"))
+
+
+def texts(value: object) -> list[str]:
+    """Return a header's list as texts; a single value is a list of one."""
     entries = value if isinstance(value, list) else [value] if value else []
     return [str(entry) for entry in entries]
 

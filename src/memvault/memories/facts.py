@@ -12,15 +12,13 @@ from memvault import clock
 from memvault.errors import Refused, UsageError
 from memvault.memories import adding, learned
 from memvault.memories.episodes import number
-from memvault.model import Memory
+from memvault.model import CATEGORY, SOURCE, Memory
 from memvault.vault.codec import plain_text
 from memvault.vault.store import Change, Store
 
-__all__ = ["CATEGORY", "SOURCE", "TYPE", "Fact", "add", "category_key", "change", "fact_of"]
+__all__ = ["TYPE", "Fact", "add", "category_key", "change", "fact_of"]
 
 TYPE = "fact"
-CATEGORY = "general"
-SOURCE = "experience"
 
 
 class Fact(NamedTuple):
@@ -50,8 +48,17 @@ def category_key(category: object) -> str:
     return " ".join(str(category or CATEGORY).split()).casefold()
 
 
-def add(store: Store, text: str, category: str, confidence: float, source: str) -> Memory:
+def add(
+    store: Store,
+    text: str,
+    category: str,
+    confidence: float,
+    source: str,
+    origin: learned.Origin | None = None,
+) -> Memory:
     """Write a new fact; its title is made from its own first words.
+
+    With an origin it names and links the episodes that it was made of.
 
     Raises:
         UsageError: the text is empty, or category or source is too long.
@@ -61,8 +68,10 @@ def add(store: Store, text: str, category: str, confidence: float, source: str) 
         "category": learned.one_line(category, "The category") or CATEGORY,
         "confidence": confidence,
         "source": learned.one_line(source, "The source") or SOURCE,
+        **(origin.header if origin else {}),
     }
-    return adding.add(store, title, text, TYPE, header)
+    body = learned.linked(text, origin.paths) if origin else text
+    return adding.add(store, title, body, TYPE, header)
 
 
 def change(store: Store, memory: Memory, text: str | None, confidence: float | None) -> Change:

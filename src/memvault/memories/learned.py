@@ -7,9 +7,9 @@ says ``status: archived`` are put aside: plain recall finds them, these do not.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.errors import MemvaultError, UsageError
 from memvault.memories import compounding
@@ -23,11 +23,13 @@ if TYPE_CHECKING:  # storing needs none of recall
 
 __all__ = [
     "ARCHIVED",
+    "Origin",
     "distance",
     "is_archived",
     "linked",
     "memories_of",
     "one_line",
+    "readable",
     "search",
     "text_of",
     "with_text",
@@ -38,6 +40,19 @@ _LONGEST = 200
 _UNLINKED = re.compile(r"[\[\]|#^]")
 
 Test = Callable[["Record"], bool]
+
+
+class Origin(NamedTuple):
+    """The episodes that a memory was made of, their files, and the proposal that it was."""
+
+    episodes: tuple[str, ...]
+    paths: tuple[str, ...]
+    proposal: str
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What the memory's header says of it."""
+        return {"episodes": list(self.episodes), "proposal": self.proposal}
 
 
 def is_archived(metadata: dict[str, Any]) -> bool:
@@ -65,7 +80,12 @@ def memories_of(
 ) -> Iterator[Memory]:
     """Yield every memory of a type that is not archived, newest first, as its file is now."""
     records = engine.listed(_filters(memory_type, passes))
-    for record in sorted(records, key=lambda record: record.created, reverse=True):
+    yield from readable(store, sorted(records, key=lambda record: record.created, reverse=True))
+
+
+def readable(store: Store, records: Iterable[Record]) -> Iterator[Memory]:
+    """Yield the memories of records as their files are now; what cannot be read is left out."""
+    for record in records:
         try:
             memory = store.read(record.path)
         except MemvaultError:  # gone or changed beyond reading since the look at the folder

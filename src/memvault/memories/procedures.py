@@ -2,8 +2,10 @@
 
 The title is the procedure's name, one procedure a name; the body is its
 prompt. The header holds ``success_rate`` and ``usage_count``, and ``skill_id``
-where it belongs to the tree of skills. Whoever stores a name or changes the
-numbers holds one lock, so that no outcome is lost and no name comes twice.
+where it belongs to the tree of skills. ``put``, ``add`` and ``outcome`` hold one
+lock, so that the tools lose no outcome and never give one name to two files.
+People, git and the tools for any memory do not hold it: where a name has come
+twice, the oldest file counts.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from memvault import clock
 from memvault.errors import Conflict, NotFound
 from memvault.memories import adding, learned, skills
 from memvault.memories.episodes import number
-from memvault.model import Memory
+from memvault.model import RATE, Memory
 from memvault.recall.engine import Engine
 from memvault.recall.filters import Filters
 from memvault.vault.codec import plain_text
@@ -26,11 +28,12 @@ from memvault.vault.store import Store, private_folder
 
 __all__ = [
     "ALPHA",
-    "RATE",
     "TYPE",
     "Procedure",
     "Stored",
+    "add",
     "averaged",
+    "clean_name",
     "outcome",
     "procedure_of",
     "put",
@@ -39,8 +42,6 @@ __all__ = [
 TYPE = "procedure"
 ALPHA = 0.1
 """How much the latest outcome counts in the moving average."""
-RATE = 0.5
-"""The success rate of what was never used."""
 _LOCK = "procedures.lock"
 _TRIES = 5
 
@@ -93,7 +94,7 @@ def put(store: Store, engine: Engine, name: str, prompt: str, rate: float, skill
         UsageError: the name, the prompt or the skillId cannot be one.
         Conflict: the file is being edited by something else.
     """
-    title = unicodedata.normalize("NFC", adding.clean_title(name))
+    title = clean_name(name)
     adding.title_of(prompt)  # refuses one that says nothing
     skill = skills.checked_id(skill_id) if skill_id.strip() else ""
 
@@ -110,8 +111,46 @@ def put(store: Store, engine: Engine, name: str, prompt: str, rate: float, skill
         path = _path(engine, title)
         if path is not None:
             return _changed(store, path, fresh)
-        header = {"success_rate": rate, "usage_count": 0, **({"skill_id": skill} if skill else {})}
-        return Stored(adding.add(store, title, prompt, TYPE, header), False)
+        return Stored(adding.add(store, title, prompt, TYPE, _header(rate, 0, skill)), False)
+
+
+def add(
+    store: Store,
+    engine: Engine,
+    new: Procedure,
+    source: str,
+    origin: learned.Origin,
+) -> Memory:
+    """Store a procedure that was made of episodes, which it names and links.
+
+    Raises:
+        UsageError: the name or the skillId cannot be one.
+        Conflict: there is a procedure of that name by now.
+    """
+    title = clean_name(new.name)
+    skill = skills.checked_id(new.skill_id) if new.skill_id else ""
+    header = _header(new.success_rate, new.usage_count, skill)
+    body = learned.linked(new.prompt, origin.paths)
+    with _lock(store):
+        if _path(engine, title) is not None:
+            raise Conflict(
+                f"There is a procedure {title!r} by now", "the next run proposes another name"
+            )
+        made = {**header, "source": source, **origin.header}
+        return adding.add(store, title, body, TYPE, made)
+
+
+def clean_name(name: str) -> str:
+    """Return a name in the spelling under which it is kept and looked for.
+
+    Raises:
+        UsageError: nothing is left of it.
+    """
+    return unicodedata.normalize("NFC", adding.clean_title(name))
+
+
+def _header(rate: float, used: int, skill: str) -> dict[str, Any]:
+    return {"success_rate": rate, "usage_count": used, **({"skill_id": skill} if skill else {})}
 
 
 def outcome(store: Store, engine: Engine, name: str, success: bool) -> Procedure:
@@ -121,7 +160,7 @@ def outcome(store: Store, engine: Engine, name: str, success: bool) -> Procedure
         NotFound: there is no procedure of that name.
         Conflict: the file is being edited by something else.
     """
-    title = unicodedata.normalize("NFC", adding.clean_title(name))
+    title = clean_name(name)
 
     def counted(memory: Memory) -> tuple[dict[str, Any], str | None]:
         before = procedure_of(memory)

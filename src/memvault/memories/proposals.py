@@ -7,23 +7,23 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memvault.memories.episodes import Episode, number
-from memvault.memories.learned import is_archived, text_of
-from memvault.model import Memory
+from memvault.memories.episodes import Episode, texts
+from memvault.memories.facts import Fact
+from memvault.memories.learned import is_archived
+from memvault.memories.procedures import Procedure
+from memvault.model import CATEGORY, Memory
 
 __all__ = [
     "Conflict",
-    "Fact",
     "Forgotten",
     "Given",
+    "HeldFact",
+    "HeldProcedure",
     "Merge",
     "NewFact",
     "NewProcedure",
-    "Procedure",
     "Proposals",
     "confidence_of",
-    "fact_of",
-    "procedure_of",
     "proposal_id",
     "steps_of",
 ]
@@ -31,27 +31,37 @@ __all__ = [
 _STEP = re.compile(r"^\s*\d+[.)]\s+(.+?)\s*$", re.MULTILINE)
 
 
-class Fact(NamedTuple):
-    """A fact of the vault, as its file says; ``proposal`` names what it was made of."""
+class HeldFact(NamedTuple):
+    """A fact of the vault, and its memory."""
 
-    mem_id: str
-    path: str
-    title: str
-    text: str
-    confidence: float
-    modified: str
-    archived: bool
-    proposal: str
-    episodes: tuple[str, ...]
-    supersedes: tuple[str, ...]
+    fact: Fact
+    memory: Memory
+
+    @property
+    def archived(self) -> bool:
+        """Whether it is put aside."""
+        return is_archived(self.memory.metadata)
+
+    @property
+    def proposal(self) -> str:
+        """The id of the proposal that it was, if it was one."""
+        return str(self.memory.metadata.get("proposal") or "")
+
+    @property
+    def episodes(self) -> list[str]:
+        """The episodes that it was made of."""
+        return texts(self.memory.metadata.get("episodes"))
+
+    @property
+    def supersedes(self) -> list[str]:
+        """The memories that it stands in place of."""
+        return texts(self.memory.metadata.get("supersedes"))
 
 
-class Procedure(NamedTuple):
-    """A procedure of the vault: its name and the numbered steps of its prompt."""
+class HeldProcedure(NamedTuple):
+    """A procedure of the vault, and the id of the proposal that it was, if it was one."""
 
-    name: str
-    steps: tuple[str, ...]
-    skill: str
+    procedure: Procedure
     proposal: str
 
 
@@ -59,13 +69,15 @@ class Given(NamedTuple):
     """All that the rules look at.
 
     ``episodes`` are those of the days asked for; ``unused`` the facts and
-    episodes of any age that are not archived and were never recalled here.
+    episodes of any age that are not archived and were never recalled here;
+    ``shared`` the memIds that several files have.
     """
 
     episodes: Sequence[Episode]
-    facts: Sequence[Fact]
-    procedures: Sequence[Procedure]
+    facts: Sequence[HeldFact]
+    procedures: Sequence[HeldProcedure]
     unused: Sequence[Memory]
+    shared: frozenset[str] = frozenset()
 
 
 class NewFact(NamedTuple):
@@ -75,7 +87,7 @@ class NewFact(NamedTuple):
     text: str
     confidence: float
     episodes: tuple[str, ...]
-    category: str = "general"
+    category: str = CATEGORY
     wordings: tuple[str, ...] = ()
 
 
@@ -94,8 +106,8 @@ class Merge(NamedTuple):
     """Two facts that say the same: ``other`` would be archived, superseded by ``kept``."""
 
     proposal: str
-    kept: Fact
-    other: Fact
+    kept: HeldFact
+    other: HeldFact
 
 
 class Forgotten(NamedTuple):
@@ -107,10 +119,10 @@ class Forgotten(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """Two statements that cannot both hold, with the memories that make them."""
+    """Statements of which no two can hold, with the memories that make them."""
 
-    texts: tuple[str, str]
-    sources: tuple[tuple[str, ...], tuple[str, ...]]
+    texts: tuple[str, ...]
+    sources: tuple[tuple[str, ...], ...]
     difference: str
 
 
@@ -134,39 +146,6 @@ def confidence_of(count: int) -> float:
     return round(count / (count + 1), 2)
 
 
-def fact_of(memory: Memory) -> Fact:
-    """Read a fact; without a number of its own it is held with full confidence."""
-    given = memory.metadata
-    return Fact(
-        memory.mem_id,
-        memory.path,
-        memory.title,
-        text_of(memory),
-        number(given.get("confidence"), 1.0),
-        memory.modified,
-        is_archived(given),
-        str(given.get("proposal") or ""),
-        _texts(given.get("episodes")),
-        _texts(given.get("supersedes")),
-    )
-
-
 def steps_of(prompt: str) -> tuple[str, ...]:
-    """Return the numbered steps of a prompt."""
+    """Return the numbered steps of a prompt; one without has none."""
     return tuple(_STEP.findall(prompt))
-
-
-def procedure_of(memory: Memory) -> Procedure:
-    """Read a procedure; without numbered steps it has none."""
-    given = memory.metadata
-    return Procedure(
-        memory.title,
-        steps_of(text_of(memory)),
-        str(given.get("skill_id") or ""),
-        str(given.get("proposal") or ""),
-    )
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    entries = value if isinstance(value, list) else [value] if value else []
-    return tuple(str(entry) for entry in entries)

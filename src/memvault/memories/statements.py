@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from memvault.index.analysis import Analyser
 
-__all__ = ["Alike", "Said", "Statement", "plain", "sentences", "signs", "statement", "words"]
+__all__ = ["Alike", "Said", "Statement", "sentences", "signs", "statement", "unmarked", "words"]
 
 Alike = Callable[[str, str], float]
 """How alike two texts are, in 0..1."""
@@ -95,12 +95,12 @@ def sentences(text: str) -> Iterator[str]:
 
 def _split(paragraph: str) -> Iterator[str]:
     for sentence in _END.split(paragraph):
-        told = plain(sentence)
+        told = unmarked(sentence)
         if told and not told.endswith(("?", "？", ":")):
             yield told
 
 
-def plain(sentence: str) -> str:
+def unmarked(sentence: str) -> str:
     """Return a sentence on one line without labels, emphasis and repeated blanks."""
     return _LABEL.sub("", _EMPHASIS.sub("", " ".join(sentence.split()))).strip()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.errors import UsageError
 from memvault.tools.historian import FILTER_HELP, TYPE_HELP
 from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import stamped
+from memvault.tools.shapes import seen, stamped
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def _put_in(workspace: Workspace, mem_id: str, offset: int, length: int) -> dict
 
     memory = workspace.engine.resolve(mem_id)
     piece, text, held = _active(workspace).load(memory, offset, length)
+    seen(workspace, [memory])
     result = {
         "memId": piece.mem_id,
         "length": piece.length,

@@ -37,16 +37,16 @@ def consolidate_memories(
 
     A statement that several episodes make becomes a fact, a sequence of actions
     that mostly went well a procedure. Facts that say the same are to be merged;
-    what is unimportant, old and was never recalled here is for the archive,
-    where it stays a file and is still found. Contradictions are only shown.
+    what is unimportant, old and was never handed out on this machine, by a
+    recall, show, load or context, is for the archive, where it stays a file and
+    is still found. Contradictions are only shown, once for each thing. Once
+    applied, the result has what was written.
     """
     if not apply:
-        given, _ = _gathered(workspace, days)
+        given = _gathered(workspace, days)
         extracted = _extracted(workspace, extractor, given)
         return _result(_proposals(workspace, given, extracted), extracted, None)
-    extracted = (
-        _extracted(workspace, extractor, _gathered(workspace, days)[0]) if extractor else None
-    )
+    extracted = _extracted(workspace, extractor, _gathered(workspace, days)) if extractor else None
     if extracted and extracted.refused:
         several = len(extracted.refused) > 1
         raise Refused(
@@ -59,14 +59,14 @@ def consolidate_memories(
     from memvault.memories import consolidating
 
     with consolidating.lock(workspace.store):
-        given, known = _gathered(workspace, days)
+        given = _gathered(workspace, days)
         proposals = _proposals(workspace, given, extracted)
-        writing = consolidating.apply(workspace.store, proposals, known)
+        writing = consolidating.apply(workspace.store, workspace.engine, proposals, given.episodes)
     workspace.notes += [f"Passed over: {message}" for message in writing.passed_over]
     return _result(proposals, extracted, writing.written)
 
 
-def _gathered(workspace: Workspace, days: int) -> tuple[Given, dict[str, Memory]]:
+def _gathered(workspace: Workspace, days: int) -> Given:
     from memvault import clock
     from memvault.memories import access, consolidating
 
@@ -105,7 +105,10 @@ def _result(
     extracted: Extracted | None,
     written: Mapping[str, Memory] | None,
 ) -> dict[str, Any]:
-    """Return proposals as the tool's result; what was written says where it is."""
+    """Return proposals as the tool's result; once applied, only those that were written."""
+    nothing = not any(proposals)
+    if written is not None:
+        proposals = _only(proposals, written)
     result: dict[str, Any] = {
         "facts": _facts(proposals, written or {}),
         "procedures": _procedures(proposals, written or {}),
@@ -121,19 +124,28 @@ def _result(
                 "episodes": _origin(entry.memory),
             }
             for entry in proposals.forgotten
-            if written is None or entry.proposal in written
         ],
         "applied": written is not None,
     }
     if proposals.merged:
-        result["merged"] = _merged(proposals, written)
+        result["merged"] = _merged(proposals)
     if proposals.contradictions:
         result["contradictions"] = _contradictions(proposals)
     if extracted and extracted.refused:
         result["refused"] = _refused(extracted)
-    if not any(proposals):
+    if nothing:
         result["message"] = "Nothing repeats that is not known, and nothing is to be put away"
     return result
+
+
+def _only(proposals: Proposals, written: Mapping[str, Memory]) -> Proposals:
+    """Leave out what was passed over; what can only be shown stays."""
+    return proposals._replace(
+        facts=[entry for entry in proposals.facts if entry.proposal in written],
+        procedures=[entry for entry in proposals.procedures if entry.proposal in written],
+        merged=[entry for entry in proposals.merged if entry.proposal in written],
+        forgotten=[entry for entry in proposals.forgotten if entry.proposal in written],
+    )
 
 
 def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str, Any]]:
@@ -174,24 +186,24 @@ def _where(memory: Memory | None, key: str) -> dict[str, str]:
 
 def _origin(memory: Memory) -> list[str]:
     """Return the episodes behind a memory: those that it names, or itself where it is one."""
-    named = memory.metadata.get("episodes")
-    if isinstance(named, list):
-        return [str(entry) for entry in named]
-    return [memory.mem_id] if memory.memory_type == "episode" else []
+    from memvault.memories import episodes
+
+    if memory.memory_type == episodes.TYPE:
+        return [memory.mem_id]
+    return episodes.texts(memory.metadata.get("episodes"))
 
 
-def _merged(proposals: Proposals, written: Mapping[str, Memory] | None) -> list[dict[str, Any]]:
+def _merged(proposals: Proposals) -> list[dict[str, Any]]:
     return [
         {
             "proposalId": entry.proposal,
-            "keptId": entry.kept.mem_id,
-            "keptText": entry.kept.text,
-            "archivedId": entry.other.mem_id,
-            "archivedText": entry.other.text,
+            "keptId": entry.kept.fact.fact_id,
+            "keptText": entry.kept.fact.text,
+            "archivedId": entry.other.fact.fact_id,
+            "archivedText": entry.other.fact.text,
             "episodes": sorted({*entry.kept.episodes, *entry.other.episodes}),
         }
         for entry in proposals.merged
-        if written is None or entry.proposal in written
     ]
 
 

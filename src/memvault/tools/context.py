@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.errors import MemvaultError
 from memvault.tools.registry import Arg, tool
+from memvault.tools.shapes import seen
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -41,14 +42,17 @@ def context(
     from memvault.memories import prompt
 
     plans, others = _events(workspace)
+    recalled = _recalled(workspace, task) if task.strip() else []
     sections = [
         prompt.Section("MEMORIES", _memories(workspace)),
         prompt.Section("GOALS", _goals(workspace)),
         prompt.Section("DUE PLANS", plans),
         prompt.Section("INBOX", others),
-        prompt.Section("RECALLED", _recalled(workspace, task) if task.strip() else []),
+        prompt.Section("RECALLED", [_entry(found) for found in recalled]),
     ]
     block = prompt.build(sections, budget, tokens.count)
+    told = sum(len(kept.entries) for kept in block.kept if kept.title == "RECALLED")
+    seen(workspace, (found.memory for found in recalled[:told]))
     if block.cut and not block.text:
         workspace.notes.append(f"not even the first entry fits into {budget} tokens")
     return {
@@ -118,9 +122,8 @@ def _events(workspace: Workspace) -> tuple[list[Entry], list[Entry]]:
     return plans, others
 
 
-def _recalled(workspace: Workspace, task: str) -> list[Entry]:
+def _recalled(workspace: Workspace, task: str) -> list[Found]:
     """Return the memories that fit a task, best first; without a search the block stands alone."""
-    from memvault.memories.prompt import Entry
     from memvault.recall.engine import Request
 
     try:
@@ -129,11 +132,13 @@ def _recalled(workspace: Workspace, task: str) -> list[Entry]:
         workspace.notes.append(f"no memories were recalled: {error.message}")
         return []
     workspace.notes += answer.notes
-    return [
-        Entry(found.memory.modified[:10], _told(found))
-        for found in answer.found
-        if found.strength >= _TELLING
-    ]
+    return [found for found in answer.found if found.strength >= _TELLING]
+
+
+def _entry(found: Found) -> Entry:
+    from memvault.memories.prompt import Entry
+
+    return Entry(found.memory.modified[:10], _told(found))
 
 
 def _told(found: Found) -> str:

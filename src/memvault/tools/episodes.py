@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
+from memvault import model
 from memvault.errors import UsageError
 from memvault.tools.registry import Arg, shell, tool
 from memvault.tools.shapes import recalled
@@ -22,7 +23,7 @@ __all__ = [
     "store_episode",
 ]
 
-IMPORTANCE = 0.3
+LEAST_IMPORTANCE = 0.3
 """The importance that an episode must have at least to be recalled, where none is said."""
 _CONTEXT = "What was the case: where, when, with whom"
 _ACTIONS = "What the agent did, in order"
@@ -47,7 +48,7 @@ def store_episode(
     outcomes: Annotated[list[Outcome] | None, Arg(_OUTCOMES, open=True)] = None,
     skills_used: Annotated[list[str] | None, Arg(_SKILLS)] = None,
     reflection: Annotated[str, Arg(_REFLECTION, text=True)] = "",
-    importance: Annotated[float, Arg(_IMPORTANCE, least=0, most=1)] = 0.5,
+    importance: Annotated[float, Arg(_IMPORTANCE, least=0, most=1)] = model.IMPORTANCE,
 ) -> dict[str, Any]:
     """Store an episode: what was the case, what was done, and what came of it.
 
@@ -91,7 +92,9 @@ def shell_store(
         Arg("Id of a skill that was used; repeatable", flag="--skill", also="--skills-used"),
     ] = None,
     reflection: Annotated[str | None, Arg(_REFLECTION, text=True)] = None,
-    importance: Annotated[float | None, Arg(f"{_IMPORTANCE} (default 0.5)")] = None,
+    importance: Annotated[
+        float | None, Arg(f"{_IMPORTANCE} (default {model.IMPORTANCE:g})")
+    ] = None,
 ) -> dict[str, Any]:
     """Take repeated options, and read each outcome."""
     given = {
@@ -130,7 +133,7 @@ def recall_similar_experience(
     limit: Annotated[int, Arg("How many at most", least=1)] = 5,
     min_importance: Annotated[
         float, Arg("Leave out what matters less", least=0, most=1)
-    ] = IMPORTANCE,
+    ] = LEAST_IMPORTANCE,
 ) -> dict[str, Any]:
     """Recall episodes that are like a situation, the best first.
 

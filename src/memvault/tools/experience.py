@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.errors import UsageError
-from memvault.tools.episodes import IMPORTANCE, similar
+from memvault.model import CATEGORY, RATE, SOURCE
+from memvault.tools.episodes import LEAST_IMPORTANCE, similar
 from memvault.tools.registry import Arg, tool
 from memvault.tools.shapes import recalled
 from memvault.workspace import Workspace
@@ -36,9 +37,9 @@ _NAME = "The procedure's name, one line"
 def store_fact(
     workspace: Workspace,
     fact: Annotated[str, Arg("What is known, as a sentence", positional=True, text=True)],
-    category: Annotated[str, Arg("What kind of knowledge it is")] = "general",
+    category: Annotated[str, Arg("What kind of knowledge it is")] = CATEGORY,
     confidence: Annotated[float, Arg("How sure it is, from 0 to 1", least=0, most=1)] = 1.0,
-    source: Annotated[str, Arg("Where it is known from")] = "experience",
+    source: Annotated[str, Arg("Where it is known from")] = SOURCE,
 ) -> dict[str, Any]:
     """Store a fact: something known, without the story of how."""
     from memvault.memories import facts
@@ -56,8 +57,8 @@ def recall_fact(
 ) -> dict[str, Any]:
     """Recall facts, the best first, and count the access.
 
-    accessCount says how often a fact was recalled on this machine, this time
-    included. distance is 0 for the same meaning and 1 for nothing in common.
+    accessCount says how often a fact was recalled on this machine, by any tool
+    and this time included. distance is 0 for the same meaning and 1 for nothing in common.
     Archived facts are left out; plain recall finds them.
     """
     found = _facts(workspace, query, limit, category)
@@ -137,7 +138,7 @@ def store_procedure(
     ],
     initial_success_rate: Annotated[
         float, Arg("Success rate of a new one, from 0 to 1", least=0, most=1)
-    ] = 0.5,
+    ] = RATE,
     skill_id: Annotated[
         str | None, Arg("Where it stands in the tree of skills, as in combat.melee.swords")
     ] = None,
@@ -193,7 +194,7 @@ def _procedures(workspace: Workspace, context: str, least: float) -> list[dict[s
     from memvault.memories.episodes import number
 
     def succeeds(record: Any) -> bool:
-        return number(record.metadata.get("success_rate"), procedures.RATE) >= least
+        return number(record.metadata.get("success_rate"), RATE) >= least
 
     query = _unquoted(context)
     answer = learned.search(workspace.engine, query, procedures.TYPE, _PROCEDURES, succeeds)
@@ -254,7 +255,7 @@ def recall_memory(
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
     facts = _facts(workspace, query, _FACTS, None)
-    experiences = similar(workspace, query, _EXPERIENCES, IMPORTANCE)
+    experiences = similar(workspace, query, _EXPERIENCES, LEAST_IMPORTANCE)
     procedures = _procedures(workspace, query, _LEAST_RATE)
     sources = {
         "facts": [entry["factId"] for entry in facts],

@@ -10,8 +10,13 @@ from typing import Any, NamedTuple
 
 from memvault.errors import Refused, TimedOut, UsageError
 from memvault.memories.episodes import Episode
+from memvault.memories.learned import one_line
+from memvault.memories.procedures import clean_name
 from memvault.memories.proposals import NewFact, NewProcedure, confidence_of, proposal_id
+from memvault.memories.skills import checked_id
+from memvault.model import CATEGORY
 from memvault.tools.running import run
+from memvault.vault.codec import plain_text
 
 __all__ = ["BadLine", "Extracted", "episode_line", "extract", "read_lines"]
 
@@ -112,7 +117,7 @@ def read_lines(output: str, episodes: Sequence[Episode]) -> Extracted:
             continue
         try:
             new = _proposal(line, known)
-        except ValueError as error:
+        except (ValueError, UsageError) as error:
             found.refused.append(BadLine(place, _cut(line.strip()), str(error)))
         else:
             if isinstance(new, NewFact):
@@ -126,7 +131,7 @@ def _proposal(line: str, known: Mapping[str, Episode]) -> NewFact | NewProcedure
     """Read one line.
 
     Raises:
-        ValueError: it is no proposal; the error says why.
+        ValueError, UsageError: it is no proposal; the error says why.
     """
     try:
         value = json.loads(line)
@@ -144,11 +149,11 @@ def _proposal(line: str, known: Mapping[str, Episode]) -> NewFact | NewProcedure
     if kinds[0] == "fact":
         text = _text(value, "fact")
         sure = _share(value.get("confidence", confidence_of(len(ids))))
-        category = _text(value, "category") if "category" in value else "general"
+        category = _line(value, "category") if "category" in value else CATEGORY
         return NewFact(proposal_id("fact", text), text, sure, ids, category)
-    name, prompt = " ".join(_text(value, "procedure").split()), _text(value, "prompt")
+    name, prompt = clean_name(_line(value, "procedure")), _text(value, "prompt")
     rate = sum(known[mem_id].success for mem_id in ids) / len(ids)
-    skill = _text(value, "skillId") if "skillId" in value else ""
+    skill = checked_id(_line(value, "skillId")) if "skillId" in value else ""
     return NewProcedure(
         proposal_id("procedure", name, prompt), name, prompt, round(rate, 4), ids, skill
     )
@@ -171,7 +176,12 @@ def _text(value: Mapping[str, Any], key: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(f"{key} is no valid Unicode") from None
-    return text.strip()
+    return plain_text(text).strip()
+
+
+def _line(value: Mapping[str, Any], key: str) -> str:
+    """Return a text as a header or a title keeps it."""
+    return one_line(_text(value, key), key)
 
 
 def _share(value: Any) -> float:

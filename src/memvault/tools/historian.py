@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from memvault.errors import UsageError
 from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import filters, item, stamped
+from memvault.tools.shapes import filters, item, seen, stamped
 from memvault.workspace import Workspace
 
 __all__ = [
@@ -203,6 +203,7 @@ def memory_recall(
     request = Request(query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank)
     answer = workspace.engine.search(request)
     workspace.notes += answer.notes
+    seen(workspace, (found.memory for found in answer.found))
     memories = []
     for found in answer.found:
         entry = item(found.memory)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.errors import Ambiguous, NotFound, UsageError
 from memvault.tools.registry import Arg, shell, tool
-from memvault.tools.shapes import filters
+from memvault.tools.shapes import filters, seen
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ def found_for(
     workspace.notes += answer.notes
     fitting = [found for found in answer.found if found.strength >= threshold]
     fitting.sort(key=lambda found: -found.strength)  # stable: of equals the better ranked first
+    fitting = fitting[:limit]
+    seen(workspace, (found.memory for found in fitting))
     result: dict[str, Any] = {
         "memories": [
             {
@@ -106,7 +108,7 @@ def found_for(
                 "similarity": round(found.strength, 4),
                 "metadata": _metadata(found.memory),
             }
-            for found in fitting[:limit]
+            for found in fitting
         ]
     }
     if not fitting:

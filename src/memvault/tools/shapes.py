@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,11 @@ if TYPE_CHECKING:
     from memvault.recall.filters import Filters
     from memvault.workspace import Workspace
 
-__all__ = ["candidate", "filters", "item", "recalled", "stamped"]
+__all__ = ["candidate", "filters", "item", "recalled", "seen", "stamped"]
+
+
+_PATIENCE = 1.0
+"""Seconds that an answer waits at most to be counted."""
 
 
 def item(memory: Memory | Record) -> dict[str, Any]:
@@ -60,6 +66,20 @@ def recalled(workspace: Workspace, mem_ids: list[str]) -> dict[str, int]:
         workspace.notes.append(f"the access was not counted: {error.message}")
         known = access.counts(workspace.root)
         return {mem_id: known.get(mem_id, 0) for mem_id in mem_ids}
+
+
+def seen(workspace: Workspace, memories: Iterable[Memory]) -> None:
+    """Count that these memories were handed out, of the kinds whose recalls matter.
+
+    Nobody asked for the count, so what cannot be counted is passed over in silence.
+    """
+    from memvault.errors import MemvaultError
+    from memvault.memories import access, episodes, facts, procedures
+
+    kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
+    counted = [memory.mem_id for memory in memories if memory.memory_type in kinds]
+    with contextlib.suppress(MemvaultError):
+        access.count(workspace.root, counted, seconds=_PATIENCE)
 
 
 def filters(

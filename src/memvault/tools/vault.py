@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from memvault.errors import NotFound
 from memvault.tools.historian import FILTER_HELP, TAGS_HELP, TYPE_HELP
 from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import filters, item
+from memvault.tools.shapes import filters, item, seen
 from memvault.workspace import Workspace
 
 __all__ = [
@@ -55,6 +55,7 @@ def memory_show(
     }
     if memory.problem:
         result["problem"] = memory.problem
+    seen(workspace, [memory])
     return result
 
 
