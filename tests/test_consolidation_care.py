@@ -184,3 +184,40 @@ def test_a_recall_that_cannot_be_counted_is_a_recall(vault: Vault, folder: Path)
     found = vault.call("memory_recall", query="dogs bark")
     assert [entry["memId"] for entry in found["memories"]] == ["e-id"]
     assert "warnings" not in found
+
+
+@pytest.mark.parametrize(
+    ("said", "proposed"),
+    [
+        ("Never deploy on Friday.", True),
+        ("All good. Tests passed.", False),
+        ("TODO: check the staging logs later.", False),
+        ("See https://example.org/a/b for more.", False),
+    ],
+)
+def test_a_rule_is_a_fact_and_a_remark_is_none(vault: Vault, said: str, proposed: bool) -> None:
+    """A short rule that repeats is proposed; tasks, links, remarks and situations are not."""
+    for number in range(3):
+        vault.call(
+            "store_episode",
+            context=["Meeting room 3 downstairs"],
+            actions=[f"Did {number}"],
+            reflection=said,
+        )
+    facts = vault.call("consolidate_memories")["facts"]
+    assert [fact["factText"] for fact in facts] == ([said] if proposed else [])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The bridge is open.", "The bridge is closed."),
+        ("Always deploy on Friday.", "Never deploy on Friday."),
+        ("Alice likes tea.", "Alice hates tea."),
+    ],
+)
+def test_short_facts_that_contradict_are_shown(vault: Vault, one: str, other: str) -> None:
+    """Facts of two telling words are held against each other too."""
+    for text in (one, other):
+        vault.call("store_fact", fact=text)
+    assert len(vault.call("consolidate_memories")["contradictions"]) == 1

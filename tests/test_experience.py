@@ -268,3 +268,42 @@ def test_recalling_dirties_nothing_in_git(folder: Path) -> None:
         ):
             assert vault.call(tool, **arguments)["success"], tool
         assert files() == before
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"---\ntags: [x]\nskills_used: [a.b]\n---\n",
+        bytes(range(256)) * 2,
+        b"quetzal\n\x0c## Context\n- x\n",
+        b"Foo\x0c\nbar\n",
+        "Met Bob\u2029".encode(),
+        b"\0",
+    ],
+)
+def test_no_file_keeps_episodes_from_being_read(vault: Vault, folder: Path, data: bytes) -> None:
+    """An empty note, one without a body or with odd bytes is at most an episode of nothing."""
+    write(folder, "episode/todo.md", data)
+    write(folder, "episode/real.md", "## Actions\n\n- Fed the quetzal\n")
+    for tool, arguments in (
+        ("get_recent_episodes", {}),
+        ("recall_similar_experience", {"query": "quetzal"}),
+        ("get_episodes_with_skill", {"skillId": "a.b"}),
+        ("consolidate_memories", {}),
+    ):
+        assert vault.call(tool, **arguments)["success"]
+
+
+def test_what_a_person_writes_in_an_episode_counts(folder: Path) -> None:
+    """A heading may come twice, and an outcome may be written as on the command line."""
+    outcomes = "## Outcomes\n- action_error: fell\n- see https://x.org\n"
+    text = f"## Context\n- a\n{outcomes}## Context\n- b\n"
+    write(folder, "episode/a.md", text)
+    found = episodes.episode_of(Workspace(folder).store.read("episode/a.md"))
+    assert found.context == ["a", "b"]
+    assert found.outcomes == [
+        {"type": "action_error", "text": "fell"},
+        {"type": "note", "text": "see https://x.org"},
+    ]
+    assert not found.success

@@ -43,6 +43,8 @@ MOSTLY = 0.5
 UNIMPORTANT = 0.3
 """What is less important than this may be forgotten."""
 FORGOTTEN_AFTER_DAYS = 90
+_LEAST_OF_FACTS = 2
+"""Telling words that a fact needs: somebody has said that it is one."""
 
 
 def propose(given: Given, analyser: Analyser, alike: Alike, now: datetime) -> Proposals:
@@ -89,6 +91,11 @@ def consider(
     )
 
 
+def _is_sentence(context: str) -> bool:
+    """Say whether an entry of the context is a statement; most name a situation."""
+    return context.rstrip().endswith((".", "!", "。", "！"))
+
+
 def _clusters(
     episodes: Iterable[Episode], analyser: Analyser, alike: Alike
 ) -> tuple[list[tuple[Statement, tuple[str, ...]]], dict[Statement, list[Statement]]]:
@@ -99,7 +106,7 @@ def _clusters(
     """
     wordings: dict[Statement, set[str]] = {}
     for episode in episodes:
-        for text in (episode.reflection, *episode.context):
+        for text in (episode.reflection, *filter(_is_sentence, episode.context)):
             for sentence in sentences(text):
                 said = statement(sentence, analyser)
                 if said is not None:
@@ -147,12 +154,12 @@ def _unheld_facts(
         proposals.add(entry.proposal)
         for text in (entry.memory.title, entry.fact.text, *sentences(entry.fact.text)):
             verbatim.add(_folded(text))
-            said = statement(unmarked(text), analyser)
+            said = statement(unmarked(text), analyser, _LEAST_OF_FACTS)
             if said is not None:
                 known.add(said)
     out = []
     for new in facts:
-        said = statement(unmarked(new.text), analyser)
+        said = statement(unmarked(new.text), analyser, _LEAST_OF_FACTS)
         seen = new.proposal in proposals or _folded(new.text) in verbatim
         if not seen and (said is None or known.find(said) is None):
             out.append(new)
@@ -296,7 +303,7 @@ def _merges(given: Given, analyser: Analyser, alike: Alike) -> list[Merge]:
 
 def _whole(held: HeldFact, analyser: Analyser) -> Statement | None:
     """Return what a fact says as one statement."""
-    return statement(unmarked(held.fact.text), analyser)
+    return statement(unmarked(held.fact.text), analyser, _LEAST_OF_FACTS)
 
 
 def _conflicts(
@@ -315,7 +322,10 @@ def _conflicts(
         whole, mem_id = _whole(held, analyser), held.memory.mem_id
         if whole is not None and not held.archived and mem_id not in replaced:
             said.append((whole, (mem_id,), True))
-    proposed = [(statement(unmarked(entry.text), analyser), entry.episodes) for entry in fresh]
+    proposed = [
+        (statement(unmarked(entry.text), analyser, _LEAST_OF_FACTS), entry.episodes)
+        for entry in fresh
+    ]
     said += [(whole, ids, True) for whole, ids in proposed if whole is not None]
     keys = {entry[0].key for entry in said}
     said += [(whole, ids, False) for whole, ids in clusters if whole.key not in keys]

@@ -30,6 +30,11 @@ _OPPOSITES = (
     ("with", "without"),
     ("more", "less"),
     ("increases", "decreases"),
+    ("open", "closed"),
+    ("like", "hate"),
+    ("accepted", "rejected"),
+    ("online", "offline"),
+    ("public", "private"),
 )
 _VALUE = re.compile(
     r"^(?P<subject>.{4,}?)\s+(?:is|are|was|were|equals)\s+(?:(?:now|called|still|the|an?)\s+)*"

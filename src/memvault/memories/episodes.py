@@ -41,6 +41,7 @@ ERROR = "action_error"
 """The ``type`` of an outcome that is a failure."""
 _ERRORS = 30
 """The percentage of errors from which on an episode went badly."""
+_TYPED = re.compile(r"([a-z][a-z_]*):\s*(?!//)(\S.*)", re.DOTALL)
 _HEADINGS = ("Context", "Actions", "Outcomes", "Reflection")
 _ALSO = {"situation": "context", "outcome": "outcomes"}
 """Other words for the headings that people use."""
@@ -248,12 +249,12 @@ def _sections(body: str) -> dict[str, str]:
     marks = list(headings(body))
     ends = [start for start, *_ in marks[1:]] + [len(body)]
     found: dict[str, str] = {}
-    for (_, end, _, title), stop in zip(marks, ends, strict=True):
+    for (_, end, _, title), stop in zip(marks, ends, strict=False):
         name = title.strip().casefold()
         name = _ALSO.get(name, name)
         if name == "reflection":
             return {**found, name: body[end:]}
-        found.setdefault(name, body[end:stop])
+        found[name] = f"{found[name]}\n{body[end:stop]}" if name in found else body[end:stop]
     return found
 
 
@@ -288,7 +289,11 @@ def _entry(written: str) -> str:
 
 def _outcome(written: str) -> dict[str, Any]:
     value = _value(written)
-    return value if isinstance(value, dict) else {"type": "note", "text": _entry(written)}
+    if isinstance(value, dict):
+        return value
+    text = _entry(written)
+    named = _TYPED.fullmatch(text)  # as on the command line
+    return {"type": named[1], "text": named[2]} if named else {"type": "note", "text": text}
 
 
 def _value(written: str) -> Any:

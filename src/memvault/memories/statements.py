@@ -28,6 +28,8 @@ _BAR = 0.75
 _LEAST_WORDS = 3
 """Telling words that make a statement; fewer are a heading or a remark."""
 _LONGEST = 300
+_TASK = re.compile(r"(?i)^(?:todo|fixme|xxx)\b")
+_ADDRESS = re.compile(r"\w+://\S+")
 _LIGHT = frozenset(
     "a an the is are was were be been being am it its this that these those there here do does did "
     "i we you he she they my our your his her their us me them also just really very indeed again "
@@ -105,12 +107,16 @@ def unmarked(sentence: str) -> str:
     return _LABEL.sub("", _EMPHASIS.sub("", " ".join(sentence.split()))).strip()
 
 
-def statement(sentence: str, analyser: Analyser) -> Statement | None:
-    """Read a sentence; None where it is too short or too long to be a statement."""
-    if len(sentence) > _LONGEST:
+def statement(sentence: str, analyser: Analyser, least: int = _LEAST_WORDS) -> Statement | None:
+    """Read a sentence; None where it is too short or too long to be a statement, or a task.
+
+    ``least`` is how many telling words it needs; a negation is one.
+    """
+    if len(sentence) > _LONGEST or _TASK.match(sentence):
         return None
     stems = words(sentence, analyser)
-    if sum(stem not in analyser.stop_stems for stem in stems) < _LEAST_WORDS:
+    telling = words(_ADDRESS.sub(" ", sentence), analyser)
+    if sum(stem == "not" or stem not in analyser.stop_stems for stem in telling) < least:
         return None
     names = words(" ".join(_MARKED_WORD.findall(sentence)), analyser)
     limits = _tables(analyser).limits if analyser.language == "english" else frozenset(stems)
