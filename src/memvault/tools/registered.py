@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from memvault.errors import MemvaultError, TimedOut, UsageError
@@ -19,6 +20,7 @@ GROUP = "registered"
 _MOST = 1_000_000
 """How many bytes a tool may print."""
 _LONGEST_LINE = 500
+_PYTHON = re.compile(r"python[\d.]*(\.exe)?", re.IGNORECASE)
 _OURS = ("success", "warnings", "error")
 
 
@@ -44,12 +46,12 @@ def as_tool(kept: Kept) -> Tool:
 
 def _ran(workspace: Workspace, kept: Kept, given: Mapping[str, Any]) -> dict[str, Any]:
     """Run a tool that is trusted as it was read; other threads go on meanwhile."""
-    trust.require(workspace.root, kept)
+    program = trust.require(workspace.root, kept)
     definition = kept.definition
     text = _spelled(definition, given)
     try:
         finished = running.run(
-            definition.command,
+            _command(program, definition.command[1:]),
             text,
             definition.timeout,
             _MOST,
@@ -78,10 +80,16 @@ def _spelled(definition: Definition, given: Mapping[str, Any]) -> str:
         ) from error
 
 
+def _command(program: str, rest: tuple[str, ...]) -> list[str]:
+    """Return what is run; a Python is told in any case to find no modules beside a script."""
+    return [program, *(["-P"] if _PYTHON.fullmatch(Path(program).name) else []), *rest]
+
+
 def _environment(workspace: Workspace) -> dict[str, str]:
-    # Python would import modules from the script's folder, which trust does not cover.
+    # Python would import modules from the script's folder, and leave new files there.
+    python = {"PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     own = {"MEMVAULT_VAULT": str(workspace.root), "MEMVAULT_AGENT": workspace.agent}
-    return {**os.environ, **own, "PYTHONSAFEPATH": "1"}
+    return {**running.environment(workspace.root), **own, **python}
 
 
 def _check(kept: Kept, finished: running.Finished) -> None:

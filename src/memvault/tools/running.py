@@ -15,13 +15,15 @@ from typing import IO, NamedTuple
 
 from memvault.errors import UsageError
 
-__all__ = ["Finished", "located", "run"]
+__all__ = ["Finished", "environment", "is_below", "located", "run"]
 
 _COMPLAINT = 64 * 1024
 """How much is kept of the end of what a program writes to standard error."""
 _PIECE = 64 * 1024
 _SHORTEST, _LONGEST = 0.001, 0.05
 """Seconds between two looks at whether the program has ended."""
+_LISTS = ("PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
+"""How the names of those variables end that list folders to find programs and modules in."""
 _AFTERWARDS = 1.0
 """Seconds that what a program left behind may go on writing once it has ended itself."""
 
@@ -192,6 +194,33 @@ def _feed(pipe: IO[bytes], data: bytes) -> None:
         pipe.write(data)
     with contextlib.suppress(OSError, ValueError):
         pipe.close()
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Return this process's environment without the folders through which a vault gets in.
+
+    An empty or relative entry of ``PATH`` and its like means the folder that a
+    program runs in; with it, or one in the vault, a file there would stand for
+    a program, library or module that was meant.
+    """
+    base = os.path.realpath(root)
+    whole = dict(os.environ)
+    for name in [name for name in whole if name.upper().endswith(_LISTS)]:
+        entries = [
+            entry
+            for entry in whole[name].split(os.pathsep)
+            if os.path.isabs(entry) and not is_below(os.path.realpath(entry), base)
+        ]
+        if entries:
+            whole[name] = os.pathsep.join(entries)
+        else:
+            del whole[name]
+    return whole
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Say whether a path is a folder or lies in it; both are real paths."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def located(

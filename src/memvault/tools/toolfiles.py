@@ -39,6 +39,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 _TAKEN = ("agent", "help", "json", "quiet", "vault")
 _MOST_BYTES = 1_000_000
 _MOST_PARAMETERS = 100
+_LONGEST_COMMAND = 4_000
+_LONGEST_DESCRIPTION = 1_000
 _ALSO_OURS = frozenset({"call", "help", "init", "mcp", "version"})
 
 
@@ -171,6 +173,11 @@ def _command(given: list[str] | str) -> tuple[str, ...]:
             ) from error
     if not words or not words[0].strip() or any("\0" in word for word in words):
         raise UsageError("The command is empty", "name a program, then its arguments")
+    if sum(len(word) + 1 for word in words) > _LONGEST_COMMAND:
+        raise UsageError(
+            f"The command is longer than {_LONGEST_COMMAND:,} characters",
+            f"put it into a script in {FOLDER}/",
+        )
     return tuple(words)
 
 
