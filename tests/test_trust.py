@@ -136,11 +136,13 @@ def test_trust_covers_every_file_that_a_command_names(
     write(root, "tools/other.md", "---\ndescription: x\ncommand: other\n---\n")
     for change in ("1", "2"):
         write(root, covered, change)
-        assert run("call", "t", cwd=root).code == 1
+        with open_vault(root) as vault:
+            assert vault.call("t")["error"]["code"] == "refused"
         done = run("tools", "trust", "t", "--yes", cwd=root)
         assert f"as long as {covered} stays" in done.out
         assert "other" not in done.out
-        assert run("call", "t", cwd=root).code == 0
+        with open_vault(root) as vault:
+            assert vault.call("t")["success"]
 
 
 def test_a_program_is_never_looked_for_in_the_vault(

@@ -11,8 +11,8 @@ from memvault.cli.options import Options
 from memvault.errors import NotFound, Refused, UsageError
 
 if TYPE_CHECKING:
-    from memvault.tools.toolfiles import Kept
     from memvault.tools.covering import Cover
+    from memvault.tools.toolfiles import Kept
 
 __all__ = ["trust", "untrust"]
 

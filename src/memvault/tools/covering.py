@@ -106,7 +106,7 @@ def _resolved(base: str, path: str) -> str | None:
     """
     if not path or "\0" in path:
         return None
-    here = "/" if os.path.isabs(path) else base
+    here = "/" if Path(path).is_absolute() else base
     if os.name != "posix":
         here, path = base, os.path.realpath(os.path.join(base, path))
         return path if os.path.lexists(path) else None
@@ -114,20 +114,20 @@ def _resolved(base: str, path: str) -> str | None:
     for part in path.split("/"):
         if part in ("", "."):
             continue
-        here = os.path.dirname(here) if part == ".." else os.path.join(here, part)
+        here = str(Path(here).parent) if part == ".." else os.path.join(here, part)
         try:
             if not stat.S_ISLNK(os.lstat(here).st_mode):
                 continue
             link = link or (here if running.is_below(here, base) else "")
             here = os.path.realpath(here, strict=True)
         except OSError:  # nothing there, or no way there
-            return None if not link else _refuse(base, link)
-    return here if not link else _refuse(base, link)
-
-
-def _refuse(base: str, link: str) -> None:
-    path = os.path.relpath(link, base)
-    raise Refused(f"{path} is a link, and memvault follows none here", "copy what it is")
+            if not link:
+                return None
+            break
+    if link:
+        shown = os.path.relpath(link, base)
+        raise Refused(f"{shown} is a link, and memvault follows none here", "copy what it is")
+    return here
 
 
 def _tools(base: str) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _tools(base: str) -> Iterator[str]:
 
     for folder, folders, files in os.walk(os.path.join(base, FOLDER), onerror=refuse):
         inside = os.path.relpath(folder, base).replace(os.sep, "/")
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        links = [name for name in folders if Path(folder, name).is_symlink()]
         for name in (*files, *links):
             if inside != FOLDER or not name.lower().endswith(".md"):
                 yield f"{inside}/{name}"
@@ -157,7 +157,7 @@ def _digests(base: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         try:
             mode = os.lstat(whole)
             if stat.S_ISLNK(mode.st_mode):
-                yield path, f"link to {os.readlink(whole)!r}"
+                yield path, f"link to {str(Path(whole).readlink())!r}"
                 continue
             if not stat.S_ISREG(mode.st_mode):
                 raise Refused(f"{path} is no plain file", "take it away, or name another")

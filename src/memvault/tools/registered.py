@@ -62,7 +62,6 @@ def _ran(workspace: Workspace, kept: Kept, given: Mapping[str, Any]) -> dict[str
     except UsageError as error:  # of whoever wrote the tool, not of the caller
         said = f"The tool {definition.name} failed: {error.message}"
         raise MemvaultError(said, error.hint) from error
-    workspace.notes.clear()  # those of calls that came between
     _check(kept, finished)
     return _result(workspace, definition, finished.output)
 
@@ -105,10 +104,9 @@ def _check(kept: Kept, finished: running.Finished) -> None:
             f"The tool {name} printed more than {_MOST:,} bytes", "let it print less"
         )
     if finished.code:
-        lines = [line.strip() for line in finished.complaint.splitlines() if line.strip()]
         code = finished.code
         ended = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-        said = lines[-1][:_LONGEST_LINE].rstrip(".") if lines else ended
+        said = finished.last_words[:_LONGEST_LINE].rstrip(".") or ended
         raise MemvaultError(f"The tool {name} failed: {said}", f"{ended}; see {kept.path}")
 
 

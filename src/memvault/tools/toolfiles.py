@@ -68,7 +68,9 @@ class Kept(NamedTuple):
 class Found(NamedTuple):
     """The tools of a vault by their normal names, and what to say of broken files.
 
-    ``broken`` are the messages by the normal name of the file.
+    ``broken`` are the messages by the name that the file would give a tool, by
+    its path where another file has the tool's name, and under no name where the
+    folder cannot be read.
     """
 
     tools: dict[str, Kept]
@@ -83,7 +85,7 @@ def defined(given: Mapping[str, Any], whose: str = "register_tool") -> Definitio
     """
     bound = schema.bind(registry.find("register_tool")._replace(name=whose), given)
     name = _named(bound["name"])
-    description = codec.plain_text(bound["description"]).strip()
+    description = _description(bound["description"], f"tool {name}")
     if not description:
         raise UsageError(f"The tool {name} has no description", "say what it does")
     entries = bound.get("parameters") or []
@@ -97,8 +99,24 @@ def defined(given: Mapping[str, Any], whose: str = "register_tool") -> Definitio
                 f"The tool {name} has two parameters that are spelled {key}",
                 "case, underscores and hyphens make no difference; rename one",
             )
+    flags = [entry.flag for entry in parameters]
+    for flag in flags:
+        if flags.count(flag) > 1:
+            raise UsageError(
+                f"The tool {name} has two parameters with the option {flag}", "rename one"
+            )
     timeout = bound.get("timeout") or TIMEOUT
     return Definition(name, description, parameters, entries, _command(bound["command"]), timeout)
+
+
+def _description(text: str, whose: str) -> str:
+    """Return a description, which every model that may call the tool has to read."""
+    if len(text) > _LONGEST_DESCRIPTION:
+        raise UsageError(
+            f"The description of the {whose} is longer than {_LONGEST_DESCRIPTION:,} characters",
+            "say in short what it is for; the rest goes into the documentation",
+        )
+    return codec.plain_text(text).strip()
 
 
 def _named(name: str) -> str:
@@ -121,16 +139,17 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
             f"{name[:60]!r} cannot be the name of a parameter",
             "use up to 60 letters, digits, underscores and hyphens, a letter first",
         )
+    kind = entry["type"]
     flag = schema.kebab(name).replace("_", "-").lstrip("-")
     parameter = Parameter(
         f"{name.replace('-', '_')}_",  # never a word of Python's, nor a common option's name
         name,
         f"--its-{flag}" if flag in _TAKEN else f"--{flag}",
-        (_KINDS[entry["type"]],),
+        (_KINDS[kind],),
         (),
         entry.get("required", "default" not in entry),
         None,
-        Arg(codec.plain_text(entry.get("description", "")) or f"Any {entry['type']}"),
+        Arg(_description(entry.get("description", ""), f"parameter {name}") or f"Any {kind}"),
         anything=True,
     )
     if "enum" in entry:
