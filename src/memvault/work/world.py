@@ -12,7 +12,7 @@ from memvault.vault.frontmatter import parse_header, split
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store, private_folder
 from memvault.work.agents import Address, address
-from memvault.work.ground import REACH, Figure, Place, figure, place, plain, sighted, walk
+from memvault.work.ground import REACH, Figure, Place, figure, place, rounded, sighted, walk
 from memvault.work.locking import agent_lock
 
 __all__ = ["Gathered", "Seen", "World"]
@@ -85,7 +85,7 @@ class World:
         with agent_lock(self._store.root, self._me):
             data, me = self._body()
             spot, name = self._source(me, resource, amount)
-            carried = plain(me.inventory.get(name, 0) + amount)
+            carried = rounded(me.inventory.get(name, 0) + amount)
             # Worked out first: what is taken out of a place must not get lost.
             fresh = self._carrying(data, name, carried)
             left = self._take(spot.path, name, amount)
@@ -154,7 +154,7 @@ class World:
                 return None
             if held < amount:
                 raise Refused(f"There is only {held:g} {name} here", "someone else was faster")
-            left = plain(held - amount)
+            left = rounded(held - amount)
             fresh = codec.edit_entry(data, "resources", name, left)
             self._store.history.keep(memory.mem_id, data)
             atomic.replace(root / path, fresh)
