@@ -17,7 +17,6 @@ from memvault.tools import registry, schema
 from memvault.tools.registry import Arg, Tool
 from memvault.tools.schema import Parameter
 from memvault.vault import atomic, codec, layout
-from memvault.vault.frontmatter import parse_header, split
 from memvault.vault.store import Store, private_folder
 
 __all__ = ["FOLDER", "TIMEOUT", "Definition", "Found", "Kept", "arguments", "defined", "read_all"]
@@ -92,7 +91,7 @@ def defined(given: Mapping[str, Any], whose: str = "register_tool") -> Definitio
     if len(entries) > _MOST_PARAMETERS:
         raise UsageError(f"The tool {name} has more than {_MOST_PARAMETERS} parameters", "use less")
     parameters = tuple(_parameter(entry) for entry in entries)
-    keys = [registry.normal(entry.key).replace("_", "") for entry in parameters]
+    keys = [schema.normal_key(entry.key) for entry in parameters]
     for key in keys:
         if keys.count(key) > 1:
             raise UsageError(
@@ -209,7 +208,7 @@ def read_all(root: Path) -> Found:
     except FileNotFoundError:
         return found
     except (MemvaultError, OSError) as error:
-        found.broken[""] = f"the tools of the vault were not looked at: {_said(error)}"
+        found.broken[""] = f"the tools of the vault were not looked at: {error}"
         return found
     for name in names:
         if name[0] == "." or not name.lower().endswith(".md"):
@@ -219,7 +218,7 @@ def read_all(root: Path) -> Found:
             kept = _read(root, path)
         except (MemvaultError, ValueError, OSError) as error:
             stem = registry.normal(PurePosixPath(name).stem)
-            found.broken[stem] = f"{codec.printable(path)} is no tool: {_said(error)}"
+            found.broken[stem] = f"{codec.printable(path)} is no tool: {error}"
             continue
         if kept is not None:
             _enter(found, kept)
@@ -234,16 +233,12 @@ def _enter(found: Found, kept: Kept) -> None:
         found.broken[path] = f"{path} is passed over: {first.path} has the same name"
 
 
-def _said(error: Exception) -> str:
-    return error.message if isinstance(error, MemvaultError) else str(error)
-
-
 def _read(root: Path, path: str) -> Kept | None:
     """Read one file; one without a header is a text about tools, and none itself."""
     if os.lstat(root / path).st_size > _MOST_BYTES:
         raise ValueError("it is larger than 1 MB")
     data = atomic.read(root / path)
-    header, text = _parts(data)
+    header, text = codec.read_header(data)
     if header is None:
         return None
     whole = {"name": PurePosixPath(path).stem, **header}
@@ -260,16 +255,6 @@ def _given(header: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _parts(data: bytes) -> tuple[dict[str, Any] | None, str]:
-    text = codec.decode(data)
-    if text.encoding == "binary":
-        raise ValueError(text.problem)
-    parts = split(text.text)
-    if not parts.before:
-        return None, text.text
-    return parse_header(parts.header), codec.plain_text(parts.body).strip("\n")
-
-
 def arguments(data: bytes) -> dict[str, Any]:
     """Return what ``register_tool`` is to be given for a file, markdown or JSON.
 
@@ -282,7 +267,7 @@ def arguments(data: bytes) -> dict[str, Any]:
         if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
             given = json.loads(data.decode("utf-8-sig"))
             return {key: value for key, value in given.items() if value is not None}
-        header, text = _parts(data)
+        header, text = codec.read_header(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"The file is no tool: {error}", "memvault tools register --help"

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.vault import atomic, codec, layout
-from memvault.vault.frontmatter import parse_header, split
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store, private_folder
 from memvault.work.agents import Address, address
@@ -234,8 +233,7 @@ class World:
                 self._pass_over(path, error)
 
     def _pass_over(self, path: str, error: Exception) -> None:
-        said = error.message if isinstance(error, MemvaultError) else str(error)
-        self.notes.append(f"{codec.printable(path)} is passed over: {said}")
+        self.notes.append(f"{codec.printable(path)} is passed over: {error}")
 
     def _header(self, path: str) -> dict[str, Any]:
         return _parsed(path, self._store.read_bytes(path)[0])
@@ -258,8 +256,7 @@ def _parsed(path: str, data: bytes) -> dict[str, Any]:
     Raises:
         Refused: it is broken.
     """
-    parts = split(codec.decode(data).text)
     try:
-        return parse_header(parts.header) if parts.before else {}
+        return codec.read_header(data)[0] or {}
     except ValueError as error:
         raise Refused(f"The front matter of {path} is broken: {error}", "mend it") from error
