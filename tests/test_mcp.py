@@ -175,6 +175,74 @@ def test_the_server_acts_for_its_agent(folder: Path, run: Run) -> None:
     assert run("memories", "get", "--agent", "bob", "--json").json["memories"] != []
 
 
+def test_a_tool_of_the_vault_is_offered_once_it_is_trusted(folder: Path, run: Run) -> None:
+    """A model hears of a registered tool when its user trusts it, and before is told to ask."""
+    write(folder, "tools/echo.py", "import sys; print(sys.stdin.read())")
+    text = "---\ndescription: Says it again\nparameters: [{name: a, type: integer}]\n"
+    write(folder, "tools/echo.md", f"{text}command: python3 tools/echo.py\n---\n")
+
+    async def offered(client: Client) -> bool:
+        return "echo" in [tool.name for tool in (await client.list_tools()).tools]
+
+    async def talk(client: Client) -> None:
+        assert not await offered(client)
+        found = await structured(client, "echo", a=1)
+        assert found["error"]["code"] == "refused"
+        assert "memvault tools trust echo" in found["error"]["hint"]
+        assert "--yes" not in found["error"]["hint"]
+        assert (
+            await structured(client, "call_tool", toolName="echo", parameters={"a": 1})
+        ) == found
+        assert run("tools", "trust", "echo", "--yes").code == 0
+        assert await offered(client)
+        assert await structured(client, "echo", a=1) == {"success": True, "a": 1}
+        assert (await structured(client, "echo", a="x"))["error"]["code"] == "usage"
+        (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "echo"]
+        assert (tool.description, tool.input_schema["required"]) == ("Says it again", ["a"])
+        assert tool.annotations
+        assert tool.annotations.open_world_hint
+        write(folder, "tools/echo.py", "print()")
+        assert not await offered(client)
+        assert (await structured(client, "echo", a=1))["error"]["code"] == "refused"
+        for name in ("tools_trust", "tools trust", "trust"):
+            with pytest.raises(MCPError, match="There is no tool"):
+                await client.call_tool(name, {"name": "echo"})
+
+    session(folder, talk)
+
+
+def test_no_model_names_a_program_to_run(folder: Path) -> None:
+    """An extractor is refused over MCP, and nothing of it runs."""
+
+    async def talk(client: Client) -> None:
+        for arguments in (
+            ("consolidate_memories", {"extractor": "touch ran"}),
+            (
+                "call_tool",
+                {"toolName": "consolidate_memories", "parameters": {"extractor": "touch ran"}},
+            ),
+        ):
+            found = await structured(client, arguments[0], **arguments[1])
+            assert found["error"]["code"] == "refused"
+        assert not (folder / "ran").exists()
+
+    session(folder, talk)
+
+
+def test_the_example_world_is_off_unless_switched_on(folder: Path) -> None:
+    """Its tools are neither listed nor called, until memvault.toml says so."""
+
+    async def talk(client: Client) -> None:
+        assert "move_to" not in [tool.name for tool in (await client.list_tools()).tools]
+        found = await structured(client, "move_to", x=1, y=1)
+        assert "switched off" in found["error"]["message"]
+        write(folder, "memvault.toml", "version = 1\n[world]\nenabled = true\n")
+        assert "move_to" in [tool.name for tool in (await client.list_tools()).tools]
+        assert (await structured(client, "move_to", x=1, y=1))["success"]
+
+    session(folder, talk)
+
+
 def test_memories_are_resources(folder: Path) -> None:
     """All memories are listed page by page, and each is read as the file that it is."""
     for number in range(120):

@@ -9,9 +9,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from conftest import Run, write
 from memvault import Vault
 from memvault.workspace import Workspace
 
@@ -20,7 +22,16 @@ from mcp import Client
 
 from mcp_client import LIMIT, Raw, session, structured
 from memvault.mcp_server.calls import Call
+from test_running import all_gone, until
 
+SLOW = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+with open("pids.tmp", "w") as file:
+    file.write(f"{os.getpid()} {child.pid}")
+os.rename("pids.tmp", "pids")
+time.sleep(600)
+"""
 HOOK = {"events": [{"eventType": "Hook", "parameter": "ci"}]}
 
 
@@ -53,6 +64,59 @@ def test_calls_go_on_while_one_waits(folder: Path) -> None:
         assert (await structured(client, "peek_inbox"))["events"] == []
 
     session(folder, talk)
+
+
+@pytest.fixture
+def slow(folder: Path, run: Run) -> Path:
+    """A vault with a trusted tool that never ends; return where its processes are named."""
+    write(folder, "tools/slow.py", SLOW)
+    write(folder, "tools/slow.md", "---\ndescription: x\ncommand: python3 tools/slow.py\n---\n")
+    assert run("tools", "trust", "slow", "--yes").code == 0
+    return folder / "pids"
+
+
+WAYS: list[tuple[str, dict[str, Any]]] = [
+    ("slow", {}),
+    ("call_tool", {"toolName": "slow"}),
+    ("call_tool", {"toolName": "call_tool", "parameters": {"toolName": "slow"}}),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), WAYS, ids=["itself", "called", "called twice"])
+@pytest.mark.parametrize("end", ["cancel", "input", "signal"])
+def test_a_program_ends_with_its_call(
+    folder: Path, slow: Path, name: str, arguments: dict[str, Any], end: str
+) -> None:
+    """Whether a call is cancelled or the server ends, the tool's program ends, and its children."""
+    with Raw(folder) as server:
+        server.call(1, name, **arguments)
+        until(slow.exists)
+        if end == "cancel":
+            server.send("notifications/cancelled", {"requestId": 1})
+            until(lambda: all_gone(slow))
+            server.call(2, "memory_list")
+            while server.receive()["id"] != 2:  # a cancelled call may be answered, too
+                pass
+        elif end == "signal":
+            server.process.send_signal(signal.SIGTERM)
+            server.process.wait(LIMIT)
+        server.ended()
+        until(lambda: all_gone(slow))
+
+
+@pytest.mark.parametrize("name", ["wait_for", "call_tool"])
+def test_a_wait_through_call_tool_is_given_up_too(folder: Path, name: str) -> None:
+    """A wait ends with its call, whether it was called by itself or by its name."""
+    workspace = Workspace(folder)
+    arguments = HOOK if name == "wait_for" else {"toolName": "wait_for", "parameters": HOOK}
+    call = Call(workspace, name, arguments)
+    thread = threading.Thread(target=call.run, daemon=True)
+    thread.start()
+    Call(workspace, "memory_list", {}).run()
+    call.give_up()
+    thread.join(LIMIT / 4)
+    assert not thread.is_alive()
+    workspace.close()
 
 
 def test_a_wait_that_is_given_up_takes_nothing(folder: Path) -> None:

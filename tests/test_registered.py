@@ -12,10 +12,6 @@ import pytest
 
 from conftest import Run, refused, write
 from memvault import Vault
-from memvault.errors import UsageError
-from memvault.tools import schema
-from memvault.tools.registered import as_tool
-from memvault.tools.toolfiles import read_all
 
 ECHO = """
 import json, os, sys
@@ -54,6 +50,23 @@ def program(folder: Path, run: Run, text: str, **more: Any) -> None:
     given = {"name": "t", "description": "x", "command": ["python3", "tools/t.py"], **more}
     assert run("tools", "register", "-", stdin=json.dumps(given)).code == 0
     assert run("tools", "trust", "t", "--yes").code == 0
+
+
+def test_a_no_can_be_said_by_flag(folder: Path, run: Run) -> None:
+    """A yes or no that is needed, or is yes untold, can be no on the command line too."""
+    kinds = [
+        {"name": "on", "type": "boolean", "default": True},
+        {"name": "sure", "type": "boolean"},
+    ]
+    program(folder, run, "import sys; print(sys.stdin.read())", parameters=kinds)
+    for line, expected in (
+        (("--no-on", "--sure"), {"on": False, "sure": True}),
+        (("--no-sure",), {"on": True, "sure": False}),
+        (("--on", "--sure"), {"on": True, "sure": True}),
+    ):
+        found = run("t", *line, "--json").json
+        assert {name: found[name] for name in expected} == expected
+    assert run("t").code == 2
 
 
 def test_a_tool_is_called_as_any_other(echo: Path, run: Run) -> None:
@@ -102,16 +115,16 @@ def test_a_tool_is_called_as_any_other(echo: Path, run: Run) -> None:
     ids=str,
 )
 def test_nothing_runs_with_wrong_arguments(
-    echo: Path, vault: Vault, arguments: dict[str, Any]
+    folder: Path, run: Run, vault: Vault, arguments: dict[str, Any]
 ) -> None:
-    """Arguments are held against the parameters before the program is started."""
-    write(echo, "tools/echo.py", "open('ran', 'w')")  # no trust any more, but that comes later
-    assert vault.call("echo", **arguments)["error"]["code"] in ("usage", "refused")
-    assert not (echo / "ran").exists()
-    (kept,) = read_all(echo).tools.values()
-    if "json" not in arguments or arguments["json"] == []:
-        with pytest.raises(UsageError):
-            schema.bind(as_tool(kept), arguments)
+    """Arguments are held against the parameters before the program of a trusted tool starts."""
+    write(folder, "tools/echo.py", "open('ran', 'w')")
+    write(folder, "tools/echo.md", FILE)
+    assert run("tools", "trust", "echo", "--yes").code == 0
+    assert vault.call("echo", **arguments)["error"]["code"] == "usage"
+    assert not (folder / "ran").exists()
+    assert vault.call("echo", city="Rome")["success"]
+    assert (folder / "ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -237,6 +250,10 @@ PARAMETER = {"name": "a", "type": "string"}
         {"parameters": [{**PARAMETER, "type": "array", "enum": [[]]}]},
         {"parameters": [{**PARAMETER, "pattern": "x"}]},
         {"parameters": [PARAMETER, {**PARAMETER, "name": "A"}]},
+        {"parameters": [{**PARAMETER, "name": "json"}, {**PARAMETER, "name": "its-json"}]},
+        {"parameters": [{**PARAMETER, "description": "x" * 1_001}]},
+        {"description": "x" * 1_001},
+        {"command": ["sh", "-c", "x" * 4_000]},
         {"parameters": [{"name": f"p{n}", "type": "string"} for n in range(101)]},
     ],
     ids=lambda change: str(change)[:60],
@@ -310,6 +327,35 @@ def test_other_calls_go_on_while_a_tool_runs(folder: Path, run: Run, vault: Vaul
     write(folder, "go", "")
     waiting.join()
     assert found == [{"success": True, "result": []}]
+
+
+def test_what_is_said_beside_a_result_is_of_that_call(folder: Path, run: Run, vault: Vault) -> None:
+    """Calls that wait beside each other, in whatever order they end, keep their own warnings."""
+    code = (
+        "import json, os, sys, time\n"
+        "me = json.load(sys.stdin)['me']\n"
+        "open(f'begun-{me}', 'w').close()\n"
+        "while not os.path.exists(f'go-{me}'): time.sleep(0.01)\n"
+        "print(json.dumps({'warnings': [me]}))"
+    )
+    program(folder, run, code, parameters=[{"name": "me", "type": "string"}])
+    write(folder, "tools/broken.md", "---\nbroken: [\n---\n")
+    found: dict[str, Any] = {}
+
+    def call(me: str) -> None:
+        found[me] = vault.call("t", me=me)
+
+    threads = {me: threading.Thread(target=call, args=(me,)) for me in "ab"}
+    for me, thread in threads.items():
+        thread.start()
+        while not (folder / f"begun-{me}").exists():
+            time.sleep(0.01)
+    assert vault.call("get_available_tools", schema=False)["warnings"]
+    assert vault.call("call_tool", toolName="get_available_tools")["warnings"]
+    for me, thread in threads.items():
+        write(folder, f"go-{me}", "")
+        thread.join()
+    assert found == {me: {"success": True, "warnings": [me]} for me in "ab"}
 
 
 def test_a_program_that_is_not_there_fails_the_tool(vault: Vault, folder: Path, run: Run) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -68,13 +69,55 @@ def test_a_program_that_prints_too_much_is_killed() -> None:
         assert (ran.cut, ran.timed_out, ran.output) == (True, False, "x" * 100)
 
 
-@pytest.mark.parametrize("behind", [[], ["leave"]], ids=["waits", "leaves a child behind"])
-def test_nothing_of_a_program_is_left(tmp_path: Path, behind: list[str]) -> None:
-    """What a program has started ends with it, out of time or not."""
-    file = tmp_path / "pids"
-    ran = run([PYTHON, "-c", CHILD, str(file), *behind], "", 60 if behind else 5, 100)
-    assert ran.timed_out != bool(behind)
+class GivenUp(Exception):
+    """Nobody waits for the program any more."""
+
+
+def test_nothing_of_a_program_is_left(tmp_path: Path) -> None:
+    """What a program has started ends with it, or when it is given up."""
+    file, other = tmp_path / "left", tmp_path / "waits"
+    assert not run([PYTHON, "-c", CHILD, str(file), "leave"], "", 60, 100).timed_out
     until(lambda: all_gone(file))
+
+    def pause(seconds: float) -> None:
+        if other.exists():
+            raise GivenUp
+        time.sleep(seconds)
+
+    with pytest.raises(GivenUp):
+        run([PYTHON, "-c", CHILD, str(other)], "", 60, 100, pause=pause)
+    until(lambda: all_gone(other))
+
+
+def test_a_program_is_out_of_time() -> None:
+    """However long a program would go on, its time ends it."""
+    assert run(
+        [PYTHON, "-c", "import time; print(flush=True); time.sleep(600)"], "", 2, 9
+    ).timed_out
+
+
+@pytest.mark.parametrize("ending", ["sys.exit()", "time.sleep(600)"], ids=["ends", "goes on"])
+def test_whoever_keeps_the_pipes_keeps_nobody(tmp_path: Path, ending: str) -> None:
+    """A child that left the group and holds the pipes leaves no thread and no open file here."""
+    file = tmp_path / "pid"
+    code = f"""
+import os, subprocess, sys, time
+sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+child = subprocess.Popen(sleep, start_new_session=True)
+with open({str(file)!r}, "w") as pid:
+    pid.write(str(child.pid))
+print("said", flush=True)
+{ending}
+"""
+    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    try:
+        ran = run([PYTHON, "-c", code], "x" * 300_000, 5, 100)
+        assert (ran.output, ran.timed_out) == ("said\n", "sleep" in ending)
+        assert threading.active_count() == threads
+        assert len(os.listdir("/proc/self/fd")) == files
+        assert is_alive(int(file.read_text("utf-8")))
+    finally:
+        os.kill(int(file.read_text("utf-8")), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

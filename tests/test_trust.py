@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Run, refused, write
-from memvault import open_vault
+from memvault import Vault, open_vault
 
 SCRIPT = "#!/bin/sh\necho ran >> ran.txt\necho '{\"ran\": true}'\n"
 TOOL = "---\ndescription: Does harm\ncommand: [sh, tools/evil.sh]\n---\n"
@@ -105,47 +105,92 @@ def test_trust_is_in_exactly_these_bytes(hostile: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["sh", "-c", "cat tools/in.txt; true"],
-        ["env", "X=tools/in.txt", "true"],
-        ["true", "./tools/../tools/in.txt"],
-        ["true", "--file=tools/in.txt"],
-        ["true", "{vault}/tools/in.txt"],
-        ["true", "../vault/tools/in.txt"],
-        ["sh", "-c", "cat $MEMVAULT_VAULT/tools/in.txt"],
-        ["sh", "-c", "cat ${PWD}/tools/in.txt"],
+        ["sh", "-c", "cat s/in.txt; true"],
+        ["env", "X=s/in.txt", "true"],
+        ["true", "./s/../s/in.txt"],
+        ["true", "--file=s/in.txt"],
+        ["true", "{vault}/s/in.txt"],
+        ["true", "../my vault/s/in.txt"],
+        ["sh", "-c", "cat '{vault}/s/in.txt'"],
+        ["sh", "-c", 'cat "$MEMVAULT_VAULT"/s/in.txt'],
+        ["sh", "-c", 'cat "${PWD}/s/in.txt"'],
+        ["sh", "-c", "echo `cat s/in.txt`"],
+        ["sh", "-c", "cat s/'in'.txt"],
+        ["sh", "-c", "{ cat s/in.txt;}"],
+        ["awk", "-fs/in.txt"],
+        ["true", "-xvfs/in.txt"],
+        ["true", "@s/in.txt"],
+        ["true", "./" * 1_900 + "s/in.txt"],
+        ["true"],
     ],
-    ids=" ".join,
+    ids=lambda command: " ".join(command)[:40],
 )
 def test_trust_covers_every_file_that_a_command_names(
     folder: Path, run: Run, command: list[str]
 ) -> None:
-    """Wherever a command names a file of the vault, changing that file ends trust."""
-    words = json.dumps([word.replace("{vault}", str(folder)) for word in command])
-    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {words}\n---\n")
-    for change in ("a", "b"):
-        write(folder, "tools/in.txt", change)
-        assert run("call", "t").code == 1
-        done = run("tools", "trust", "t", "--yes")
-        assert "as long as tools/in.txt stays" in done.out
-        assert run("call", "t").code == 0
+    """Wherever a command names a file of the vault, or in tools/, changing that ends trust."""
+    root = folder.rename(folder.parent / "my vault")
+    covered = "s/in.txt" if command != ["true"] else "tools/deep/in.txt"
+    words = json.dumps([word.replace("{vault}", str(root)) for word in command])
+    write(root, "tools/t.md", f"---\ndescription: x\ncommand: {words}\n---\n")
+    write(root, "tools/other.md", "---\ndescription: x\ncommand: other\n---\n")
+    for change in ("1", "2"):
+        write(root, covered, change)
+        with open_vault(root) as vault:
+            assert vault.call("t")["error"]["code"] == "refused"
+        done = run("tools", "trust", "t", "--yes", cwd=root)
+        assert f"as long as {covered} stays" in done.out
+        assert "other" not in done.out
+        with open_vault(root) as vault:
+            assert vault.call("t")["success"]
 
 
-def test_a_program_of_the_vault_is_covered_by_whatever_name(
+def test_a_program_is_never_looked_for_in_the_vault(
     hostile: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where PATH leads into the vault, a program that is found there is one of its files."""
+    """Where PATH leads into the vault, no file there stands for a program without a slash."""
     monkeypatch.setenv("PATH", f"{hostile / 'tools'}{os.pathsep}{os.environ['PATH']}")
     write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: evil.sh\n---\n")
     assert run("tools", "trust", "evil", "--yes").code == 0
-    assert trusted(run, hostile)
-    write(hostile, "tools/evil.sh", f"{SCRIPT}\n# more\n")
     assert not trusted(run, hostile)
+
+
+def test_no_link_stands_between_the_look_and_the_start(hostile: Path, run: Run) -> None:
+    """A way through a link and back by .. is refused: the system would go another way."""
+    write(hostile, "run.sh", SCRIPT).chmod(0o755)
+    write(hostile, "b/run.sh", SCRIPT).chmod(0o755)
+    (hostile / "b/c").mkdir()
+    (hostile / "a").symlink_to("b/c")
+    for command in ("a/../run.sh", "sh a/../run.sh", f"sh {hostile}/a/../run.sh"):
+        write(hostile, "tools/evil.md", f"---\ndescription: x\ncommand: {command}\n---\n")
+        assert "a is a link" in refused(run("tools", "trust", "evil", "--yes"), 1)
+        assert not trusted(run, hostile)
+    write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: b/../run.sh\n---\n")
+    assert run("tools", "trust", "evil", "--yes").code == 0
+    assert trusted(run, hostile)
+
+
+def test_a_command_of_any_length_is_no_way_out(folder: Path, run: Run) -> None:
+    """A command too long to be looked through is no tool."""
+    words = f"[sh, '{'./' * 2_020}s/x.sh']"
+    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {words}\n---\n")
+    assert "longer than 4,000" in refused(run("tools", "trust", "t", "--yes"), 1)
+
+
+def test_what_nobody_trusts_is_not_read(hostile: Path, run: Run) -> None:
+    """Before trust no file of a command is opened, and more than 50 MB cannot be trusted."""
+    with open(write(hostile, "big.bin", ""), "wb") as file:
+        file.truncate(10**12)  # no machine reads as much before the test is given up
+    write(hostile, "tools/evil.md", "---\ndescription: x\ncommand: cat big.bin\n---\n")
+    assert run("tools", "list").code == 0
+    assert "is not trusted here" in run("call", "evil").json["error"]["message"]
+    assert "more than 50 MB" in refused(run("tools", "trust", "evil", "--yes"), 1)
 
 
 def test_what_is_not_covered_is_said(folder: Path, run: Run) -> None:
     """Whoever trusts a command that names a folder is told that its files may change."""
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: ls . tools\n---\n")
-    assert run("tools", "trust", "t", "--yes", "--json").json["notCovered"] == ["./", "tools/"]
+    assert run("tools", "trust", "t", "--yes", "--json").json["notCovered"] == ["./"]
 
 
 def test_the_same_text_in_another_vault_is_not_trusted(
@@ -212,14 +257,33 @@ def test_links_are_not_followed(hostile: Path, run: Run, tmp_path: Path) -> None
     assert "is a link" in run("tools", "list").err
 
 
-def test_a_module_beside_a_script_is_not_loaded(folder: Path, run: Run, tmp_path: Path) -> None:
-    """A file that a pull puts beside a trusted Python script does not run in its place."""
-    write(folder, "tools/t.md", "---\ndescription: x\ncommand: python3 tools/t.py\n---\n")
-    write(folder, "tools/t.py", "import json\nprint(json.dumps({'fine': True}))\n")
-    run("tools", "trust", "t", "--yes")
-    for path in ("tools/json.py", "json.py"):
-        write(folder, path, "print('{\"fine\": false}'); raise SystemExit\n")
-    assert run("--vault", str(folder), "call", "t", cwd=tmp_path).json["fine"] is True
+@pytest.mark.parametrize(
+    "command",
+    ["python3 s/t.py", "python3 -E s/t.py", "s/t.py", "env python3 s/t.py"],
+)
+@pytest.mark.parametrize("path", ["PATH", "PYTHONPATH", "PERL5LIB"])
+def test_nothing_beside_a_script_runs_in_its_place(
+    folder: Path,
+    run: Run,
+    vault: Vault,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    path: str,
+) -> None:
+    """No module or program of the vault stands for another, whatever the user's paths name."""
+    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
+    code = "import json, os\nprint(json.dumps({'fine': os.environ.get('PERL5LIB', '/y')}))\n"
+    write(folder, "s/t.py", f"#!/usr/bin/env python3\n{code}").chmod(0o755)
+    for place in ("python3", "s/python3", "env"):
+        write(folder, place, "#!/bin/sh\necho '{\"fine\": false}'\n").chmod(0o755)
+    assert run("tools", "trust", "t", "--yes").code == 0
+    for place in ("json.py", "s/json.py"):
+        write(folder, place, "print('{\"fine\": false}'); raise SystemExit\n")
+    link = folder.parent / "link"
+    link.symlink_to(folder)
+    entries = ["", ".", "s", f"{folder}", f"{folder}/s", f"{link}", f"{link}/s"]
+    monkeypatch.setenv(path, os.pathsep.join([*entries, os.environ.get(path, "/y")]))
+    assert vault.call("t") == {"success": True, "fine": "/y"}
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
@@ -245,8 +309,11 @@ def test_a_person_is_asked(hostile: Path, run: Run, answer: str, code: int) -> N
 
 
 def test_nobody_to_ask_is_no(hostile: Path, run: Run) -> None:
-    """Without a terminal nothing is trusted unless --yes says so, and own tools need none."""
-    assert "sh tools/evil.sh" in refused(run("tools", "trust", "evil", stdin="y\n"), 1)
+    """Without a terminal nothing is trusted, and an agent is told of no way around the person."""
+    done = run("tools", "trust", "evil", stdin="y\n")
+    assert "sh tools/evil.sh" in refused(done, 1)
+    assert "--yes" not in done.err
+    assert "terminal" in done.err
     assert not trusted(run, hostile)
     refused(run("tools", "trust", "memory_list", "--yes"), 2)
     refused(run("tools", "trust", "nothing", "--yes"), 1)

@@ -59,16 +59,32 @@ class Delivery:
             claim.put_back()
 
 
+class _Turn(threading.Condition):
+    """A workspace's lock, to wait on: other calls run meanwhile, and this one's own comes back."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace.lock)
+        self._workspace = workspace
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Let others go on until one of them wakes whoever waits."""
+        notes, stopped = self._workspace.notes, self._workspace.stopped
+        try:
+            return super().wait(timeout)
+        finally:
+            self._workspace.notes, self._workspace.stopped = notes, stopped
+
+
 class Workspace:
     """One open vault, for one caller at a time (``lock``).
 
     ``progress`` is told of slow work; ``notes`` collects what a caller should
     be told beside a result. ``taken`` are events that are the caller's own once
     it has the result; where that does not reach it they go back. ``turn`` is
-    the lock as a condition: who waits on it lets others go on. ``stopped`` says
-    whether the caller of the tool that runs has gone; a tool that takes long
-    reads it at its beginning, as others may run while it waits, and looks now
-    and then. ``programs`` says whether the caller may name a program to run.
+    the lock as a condition: who waits on it lets others go on, and has its own
+    ``notes`` and ``stopped`` again afterwards. ``stopped`` says whether the
+    caller of the tool that runs has gone; a tool that takes long looks now and
+    then. ``programs`` says whether the caller may name a program to run.
     """
 
     def __init__(
@@ -82,7 +98,7 @@ class Workspace:
         self.notes: list[str] = []
         self.taken: list[Claim] = []
         self.lock = threading.RLock()
-        self.turn = threading.Condition(self.lock)
+        self.turn = _Turn(self)
         self.stopped: Callable[[], bool] = never
         self.programs = True
         self._progress = progress
@@ -176,13 +192,12 @@ class Workspace:
         Raises, when it is called:
             TimedOut: the caller has gone.
         """
-        stopped = self.stopped
 
         def wait(seconds: float) -> None:
             from memvault.errors import TimedOut
 
             self.turn.wait(seconds)
-            if stopped():
+            if self.stopped():
                 raise TimedOut("The call was given up", "call again")
 
         return wait

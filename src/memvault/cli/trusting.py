@@ -11,8 +11,8 @@ from memvault.cli.options import Options
 from memvault.errors import NotFound, Refused, UsageError
 
 if TYPE_CHECKING:
+    from memvault.tools.covering import Cover
     from memvault.tools.toolfiles import Kept
-    from memvault.tools.trust import Cover
 
 __all__ = ["trust", "untrust"]
 
@@ -23,11 +23,12 @@ def trust(options: Options, name: str, yes: bool) -> None:
     It shows the command and the files that trust covers, and asks. Once one of
     them is changed, by a pull or an editor, the tool is not trusted any more.
     """
+    from memvault.tools import covering
     from memvault.tools import trust as trusts
 
     root = options.workspace().root
     kept = _kept(options, name)
-    covered = trusts.cover(root, kept)
+    covered = covering.cover(root, kept)
     shown = _shown(kept, covered)
     if not yes:
         _ask(kept.definition.name, shown)
@@ -93,7 +94,7 @@ def _ask(name: str, shown: dict[str, Any]) -> None:
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Refused(
             f"Nobody can be asked whether {name} may run {shown['command']}",
-            f"memvault tools trust {name} --yes, after a look at {', '.join(shown['covers'])}",
+            f"whoever owns this machine types memvault tools trust {name} at a terminal",
         )
     for key, value in shown.items():
         print(f"{key}: {', '.join(value) if isinstance(value, list) else value}", file=sys.stderr)

@@ -44,11 +44,11 @@ a failure read error.message and do what error.hint says.
 
 
 def tools(workspace: Workspace) -> types.ListToolsResult:
-    """List the tools that the vault has now, with their schemas and annotations."""
+    """List the tools that may run in the vault now, with their schemas and annotations."""
     with workspace.lock:
         try:
             workspace.look()
-            found = [reference.described(tool) for tool in available.all_in(workspace)]
+            found = [reference.described(tool) for tool in available.offered_in(workspace)]
         except Exception as error:
             raise _refusal(error) from error
     return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in found])

@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from memvault.errors import TimedOut, UsageError, as_error
 from memvault.mcp_server.answers import unknown_tool
 from memvault.tools import available, invoke
+from memvault.tools.registry import Tool
 from memvault.workspace import Delivery, Workspace
 
 __all__ = ["Call"]
@@ -41,8 +42,9 @@ class Call:
             with self._workspace.lock:
                 if self._has_gone():
                     raise TimedOut("The call was given up before its turn came", "call again")
-                self._check_name()
-                found = invoke.call(self._workspace, self._name, self._arguments, self._has_gone)
+                found = invoke.call(
+                    self._workspace, self._name, self._arguments, self._has_gone, _found
+                )
                 delivery = self._workspace.detach()
         except MCPError:
             raise
@@ -81,9 +83,15 @@ class Call:
     def _has_gone(self) -> bool:
         return self._gone
 
-    def _check_name(self) -> None:
-        self._workspace.look()  # which tools there are may depend on settings
-        try:
-            available.find_in(self._workspace, self._name)
-        except UsageError as error:
-            raise unknown_tool(error) from error
+
+def _found(workspace: Workspace, name: str) -> Tool:
+    """Return the tool of a name.
+
+    Raises:
+        MCPError: there is none.
+        Refused: it is switched off, or its file is broken.
+    """
+    try:
+        return available.find_in(workspace, name)
+    except UsageError as error:
+        raise unknown_tool(error) from error

@@ -7,6 +7,7 @@ a fact or a procedure holds it.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -43,6 +44,8 @@ MOSTLY = 0.5
 UNIMPORTANT = 0.3
 """What is less important than this may be forgotten."""
 FORGOTTEN_AFTER_DAYS = 90
+_CLAIM = re.compile(r"(?i)\b(?:is|are|must|should|needs?|uses?|never|always|not)\b")
+"""What a context says that is no mere situation; in other languages its full stop tells."""
 _LEAST_OF_FACTS = 2
 """Telling words that a fact needs: somebody has said that it is one."""
 
@@ -92,8 +95,8 @@ def consider(
 
 
 def _is_sentence(context: str) -> bool:
-    """Say whether an entry of the context is a statement; most name a situation."""
-    return context.rstrip().endswith((".", "!", "。", "！"))
+    """Say whether an entry of the context is a statement; most only name a situation."""
+    return context.rstrip().endswith((".", "!", "。", "！")) or bool(_CLAIM.search(context))
 
 
 def _clusters(

@@ -7,7 +7,7 @@ from memvault.tools import registry
 from memvault.tools.registry import Tool
 from memvault.workspace import Workspace
 
-__all__ = ["WORLD", "all_in", "find_in", "own_in"]
+__all__ = ["WORLD", "all_in", "find_in", "offered_in", "own_in"]
 
 WORLD = "world"
 """The group of the tools that ``memvault.toml`` has to switch on."""
@@ -25,6 +25,18 @@ def all_in(workspace: Workspace) -> list[Tool]:
 
     kept = toolfiles.read_all(workspace.root).tools.values()
     return [*own_in(workspace), *(registered.as_tool(entry) for entry in kept)]
+
+
+def offered_in(workspace: Workspace) -> list[Tool]:
+    """Return what a model is offered unasked: no tool of the vault's that nobody trusts here.
+
+    What such a one says of itself may come from anyone.
+    """
+    from memvault.tools import registered, toolfiles, trust
+
+    kept = toolfiles.read_all(workspace.root).tools.values()
+    trusted = [entry for entry in kept if trust.is_trusted(workspace.root, entry)]
+    return [*own_in(workspace), *map(registered.as_tool, trusted)]
 
 
 def find_in(workspace: Workspace, name: str) -> Tool:

@@ -138,7 +138,7 @@ def memory_evict(
     return {"memId": piece.mem_id}
 
 
-@tool("memory_mutate", "mutate", "brain")
+@tool("memory_mutate", "mutate", "brain", destructive=True)
 def memory_mutate(
     workspace: Workspace,
     mem_id: Annotated[str, Arg(f"A memory in active memory: {_MEM_ID}", positional=True)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from memvault.errors import UsageError
@@ -65,7 +66,7 @@ def _list_tools(
     return {"schema": schemas}
 
 
-@tool("register_tool", "tools register", "catalogue")
+@tool("register_tool", "tools register", "catalogue", destructive=True)
 def register_tool(
     workspace: Workspace,
     name: Annotated[str, Arg("What it is called by: letters, digits, underscores, hyphens")],
@@ -136,7 +137,7 @@ def call_tool(
     parameters: Annotated[
         dict[str, Any] | None, Arg("Its arguments as one JSON object", positional=True)
     ] = None,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """Call any tool by its exact name; the result is that tool's own."""
     from memvault.tools import invoke, registry, schema
 
@@ -145,4 +146,4 @@ def call_tool(
     while normal(tool_name) in ("call_tool", "call"):  # a call of a call is that call
         bound = schema.bind(own, given)
         tool_name, given = bound["tool_name"], bound.get("parameters") or {}
-    return invoke.call(workspace, tool_name, given)
+    return invoke.within(workspace, tool_name, given)

@@ -17,7 +17,7 @@ _CLEAR_LEAD = 0.12
 _MOST_FORGOTTEN = 1_000
 
 
-@tool("memory_compound", "compound", "historian")
+@tool("memory_compound", "compound", "historian", destructive=True)
 def memory_compound(
     workspace: Workspace,
     query: Annotated[str, Arg("The memory: memId, path, title, or words", positional=True)],

@@ -100,7 +100,7 @@ def _fact(found: Found) -> dict[str, Any]:
     }
 
 
-@tool("update_fact", "fact update", "experience")
+@tool("update_fact", "fact update", "experience", destructive=True)
 def update_fact(
     workspace: Workspace,
     fact_id: Annotated[
@@ -129,7 +129,7 @@ def update_fact(
     }
 
 
-@tool("store_procedure", "procedure store", "experience")
+@tool("store_procedure", "procedure store", "experience", destructive=True)
 def store_procedure(
     workspace: Workspace,
     procedure_name: Annotated[str, Arg(_NAME, positional=True, key="procedureName")],

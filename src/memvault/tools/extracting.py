@@ -79,8 +79,7 @@ def extract(
             "let it print only facts and procedures, one JSON object a line",
         )
     if ended.code:
-        last = next(reversed([line for line in ended.complaint.splitlines() if line.strip()]), "")
-        said = f": {_cut(last.strip())}" if last else ""
+        said = f": {_cut(ended.last_words)}" if ended.last_words else ""
         raise Refused(
             f"The extractor {parts[0]} ended with code {ended.code}{said}",
             "run it by hand with an episode as JSON on standard input",

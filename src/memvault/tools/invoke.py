@@ -7,9 +7,10 @@ from typing import Any
 
 from memvault.errors import MemvaultError
 from memvault.tools import available, schema
+from memvault.tools.registry import Tool
 from memvault.workspace import Workspace, never
 
-__all__ = ["call", "result_of"]
+__all__ = ["call", "result_of", "within"]
 
 
 def call(
@@ -17,6 +18,7 @@ def call(
     name: str,
     arguments: Mapping[str, Any],
     stopped: Callable[[], bool] = never,
+    find: Callable[[Workspace, str], Tool] = available.find_in,
 ) -> dict[str, Any]:
     """Run a tool with arguments named as in its schema; return its result.
 
@@ -24,15 +26,16 @@ def call(
     settles the workspace once it has the result. A tool that waits lets go of
     the workspace's lock meanwhile, as a condition's ``wait`` does; it ends soon
     after ``stopped`` says that the caller has gone and the workspace is woken.
+    ``find`` finds the tool.
 
     Raises:
         MemvaultError: it failed; ``error.result()`` is the failed result.
     """
     with workspace.lock:
         workspace.look()
-        tool = available.find_in(workspace, name)
+        tool = find(workspace, name)
         bound = schema.bind(tool, arguments)
-        workspace.notes.clear()
+        workspace.notes = []  # a new list, as a call that waits keeps its own
         workspace.abandon()
         workspace.stopped = stopped
         try:
@@ -45,6 +48,16 @@ def call(
     if notes:
         result["warnings"] = list(dict.fromkeys(notes))
     return result
+
+
+def within(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Run another tool as a part of the call that is under way, and given up with it.
+
+    Raises:
+        MemvaultError: it failed.
+    """
+    tool = available.find_in(workspace, name)
+    return tool.function(workspace, **schema.bind(tool, arguments))
 
 
 def result_of(workspace: Workspace, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from memvault.errors import MemvaultError, TimedOut, UsageError
@@ -19,6 +20,7 @@ GROUP = "registered"
 _MOST = 1_000_000
 """How many bytes a tool may print."""
 _LONGEST_LINE = 500
+_PYTHON = re.compile(r"python[\d.]*(\.exe)?", re.IGNORECASE)
 _OURS = ("success", "warnings", "error")
 
 
@@ -44,12 +46,12 @@ def as_tool(kept: Kept) -> Tool:
 
 def _ran(workspace: Workspace, kept: Kept, given: Mapping[str, Any]) -> dict[str, Any]:
     """Run a tool that is trusted as it was read; other threads go on meanwhile."""
-    trust.require(workspace.root, kept)
+    program = trust.require(workspace.root, kept)
     definition = kept.definition
     text = _spelled(definition, given)
     try:
         finished = running.run(
-            definition.command,
+            _command(program, definition.command[1:]),
             text,
             definition.timeout,
             _MOST,
@@ -60,7 +62,6 @@ def _ran(workspace: Workspace, kept: Kept, given: Mapping[str, Any]) -> dict[str
     except UsageError as error:  # of whoever wrote the tool, not of the caller
         said = f"The tool {definition.name} failed: {error.message}"
         raise MemvaultError(said, error.hint) from error
-    workspace.notes.clear()  # those of calls that came between
     _check(kept, finished)
     return _result(workspace, definition, finished.output)
 
@@ -78,10 +79,16 @@ def _spelled(definition: Definition, given: Mapping[str, Any]) -> str:
         ) from error
 
 
+def _command(program: str, rest: tuple[str, ...]) -> list[str]:
+    """Return what is run; a Python is told in any case to find no modules beside a script."""
+    return [program, *(["-P"] if _PYTHON.fullmatch(Path(program).name) else []), *rest]
+
+
 def _environment(workspace: Workspace) -> dict[str, str]:
-    # Python would import modules from the script's folder, which trust does not cover.
+    # Python would import modules from the script's folder, and leave new files there.
+    python = {"PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     own = {"MEMVAULT_VAULT": str(workspace.root), "MEMVAULT_AGENT": workspace.agent}
-    return {**os.environ, **own, "PYTHONSAFEPATH": "1"}
+    return {**running.environment(workspace.root), **own, **python}
 
 
 def _check(kept: Kept, finished: running.Finished) -> None:
@@ -97,10 +104,9 @@ def _check(kept: Kept, finished: running.Finished) -> None:
             f"The tool {name} printed more than {_MOST:,} bytes", "let it print less"
         )
     if finished.code:
-        lines = [line.strip() for line in finished.complaint.splitlines() if line.strip()]
         code = finished.code
         ended = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-        said = lines[-1][:_LONGEST_LINE].rstrip(".") if lines else ended
+        said = finished.last_words[:_LONGEST_LINE].rstrip(".") or ended
         raise MemvaultError(f"The tool {name} failed: {said}", f"{ended}; see {kept.path}")
 
 

@@ -69,7 +69,8 @@ class Tool(NamedTuple):
     """A tool: its exact name, its command's words, and the function that does it.
 
     ``shell`` turns what is convenient on a command line into the arguments,
-    where those are no flat values. ``open_world`` says that it may reach beyond
+    where those are no flat values. ``destructive`` says that it may replace or
+    take away something, and not only add. ``open_world`` says that it may reach beyond
     the vault: the network, or a program of someone else's. A tool that is made
     at run time says itself what a function's signature and docstring say
     otherwise: ``own`` and ``told``.

@@ -18,6 +18,7 @@ __all__ = [
     "bind",
     "input_schema",
     "kebab",
+    "normal_key",
     "parameters",
     "property_schema",
     "shell_parameters",
@@ -203,15 +204,15 @@ def _bound(
     expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str, more: bool = False
 ) -> dict[str, Any]:
     """Check one object; where it may hold ``more``, unknown keys pass as they are."""
-    known = {_normal(parameter.key): parameter for parameter in expected}
+    known = {normal_key(parameter.key): parameter for parameter in expected}
     bound: dict[str, Any] = {}
     for key, value in arguments.items():
-        parameter = known.get(key if more else _normal(str(key)))
+        parameter = known.get(key if more else normal_key(str(key)))
         if parameter is None and more:
             bound[key] = value
             continue
         if parameter is None:
-            near = get_close_matches(_normal(str(key)), list(known), n=1, cutoff=0.5)
+            near = get_close_matches(normal_key(str(key)), list(known), n=1, cutoff=0.5)
             names = ", ".join(entry.key for entry in known.values()) or "none"
             raise UsageError(
                 f"{whose} has no argument {key!r}",
@@ -226,7 +227,8 @@ def _bound(
     return bound
 
 
-def _normal(key: str) -> str:
+def normal_key(key: str) -> str:
+    """Return an argument's key in the spelling under which it is looked for."""
     return key.replace("_", "").replace("-", "").casefold()
 
 

@@ -72,7 +72,7 @@ def _deleted(workspace: Workspace, what: str, wanted: list[str], missing: list[s
     return len(set(wanted)) - len(missing)
 
 
-@tool("set_memories", "memories set", "state")
+@tool("set_memories", "memories set", "state", destructive=True)
 def set_memories(
     workspace: Workspace,
     memories: Annotated[list[KeyValue], Arg("Values with their keys")],
@@ -140,7 +140,7 @@ def delete_memories(
     return {"deleted": _deleted(workspace, "memory", keys, missing)}
 
 
-@tool("set_goals", "goals set", "state")
+@tool("set_goals", "goals set", "state", destructive=True)
 def set_goals(
     workspace: Workspace,
     goals: Annotated[list[GoalItem], Arg("Goals with their ids")],
@@ -209,7 +209,7 @@ def delete_goals(
     return {"deleted": _deleted(workspace, "goal", goal_ids, missing)}
 
 
-@tool("set_plans", "plans set", "state")
+@tool("set_plans", "plans set", "state", destructive=True)
 def set_plans(
     workspace: Workspace,
     plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule")],

@@ -117,7 +117,7 @@ def reply(
     return {"talkId": talks.answer(talk_id, message, workspace.inbox)}
 
 
-@tool("wait_for", "wait for", "talk")
+@tool("wait_for", "wait for", "talk", destructive=True)
 def wait_for(
     workspace: Workspace,
     events: Annotated[list[Waited], Arg("The events, of which the first ends the wait")],
@@ -192,7 +192,7 @@ def _waited(word: str) -> dict[str, Any]:
     return {**found, "talkId": int(talk_id)} if talk_id else found
 
 
-@tool("peek_inbox", "inbox peek", "talk")
+@tool("peek_inbox", "inbox peek", "talk", destructive=True)
 def peek_inbox(
     workspace: Workspace,
     count: Annotated[int, Arg("How many at most", least=1)] = 1,

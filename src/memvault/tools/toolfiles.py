@@ -17,7 +17,6 @@ from memvault.tools import registry, schema
 from memvault.tools.registry import Arg, Tool
 from memvault.tools.schema import Parameter
 from memvault.vault import atomic, codec, layout
-from memvault.vault.frontmatter import parse_header, split
 from memvault.vault.store import Store, private_folder
 
 __all__ = ["FOLDER", "TIMEOUT", "Definition", "Found", "Kept", "arguments", "defined", "read_all"]
@@ -39,6 +38,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 _TAKEN = ("agent", "help", "json", "quiet", "vault")
 _MOST_BYTES = 1_000_000
 _MOST_PARAMETERS = 100
+_LONGEST_COMMAND = 4_000
+_LONGEST_DESCRIPTION = 1_000
 _ALSO_OURS = frozenset({"call", "help", "init", "mcp", "version"})
 
 
@@ -66,7 +67,9 @@ class Kept(NamedTuple):
 class Found(NamedTuple):
     """The tools of a vault by their normal names, and what to say of broken files.
 
-    ``broken`` are the messages by the normal name of the file.
+    ``broken`` are the messages by the name that the file would give a tool, by
+    its path where another file has the tool's name, and under no name where the
+    folder cannot be read.
     """
 
     tools: dict[str, Kept]
@@ -81,22 +84,38 @@ def defined(given: Mapping[str, Any], whose: str = "register_tool") -> Definitio
     """
     bound = schema.bind(registry.find("register_tool")._replace(name=whose), given)
     name = _named(bound["name"])
-    description = codec.plain_text(bound["description"]).strip()
+    description = _description(bound["description"], f"tool {name}")
     if not description:
         raise UsageError(f"The tool {name} has no description", "say what it does")
     entries = bound.get("parameters") or []
     if len(entries) > _MOST_PARAMETERS:
         raise UsageError(f"The tool {name} has more than {_MOST_PARAMETERS} parameters", "use less")
     parameters = tuple(_parameter(entry) for entry in entries)
-    keys = [registry.normal(entry.key).replace("_", "") for entry in parameters]
+    keys = [schema.normal_key(entry.key) for entry in parameters]
     for key in keys:
         if keys.count(key) > 1:
             raise UsageError(
                 f"The tool {name} has two parameters that are spelled {key}",
                 "case, underscores and hyphens make no difference; rename one",
             )
+    flags = [entry.flag for entry in parameters]
+    for flag in flags:
+        if flags.count(flag) > 1:
+            raise UsageError(
+                f"The tool {name} has two parameters with the option {flag}", "rename one"
+            )
     timeout = bound.get("timeout") or TIMEOUT
     return Definition(name, description, parameters, entries, _command(bound["command"]), timeout)
+
+
+def _description(text: str, whose: str) -> str:
+    """Return a description, which every model that may call the tool has to read."""
+    if len(text) > _LONGEST_DESCRIPTION:
+        raise UsageError(
+            f"The description of the {whose} is longer than {_LONGEST_DESCRIPTION:,} characters",
+            "say in short what it is for; the rest goes into the documentation",
+        )
+    return codec.plain_text(text).strip()
 
 
 def _named(name: str) -> str:
@@ -119,16 +138,17 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
             f"{name[:60]!r} cannot be the name of a parameter",
             "use up to 60 letters, digits, underscores and hyphens, a letter first",
         )
+    kind = entry["type"]
     flag = schema.kebab(name).replace("_", "-").lstrip("-")
     parameter = Parameter(
         f"{name.replace('-', '_')}_",  # never a word of Python's, nor a common option's name
         name,
         f"--its-{flag}" if flag in _TAKEN else f"--{flag}",
-        (_KINDS[entry["type"]],),
+        (_KINDS[kind],),
         (),
         entry.get("required", "default" not in entry),
         None,
-        Arg(codec.plain_text(entry.get("description", "")) or f"Any {entry['type']}"),
+        Arg(_description(entry.get("description", ""), f"parameter {name}") or f"Any {kind}"),
         anything=True,
     )
     if "enum" in entry:
@@ -171,6 +191,11 @@ def _command(given: list[str] | str) -> tuple[str, ...]:
             ) from error
     if not words or not words[0].strip() or any("\0" in word for word in words):
         raise UsageError("The command is empty", "name a program, then its arguments")
+    if sum(len(word) + 1 for word in words) > _LONGEST_COMMAND:
+        raise UsageError(
+            f"The command is longer than {_LONGEST_COMMAND:,} characters",
+            f"put it into a script in {FOLDER}/",
+        )
     return tuple(words)
 
 
@@ -183,7 +208,7 @@ def read_all(root: Path) -> Found:
     except FileNotFoundError:
         return found
     except (MemvaultError, OSError) as error:
-        found.broken[""] = f"the tools of the vault were not looked at: {_said(error)}"
+        found.broken[""] = f"the tools of the vault were not looked at: {error}"
         return found
     for name in names:
         if name[0] == "." or not name.lower().endswith(".md"):
@@ -193,7 +218,7 @@ def read_all(root: Path) -> Found:
             kept = _read(root, path)
         except (MemvaultError, ValueError, OSError) as error:
             stem = registry.normal(PurePosixPath(name).stem)
-            found.broken[stem] = f"{codec.printable(path)} is no tool: {_said(error)}"
+            found.broken[stem] = f"{codec.printable(path)} is no tool: {error}"
             continue
         if kept is not None:
             _enter(found, kept)
@@ -208,16 +233,12 @@ def _enter(found: Found, kept: Kept) -> None:
         found.broken[path] = f"{path} is passed over: {first.path} has the same name"
 
 
-def _said(error: Exception) -> str:
-    return error.message if isinstance(error, MemvaultError) else str(error)
-
-
 def _read(root: Path, path: str) -> Kept | None:
     """Read one file; one without a header is a text about tools, and none itself."""
     if os.lstat(root / path).st_size > _MOST_BYTES:
         raise ValueError("it is larger than 1 MB")
     data = atomic.read(root / path)
-    header, text = _parts(data)
+    header, text = codec.read_header(data)
     if header is None:
         return None
     whole = {"name": PurePosixPath(path).stem, **header}
@@ -234,16 +255,6 @@ def _given(header: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _parts(data: bytes) -> tuple[dict[str, Any] | None, str]:
-    text = codec.decode(data)
-    if text.encoding == "binary":
-        raise ValueError(text.problem)
-    parts = split(text.text)
-    if not parts.before:
-        return None, text.text
-    return parse_header(parts.header), codec.plain_text(parts.body).strip("\n")
-
-
 def arguments(data: bytes) -> dict[str, Any]:
     """Return what ``register_tool`` is to be given for a file, markdown or JSON.
 
@@ -256,7 +267,7 @@ def arguments(data: bytes) -> dict[str, Any]:
         if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
             given = json.loads(data.decode("utf-8-sig"))
             return {key: value for key, value in given.items() if value is not None}
-        header, text = _parts(data)
+        header, text = codec.read_header(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"The file is no tool: {error}", "memvault tools register --help"

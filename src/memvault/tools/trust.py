@@ -11,116 +11,35 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import stat
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from memvault import clock, config
-from memvault.errors import Refused, StorageError, UsageError
-from memvault.tools import registry, running
+from memvault.errors import Refused, StorageError
+from memvault.tools import registry
+from memvault.tools.covering import Cover, cover
 from memvault.tools.toolfiles import Kept
 from memvault.vault import atomic
 
-__all__ = ["Cover", "cover", "grant", "is_trusted", "require", "revoke"]
-
-_WORDS = re.compile(r"[\s;|&<>()'\"=,:]+")
-_VAULT = re.compile(r"\$(?:MEMVAULT_VAULT|PWD)\b|\$\{(?:MEMVAULT_VAULT|PWD)\}")
-_PIECE = 1024 * 1024
+__all__ = ["grant", "is_trusted", "require", "revoke"]
 
 
-class Cover(NamedTuple):
-    """What trust in a tool covers: the digest of all of it, and the vault's files it names.
-
-    ``folders`` are named too, and what lies in them is not covered.
-    """
-
-    digest: str
-    files: list[str]
-    folders: list[str]
-
-
-def cover(root: Path, kept: Kept) -> Cover:
-    """Return what trust in a tool covers: its file, and every file of the vault it names.
-
-    Raises:
-        Refused: its command names a link.
-        StorageError: a file that it names cannot be read.
-    """
-    files: dict[str, str] = {}
-    folders: list[str] = []
-    for path in _inside(root, kept.definition.command):
-        digest = _file_digest(root, path)
-        if digest:
-            files[path] = digest
-        else:
-            folders.append(path)
-    text = hashlib.sha256(kept.data).hexdigest()
-    whole = json.dumps([text, *sorted(files.items())]).encode()
-    return Cover(hashlib.sha256(whole).hexdigest(), sorted(files), sorted(folders))
-
-
-def _inside(root: Path, command: Sequence[str]) -> list[str]:
-    """Return the paths in the vault that a command names, also inside of its words."""
-    base = os.path.realpath(root)
-    words = [_VAULT.sub(lambda _: base, word) for word in command]
-    with contextlib.suppress(UsageError):  # PATH may lead into the vault
-        words.append(running.located(command[0], root))
-    found: dict[str, None] = {}
-    for word in words:
-        for part in dict.fromkeys((word, *_WORDS.split(word))):
-            if not part or len(part) > 4_000:
-                continue
-            whole = os.path.normpath(os.path.join(base, part))
-            if not _is_below(whole, base):
-                whole = os.path.realpath(whole)
-            if _is_below(whole, base) and os.path.lexists(whole):
-                found[os.path.relpath(whole, base).replace(os.sep, "/")] = None
-    return list(found)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
-
-
-def _file_digest(root: Path, path: str) -> str:
-    """Return the digest of a plain file's bytes; it is empty for a folder."""
-    whole = root
-    for part in path.split("/"):
-        whole /= part
-        if whole.is_symlink():
-            raise Refused(f"{path} is a link, and memvault follows none here", "copy what it is")
-    digest = hashlib.sha256()
-    try:
-        if whole.is_dir():
-            return ""
-        if not stat.S_ISREG(os.lstat(whole).st_mode):
-            raise Refused(f"{path} is no plain file", "let the command name another")
-        with open(whole, "rb") as file:
-            while piece := file.read(_PIECE):
-                digest.update(piece)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}", "check it") from error
-    return digest.hexdigest()
-
-
-def require(root: Path, kept: Kept) -> None:
-    """Make sure that a tool may run here as it is now.
+def require(root: Path, kept: Kept) -> str:
+    """Make sure that a tool may run here as it is now; return the program to run.
 
     Raises:
         Refused: its user never said so of exactly this.
     """
     name = kept.definition.name
-    folder = _folder()
-    given = _granted(folder, root, name)
-    if given == cover(root, kept).digest:
-        return
-    changed = f"is not as it was when it was trusted: {kept.path} or a file that it runs"
-    raise Refused(
-        f"The tool {name} {changed}" if given else f"The tool {name} is not trusted here",
-        f"look at {kept.path}, then memvault tools trust {name}",
-    )
+    hint = f"look at {kept.path}, then memvault tools trust {name}"
+    given = _granted(_folder(), root, name)
+    if not given:  # nothing that a vault names is read before
+        raise Refused(f"The tool {name} is not trusted here", hint)
+    covered = cover(root, kept)
+    if given != covered.digest:
+        changed = f"{kept.path} or a file that trust covers"
+        raise Refused(f"The tool {name} is not as it was when it was trusted: {changed}", hint)
+    return covered.program
 
 
 def is_trusted(root: Path, kept: Kept) -> bool:

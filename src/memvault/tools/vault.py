@@ -80,7 +80,7 @@ def memory_list(
     return {"memories": memories, "count": len(memories), "total": len(records)}
 
 
-@tool("memory_restore", "restore", "vault")
+@tool("memory_restore", "restore", "vault", destructive=True)
 def memory_restore(
     workspace: Workspace,
     name: Annotated[

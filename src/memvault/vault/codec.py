@@ -35,6 +35,7 @@ __all__ = [
     "etag",
     "plain_text",
     "printable",
+    "read_header",
     "read_memory",
 ]
 
@@ -143,6 +144,21 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
         problem=problem,
         newline=parts.newline,
     )
+
+
+def read_header(data: bytes) -> tuple[dict[str, Any] | None, str]:
+    """Return a file's header, None where it has none, and its body, for files of any kind.
+
+    Raises:
+        ValueError: the header is broken, or the file is no text.
+    """
+    text = decode(data)
+    if text.encoding == "binary":
+        raise ValueError(text.problem)
+    parts = split(text.text)
+    if not parts.before:
+        return None, text.text
+    return parse_header(parts.header), plain_text(parts.body).strip("\n")
 
 
 def _title(metadata: Mapping[str, Any], body: str, path: PurePosixPath) -> str:

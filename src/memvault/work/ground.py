@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from memvault.errors import Refused
 
-__all__ = ["REACH", "STEP", "Figure", "Place", "figure", "place", "plain", "sighted", "walk"]
+__all__ = ["REACH", "STEP", "Figure", "Place", "figure", "place", "rounded", "sighted", "walk"]
 
 STEP = 0.01
 """Stamina for each cell of a way."""
@@ -50,10 +50,10 @@ class Figure(NamedTuple):
         return math.hypot(self.x - other.x, self.y - other.y)
 
 
-def plain(value: float) -> float:
+def rounded(value: float) -> float:
     """Return a number without digits that arithmetic has left; a whole one as an integer."""
-    rounded = round(value, _DIGITS)
-    return int(rounded) if float(rounded).is_integer() else rounded
+    short = round(value, _DIGITS)
+    return int(short) if float(short).is_integer() else short
 
 
 def figure(name: str, header: Mapping[str, Any]) -> Figure:
@@ -97,7 +97,7 @@ def _number(value: Any, otherwise: Any) -> Any:
     """Return a header's number, or what stands for one that is none."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e12:
         return otherwise
-    return plain(value)
+    return rounded(value)
 
 
 def walk(me: Figure, x: float, y: float) -> tuple[Figure, float]:
@@ -107,14 +107,14 @@ def walk(me: Figure, x: float, y: float) -> tuple[Figure, float]:
         Refused: it has not enough.
     """
     distance = math.hypot(x - me.x, y - me.y)
-    used = plain(distance * STEP)
+    used = rounded(distance * STEP)
     if used > me.stamina:
         raise Refused(
             f"{me.name} has too little stamina: {distance:g} cells cost {used:g}, "
             f"and {me.stamina:g} is left",
             f"go {me.stamina / STEP:g} cells at most, or edit stamina in agents/{me.name}.md",
         )
-    return me._replace(x=plain(x), y=plain(y), stamina=plain(me.stamina - used)), used
+    return me._replace(x=rounded(x), y=rounded(y), stamina=rounded(me.stamina - used)), used
 
 
 def sighted(places: Iterable[Place], x: float, y: float, radius: float) -> list[Place]:

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.vault import atomic, codec, layout
-from memvault.vault.frontmatter import parse_header, split
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store, private_folder
 from memvault.work.agents import Address, address
-from memvault.work.ground import REACH, Figure, Place, figure, place, plain, sighted, walk
+from memvault.work.ground import REACH, Figure, Place, figure, place, rounded, sighted, walk
 from memvault.work.locking import agent_lock
 
 __all__ = ["Gathered", "Seen", "World"]
@@ -85,7 +84,7 @@ class World:
         with agent_lock(self._store.root, self._me):
             data, me = self._body()
             spot, name = self._source(me, resource, amount)
-            carried = plain(me.inventory.get(name, 0) + amount)
+            carried = rounded(me.inventory.get(name, 0) + amount)
             # Worked out first: what is taken out of a place must not get lost.
             fresh = self._carrying(data, name, carried)
             left = self._take(spot.path, name, amount)
@@ -154,7 +153,7 @@ class World:
                 return None
             if held < amount:
                 raise Refused(f"There is only {held:g} {name} here", "someone else was faster")
-            left = plain(held - amount)
+            left = rounded(held - amount)
             fresh = codec.edit_entry(data, "resources", name, left)
             self._store.history.keep(memory.mem_id, data)
             atomic.replace(root / path, fresh)
@@ -234,8 +233,7 @@ class World:
                 self._pass_over(path, error)
 
     def _pass_over(self, path: str, error: Exception) -> None:
-        said = error.message if isinstance(error, MemvaultError) else str(error)
-        self.notes.append(f"{codec.printable(path)} is passed over: {said}")
+        self.notes.append(f"{codec.printable(path)} is passed over: {error}")
 
     def _header(self, path: str) -> dict[str, Any]:
         return _parsed(path, self._store.read_bytes(path)[0])
@@ -258,8 +256,7 @@ def _parsed(path: str, data: bytes) -> dict[str, Any]:
     Raises:
         Refused: it is broken.
     """
-    parts = split(codec.decode(data).text)
     try:
-        return parse_header(parts.header) if parts.before else {}
+        return codec.read_header(data)[0] or {}
     except ValueError as error:
         raise Refused(f"The front matter of {path} is broken: {error}", "mend it") from error
