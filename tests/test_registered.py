@@ -52,6 +52,13 @@ def program(folder: Path, run: Run, text: str, **more: Any) -> None:
     assert run("tools", "trust", "t", "--yes").code == 0
 
 
+def test_a_name_that_is_almost_anothers_replaces_nothing(echo: Path, run: Run) -> None:
+    """Names that are called in the same way are not two tools, and none replaces the other."""
+    given = {"name": "ECHO", "description": "x", "command": ["true"]}
+    done = run("tools", "register", "-", stdin=json.dumps(given))
+    assert "almost the same name, echo" in refused(done, 1)
+
+
 def test_a_no_can_be_said_by_flag(folder: Path, run: Run) -> None:
     """A yes or no that is needed, or is yes untold, can be no on the command line too."""
     kinds = [

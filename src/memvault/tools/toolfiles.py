@@ -287,7 +287,7 @@ def put(store: Store, definition: Definition, text: str | None) -> tuple[str, st
     the path, and the revision that the earlier bytes are kept under, if any.
 
     Raises:
-        Conflict: its name is that of a file that is no tool.
+        Conflict: its name is that of a file that is no tool, or almost another tool's.
         Refused: a link leads out of the vault, or the file cannot be patched.
         StorageError: the disk refused.
     """
@@ -297,6 +297,11 @@ def put(store: Store, definition: Definition, text: str | None) -> tuple[str, st
     with FileLock(private_folder(store.root) / "lock"):
         layout.check_folders(store.root, FOLDER)
         old = read_all(store.root).tools.get(registry.normal(definition.name))
+        if old is not None and old.definition.name != definition.name:
+            raise Conflict(
+                f"{old.path} is a tool with almost the same name, {old.definition.name}",
+                "choose another name, or take that file away",
+            )
         if old is not None:
             return old.path, _rewritten(store, old, header, text)
         path = f"{FOLDER}/{definition.name}.md"
