@@ -124,7 +124,7 @@ def shared_options() -> dict[str, tuple[Any, Any]]:
 def with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any, Any]]) -> None:
     """Give a callback the signature that Typer reads."""
     callback.__annotations__ = {key: kind for key, (kind, _) in declared.items()}
-    callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what inspect looks for
         [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind)
             for key, (kind, info) in declared.items()
@@ -145,7 +145,9 @@ def _built(callback: Callable[..., None], name: str, doc: str, declared: dict[st
     for parameter in command.params:
         if parameter.param_type_name == "argument" and parameter.metavar is not None:
             # Typer brackets what may be missing, and to it everything may: we check that.
-            parameter.make_metavar = partial(_given, parameter.metavar)  # type: ignore[method-assign]
+            # It builds its arguments itself, so no subclass can say otherwise.
+            shown = partial(_given, parameter.metavar)
+            parameter.make_metavar = shown  # type: ignore[method-assign]  # of this one argument
     return command
 
 

@@ -69,6 +69,7 @@ def _run(run: Callable[[], int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             encoding = "utf-8" if os.name == "nt" and not stream.isatty() else None
+            # A stand-in for a stream need not have it; one that was read from may refuse.
             with contextlib.suppress(AttributeError, ValueError):
                 stream.reconfigure(encoding=encoding, errors="backslashreplace")  # type: ignore[union-attr]
     code = 0

@@ -137,7 +137,7 @@ def _signals(asked: list[int], end: Callable[[], None]) -> Iterator[None]:
     try:
         for number in _SIGNALS:
             loop.add_signal_handler(number, note, number)
-    except (NotImplementedError, RuntimeError):
+    except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
         yield
         return
     try:

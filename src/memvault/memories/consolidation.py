@@ -7,14 +7,13 @@ a fact or a procedure holds it.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from memvault import clock
 from memvault.index.analysis import Analyser
-from memvault.memories import action_sequences, skills
+from memvault.memories import action_sequences, repeated_statements, skills
 from memvault.memories.contradictions import contradictions
 from memvault.memories.episodes import Episode, number
 from memvault.memories.procedures import clean_name
@@ -44,22 +43,20 @@ MOSTLY = 0.5
 UNIMPORTANT = 0.3
 """What is less important than this may be forgotten."""
 FORGOTTEN_AFTER_DAYS = 90
-_CLAIM = re.compile(r"(?i)\b(?:is|are|must|should|needs?|uses?|never|always|not)\b")
-"""What a context says that is no mere situation; in other languages its full stop tells."""
 _LEAST_OF_FACTS = 2
 """Telling words that a fact needs: somebody has said that it is one."""
 
 
 def propose(given: Given, analyser: Analyser, alike: Alike, now: datetime) -> Proposals:
     """Return what the built-in rules make of a vault."""
-    clusters, wordings = _clusters(given.episodes, analyser, alike)
+    clusters, wordings = repeated_statements.clusters(given.episodes, analyser, alike)
     facts = [
         NewFact(
             proposal_id("fact", said.key),
             said.text,
             confidence_of(len(ids)),
             ids,
-            wordings=_other_wordings(said, wordings[said]),
+            wordings=repeated_statements.other_wordings(said, wordings[said]),
         )
         for said, ids in clusters
         if len(ids) >= REPEATED
@@ -92,58 +89,6 @@ def consider(
         _conflicts(given.facts, fresh, clusters, analyser),
         _forgotten((memory for memory in given.unused if memory.path not in gone), now),
     )
-
-
-def _is_sentence(context: str) -> bool:
-    """Say whether an entry of the context is a statement; most only name a situation."""
-    return context.rstrip().endswith((".", "!", "。", "！")) or bool(_CLAIM.search(context))
-
-
-def _clusters(
-    episodes: Iterable[Episode], analyser: Analyser, alike: Alike
-) -> tuple[list[tuple[Statement, tuple[str, ...]]], dict[Statement, list[Statement]]]:
-    """Return the statements of episodes with who makes them, and the wordings of each.
-
-    Of those that say the same the wording that most episodes have leads, the
-    shorter of two.
-    """
-    wordings: dict[Statement, set[str]] = {}
-    for episode in episodes:
-        for text in (episode.reflection, *filter(_is_sentence, episode.context)):
-            for sentence in sentences(text):
-                said = statement(sentence, analyser)
-                if said is not None:
-                    wordings.setdefault(said, set()).add(episode.episode_id)
-    same_words: dict[object, set[str]] = {}
-    for said, ids in wordings.items():
-        same_words.setdefault(said.key, set()).update(ids)
-    ordered = sorted(
-        wordings,
-        key=lambda said: (
-            -len(same_words[said.key]),
-            len(said.stems),
-            said.key,
-            -len(wordings[said]),
-            said.text,
-        ),
-    )
-    leaders: dict[Statement, set[str]] = {}
-    members: dict[Statement, list[Statement]] = {}
-    known = Said(alike)
-    for said in ordered:
-        leader = known.find(said)
-        if leader is None:
-            known.add(said)
-            leader = said
-        leaders.setdefault(leader, set()).update(wordings[said])
-        members.setdefault(leader, []).append(said)
-    return [(said, tuple(sorted(ids))) for said, ids in leaders.items()], members
-
-
-def _other_wordings(leader: Statement, members: Iterable[Statement]) -> tuple[str, ...]:
-    """Return one text for each wording that has other words than the leading one."""
-    others = {said.key: said.text for said in members if said.key != leader.key}
-    return tuple(others.values())
 
 
 def _unheld_facts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from memvault.errors import MemvaultError
 from memvault.tools.registry import Arg, tool
@@ -10,10 +10,16 @@ from memvault.tools.shapes import seen
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memvault.memories.prompt import Entry
     from memvault.recall.engine import Found
+    from memvault.vault.store import Store
+    from memvault.work.agents import Address
 
 __all__ = ["context"]
+
+Kept = TypeVar("Kept")
 
 _DEFAULT_BUDGET = 2_000
 _RECALLED = 10
@@ -73,12 +79,22 @@ def _memories(workspace: Workspace) -> list[Entry]:
     from memvault.memories.prompt import Entry
     from memvault.work import keyvalues
 
-    try:
-        values, notes = keyvalues.all_values(workspace.store, workspace.address)
-    except MemvaultError as error:
-        values, notes = [], [f"the memories were not looked at: {error.message}"]
-    workspace.notes += notes
+    values = _looked_at(workspace, "the memories", keyvalues.all_values)
     return [Entry(entry.modified[:10], f"{entry.key}: {entry.value}") for entry in values]
+
+
+def _looked_at(
+    workspace: Workspace,
+    what: str,
+    read: Callable[[Store, Address], tuple[list[Kept], list[str]]],
+) -> list[Kept]:
+    """Return what an agent keeps; where it cannot be read the block goes without it."""
+    try:
+        found, notes = read(workspace.store, workspace.address)
+    except MemvaultError as error:
+        found, notes = [], [f"{what} were not looked at: {error.message}"]
+    workspace.notes += notes
+    return found
 
 
 def _goals(workspace: Workspace) -> list[Entry]:
@@ -86,11 +102,7 @@ def _goals(workspace: Workspace) -> list[Entry]:
     from memvault.memories.prompt import Entry
     from memvault.work import goals
 
-    try:
-        found, notes = goals.all_goals(workspace.store, workspace.address)
-    except MemvaultError as error:
-        found, notes = [], [f"the goals were not looked at: {error.message}"]
-    workspace.notes += notes
+    found = _looked_at(workspace, "the goals", goals.all_goals)
     return [
         Entry(goal.modified[:10], f"{goal.id}: {goal.description}")
         for goal in found

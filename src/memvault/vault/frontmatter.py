@@ -262,7 +262,9 @@ def _patch(header: str, key: str, value: Any, newline: str) -> str:
     start, end = node.start_mark.index, _end_of(node, header)
     if value is None:
         begin = max(header.rfind(mark, 0, name.start_mark.index) for mark in "\r\n") + 1
-        return header[:begin] + header[_LINE_END.search(header, end).end() :]  # type: ignore[union-attr]
+        line_end = _LINE_END.search(header, end)
+        assert line_end is not None, "the end of the header is the end of a line too"
+        return header[:begin] + header[line_end.end() :]
     block = not isinstance(node, yaml.ScalarNode) and not node.flow_style
     if block and isinstance(node, yaml.SequenceNode) and isinstance(value, list) and value:
         glue = newline + " " * node.start_mark.column

@@ -19,6 +19,7 @@ that run the same plan write the same file, which git merges.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from datetime import datetime, tzinfo
@@ -133,11 +134,10 @@ def next_due(
     seen = now or clock.now()
     records = runs.load(address.private(store.root))
     moments = [record.pending.at for record in records.values() if record.pending]
-    try:
-        stands = agenda.upcoming(store, address, seen, zone)[0]
-    except MemvaultError:
-        stands = []
-    moments += [stand.next_run for stand in stands if stand.next_run is not None]
+    with contextlib.suppress(MemvaultError):
+        for plan in plans.all_plans(store, address)[0]:
+            at = agenda.standing(plan, records.get(plan.id), seen, zone).next_run
+            moments += [at] if at is not None else []
     return min(moments, default=None)
 
 

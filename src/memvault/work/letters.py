@@ -3,8 +3,8 @@
 A letter's name begins with the moment it was written, so that names are in
 the order of time, and ends at random, so that two machines never choose the
 same one. A file that a person put there under another name is a letter too,
-of the moment when it was last saved. Where its name was given away meanwhile,
-it gets another one that tells what it was.
+of the moment that its header tells, or when it was last saved. Where its name
+was given away meanwhile, it gets another one that tells what it was.
 """
 
 from __future__ import annotations
