@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from memvault import Vault, open_vault
+from memvault.index.place import place_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -42,16 +43,29 @@ class Ran(NamedTuple):
 
 
 Run = Callable[..., Ran]
+_WEAK = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+
+
+def _keep_apart(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith("MEMVAULT_"):
+            monkeypatch.delenv(name)
+    for kind in ("cache", "state", "config"):
+        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the user's folders from what is made for many tests."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _keep_apart(monkeypatch, tmp_path_factory.mktemp("user"))
+        yield
 
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep the user's settings and caches out of the tests, and the tests out of them."""
-    for name in list(os.environ):
-        if name.startswith("MEMVAULT_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    _keep_apart(monkeypatch, tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PYTHONWARNINGS", "error::ResourceWarning:memvault")
 
@@ -88,6 +102,43 @@ def run(folder: Path) -> Run:
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return runner
+
+
+def child(
+    folder: Path,
+    *arguments: str | bytes,
+    prefix: Sequence[str] = (),
+    before: Callable[[], None] | None = None,
+    stdin: bytes = b"",
+    seconds: float = 120,
+) -> Ran:
+    """Run memvault as ``run`` does, under another program or with limits."""
+    done = subprocess.run(
+        [*prefix, sys.executable, "-m", "memvault", *arguments],
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        check=False,
+        timeout=seconds,
+        preexec_fn=before,
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def without_rights() -> list[str]:
+    """Return what takes root's right to read and write everything away from a command."""
+    if os.geteuid() != 0:
+        return []
+    if not shutil.which(_WEAK[0]) or subprocess.run([*_WEAK, "true"], check=False).returncode:
+        pytest.skip("root may read and write everything, and setpriv cannot change that here")
+    return _WEAK
+
+
+def index_of(root: Path) -> Path:
+    """Return the folder of a vault's index, made where it is missing."""
+    folder = place_of(root).folder
+    assert folder is not None
+    return folder
 
 
 def write(root: Path, path: str, text: str | bytes) -> Path:

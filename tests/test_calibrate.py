@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import SHARED, Run, titles, write
+from conftest import SHARED, Run, index_of, titles, write
 from memvault import open_vault
 from memvault.errors import EmbedderError
 from memvault.index import calibrate
@@ -48,7 +48,7 @@ def used(folder: Path, tmp_path: Path, run: Run) -> Path:
     write(folder, "a.md", "# A\n\npostgres storage\n")
     write(folder, "b.md", "# B\n\ncat fish\n")
     assert run("model", "use", str(model)).code == 0
-    return next((folder / ".memvault" / "index" / "vectors").rglob("card.json"))
+    return next((index_of(folder) / "vectors").rglob("card.json"))
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_an_older_card_is_no_trouble_where_nothing_can_be_written(
 ) -> None:
     """While the index is locked, a recall finds for itself what the cosines mean."""
     without_calibration(used)
-    with FileLock(folder / ".memvault" / "index" / "lock"):
+    with FileLock(index_of(folder) / "lock"):
         assert 0 <= recalled(folder)["similarity"] <= 1
     assert len(fits) == 1
 

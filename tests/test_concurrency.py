@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, titles, write
+from conftest import Run, index_of, titles, write
 from memvault import Vault, open_vault
 from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
@@ -114,7 +114,7 @@ def test_a_locked_index_does_not_keep_changes_from_being_seen(
         assert len(run("recall", "wombat", "--json").json["memories"]) == 3
     with ExitStack() as held:
         if indexed:
-            held.enter_context(FileLock(folder / ".memvault" / "index" / "lock"))
+            held.enter_context(FileLock(index_of(folder) / "lock"))
         write(folder, "edited.md", "# Edited\n\nquokka\n")
         write(folder, "added.md", "---\ntags: [new]\n---\n\n# Added\n\nA wombat, at last\n")
         (folder / "gone.md").unlink()
@@ -145,7 +145,7 @@ def test_a_view_shows_each_memory_once(folder: Path) -> None:
     workspace.index.refresh()
     write(folder, "new.md", "# New\n\nwombat\n")
     write(folder, "old.md", "# Old\n\nwombat again\n")
-    with FileLock(folder / ".memvault" / "index" / "lock"):
+    with FileLock(index_of(folder) / "lock"):
         view = workspace.index.refresh()
     with open_vault(folder) as other:
         assert len(_recall(other, "wombat", "hybrid")) == 2
@@ -160,7 +160,7 @@ def test_a_write_succeeds_while_the_index_is_locked(folder: Path, run: Run) -> N
     """Remembering needs no index: it works while another process holds it, and is recalled."""
     write(folder, "first.md", "# First\n\nwombat\n")
     run("list")
-    with FileLock(folder / ".memvault" / "index" / "lock"):
+    with FileLock(index_of(folder) / "lock"):
         ran = run("remember", "Second", "another wombat", "--json")
         assert (ran.code, ran.err) == (0, "")
         found = run("recall", "wombat", "--mode", "keyword", "--json").json
@@ -218,7 +218,7 @@ def test_a_killed_indexer_leaves_a_right_answer(folder: Path) -> None:
     command = [sys.executable, "-m", "memvault", "recall", "common"]
     for turn in range(6):
         if turn % 2 == 0:
-            shutil.rmtree(folder / ".memvault", ignore_errors=True)
+            shutil.rmtree(index_of(folder), ignore_errors=True)
         write(folder, f"n/{turn}.md", f"# Turn {turn}\n\ncommon turned{turn}\n")
         (folder / f"n/{100 + turn}.md").unlink()
         process = subprocess.Popen(
@@ -259,7 +259,10 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 def _files(folder: Path) -> list[Path]:
     return sorted(
-        Path(parent, name) for parent, _, names in os.walk(folder / ".memvault") for name in names
+        Path(parent, name)
+        for whole in (folder / ".memvault", index_of(folder))
+        for parent, _, names in os.walk(whole)
+        for name in names
     )
 
 
@@ -282,8 +285,8 @@ def _is_right(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_any_file_below_memvault_may_be_damaged(folder: Path, name: str) -> None:
-    """Garbage in any one file of ``.memvault`` changes no answer, now or later."""
+def test_any_file_of_its_own_may_be_damaged(folder: Path, name: str) -> None:
+    """Garbage in any one file of ``.memvault`` or the index changes no answer, now or later."""
     _write_three(folder)
     done: set[str] = set()
     while True:
@@ -300,11 +303,11 @@ def test_any_file_below_memvault_may_be_damaged(folder: Path, name: str) -> None
             _is_right(before)
             with open_vault(folder) as after:
                 _is_right(after)
-    assert done >= {"seal.json", "manifest.db", "lock", "card.json", "rows.f32", "uids.i64"}
+    assert done >= {"vault", "manifest.db", "lock", "card.json", "rows.f32", "uids.i64"}
     assert len(done) >= 9
 
 
-@pytest.mark.parametrize("path", ["", "index", "index/keyword", "index/vectors"])
+@pytest.mark.parametrize("path", ["", "keyword", "vectors"])
 def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) -> None:
     """A file in the place of one of the index's folders changes no answer."""
     _write_three(folder)
@@ -312,13 +315,14 @@ def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) 
         if made:
             with open_vault(folder) as vault:
                 _is_right(vault)
-        shutil.rmtree(folder / ".memvault" / path, ignore_errors=True)
-        write(folder, f".memvault/{path}".rstrip("/"), "not a folder\n")
+        place = folder / ".memvault" if not path else index_of(folder) / path
+        shutil.rmtree(place, ignore_errors=True)
+        write(place.parent, place.name, "not a folder\n")
         for _ in range(2):
             with open_vault(folder) as vault:
                 _is_right(vault)
-        if (folder / ".memvault" / path).is_file():
-            (folder / ".memvault" / path).unlink()
+        if place.is_file():
+            place.unlink()
 
 
 @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, titles, write
+from conftest import Run, index_of, titles, write
 from memvault import Vault, open_vault
 
 Ask = Callable[..., list[str]]
@@ -221,11 +221,11 @@ def test_meaning_is_as_fresh_as_words(folder: Path, vault: Vault) -> None:
 
 
 def test_deleting_the_index_loses_nothing(folder: Path, ask: Ask) -> None:
-    """After ``rm -r .memvault`` the same question has the same answer."""
+    """After ``rm -r`` of the index the same question has the same answer."""
     write(folder, "a.md", "# Kept\n\nwombat\n")
     for _ in range(3):
         assert ask(query="wombat") == ["Kept"]
-        shutil.rmtree(folder / ".memvault")
+        shutil.rmtree(index_of(folder))
 
 
 def test_a_copied_vault_answers_for_itself(folder: Path, tmp_path: Path) -> None:

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from conftest import Ran, refused, write
+from conftest import Ran, child, refused, without_rights, write
 from memvault import Vault
-
-WEAK = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
-
-
-def _child(
-    folder: Path,
-    *arguments: str | bytes,
-    prefix: Sequence[str] = (),
-    before: Callable[[], None] | None = None,
-    stdin: bytes = b"",
-    seconds: float = 120,
-) -> Ran:
-    """Run memvault as ``run`` does, under another program or with limits."""
-    done = subprocess.run(
-        [*prefix, sys.executable, "-m", "memvault", *arguments],
-        cwd=folder,
-        input=stdin,
-        capture_output=True,
-        check=False,
-        timeout=seconds,
-        preexec_fn=before,
-    )
-    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def _done(ran: Ran) -> Ran:
@@ -204,7 +179,7 @@ def test_no_file_stops_the_others_from_being_found(folder: Path, name: str) -> N
     file = write(folder, "bomb.md", BOMBS[name])
     write(folder, "fine.md", "# Fine\n\nperiwinkle\n")
     command = ["recall", "periwinkle", "--mode", "keyword", "--json"]
-    ran = _done(_child(folder, *command, before=_little_memory, seconds=20))
+    ran = _done(child(folder, *command, before=_little_memory, seconds=20))
     assert [entry["title"] for entry in ran.json["memories"]] == ["Fine"]
     assert file.read_text("utf-8") == BOMBS[name]
 
@@ -213,31 +188,22 @@ def _little_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 
 
-def _weak() -> list[str]:
-    """Return what takes root's right to read and write everything away from a command."""
-    if os.geteuid() != 0:
-        return []
-    if not shutil.which(WEAK[0]) or subprocess.run([*WEAK, "true"], check=False).returncode:
-        pytest.skip("root may read and write everything, and setpriv cannot change that here")
-    return WEAK
-
-
 def test_what_may_not_be_read_is_named_and_costs_nothing_else(folder: Path) -> None:
     """Files and folders without permission are listed or kept; the rest is found as ever."""
-    weak = _weak()
+    weak = without_rights()
     write(folder, "fine.md", "# Fine\n\nperiwinkle\n")
     locked = write(folder, "locked.md", "# Locked\n\nperiwinkle\n")
     write(folder, "shut/inner.md", "# Inner\n\nperiwinkle\n")
     recall = ["recall", "periwinkle", "--mode", "keyword"]
-    assert _done(_child(folder, *recall)).out.count("periwinkle") == 3
+    assert _done(child(folder, *recall)).out.count("periwinkle") == 3
     locked.chmod(0)
     (folder / "shut").chmod(0)
     try:
-        found = _done(_child(folder, *recall, "--json", prefix=weak)).json["memories"]
-        listed = _done(_child(folder, "list", "--json", prefix=weak)).json["memories"]
-        said = refused(_child(folder, "show", "locked.md", prefix=weak), 1)
-        refused(_child(folder, "compound", "locked.md", "x", prefix=weak), 1)
-        refused(_child(folder, "forget", "locked.md", "--confirm", "true", prefix=weak), 1)
+        found = _done(child(folder, *recall, "--json", prefix=weak)).json["memories"]
+        listed = _done(child(folder, "list", "--json", prefix=weak)).json["memories"]
+        said = refused(child(folder, "show", "locked.md", prefix=weak), 1)
+        refused(child(folder, "compound", "locked.md", "x", prefix=weak), 1)
+        refused(child(folder, "forget", "locked.md", "--confirm", "true", prefix=weak), 1)
     finally:
         locked.chmod(0o644)
         (folder / "shut").chmod(0o755)
@@ -246,17 +212,17 @@ def test_what_may_not_be_read_is_named_and_costs_nothing_else(folder: Path) -> N
     assert problems["fine.md"] == ""
     assert problems["locked.md"].startswith("Permission denied")
     assert "Permission denied" in said
-    assert _done(_child(folder, *recall)).out.count("periwinkle") == 3
+    assert _done(child(folder, *recall)).out.count("periwinkle") == 3
 
 
 @pytest.mark.parametrize("name", ["memvault.toml", "."])
 def test_a_vault_that_may_not_be_read_is_said_to_be_so(folder: Path, name: str) -> None:
     """Without permission to read the vault or its settings the exit code is 3."""
-    weak = _weak()
+    weak = without_rights()
     mode = (folder / name).stat().st_mode
     (folder / name).chmod(0o300)
     try:
-        ran = _child(folder, "list", prefix=weak)
+        ran = child(folder, "list", prefix=weak)
     finally:
         (folder / name).chmod(mode)
     assert "Permission denied" in refused(ran, 3)
@@ -264,25 +230,25 @@ def test_a_vault_that_may_not_be_read_is_said_to_be_so(folder: Path, name: str) 
 
 def test_a_read_only_vault_can_be_read(folder: Path) -> None:
     """Where nothing may be written recall works, and each write fails with a reason."""
-    weak = _weak()
+    weak = without_rights()
     write(folder, "notes/a.md", "# A\n\nperiwinkle\n")
     before = _tree(folder)
     for path in (folder, folder / "notes"):
         path.chmod(0o555)
     try:
         for line in (["recall", "periwinkle"], ["list"], ["show", "A"], ["status"], ["types"]):
-            assert _done(_child(folder, *line, prefix=weak)).out
+            assert _done(child(folder, *line, prefix=weak)).out
         for line in (
             ["remember", "B", "x"],
             ["compound", "A", "x"],
             ["forget", "A", "--confirm", "true"],
             ["compound", "A", "x", "--type", "fact"],
         ):
-            assert "Permission denied" in refused(_child(folder, *line, prefix=weak), 1)
+            assert "Permission denied" in refused(child(folder, *line, prefix=weak), 1)
         (folder / "notes/a.md").chmod(0o444)
         folder.chmod(0o755)
-        refused(_child(folder, "compound", "A", "x", prefix=weak), 1)
-        refused(_child(folder, "forget", "A", "--confirm", "true", prefix=weak), 1)
+        refused(child(folder, "compound", "A", "x", prefix=weak), 1)
+        refused(child(folder, "forget", "A", "--confirm", "true", prefix=weak), 1)
     finally:
         for path in (folder, folder / "notes"):
             path.chmod(0o755)
@@ -292,18 +258,18 @@ def test_a_read_only_vault_can_be_read(folder: Path) -> None:
 
 def test_events_that_cannot_be_let_go_of_are_handed_out_whole(folder: Path) -> None:
     """The one result stands where a taking cannot be completed, and a note says what follows."""
-    weak = _weak()
+    weak = without_rights()
     popped = folder / ".memvault/agents/main/popped"
     popped.mkdir(parents=True)
-    assert _done(_child(folder, "inbox", "push", "x", prefix=weak)).out
+    assert _done(child(folder, "inbox", "push", "x", prefix=weak)).out
     popped.chmod(0o555)
     try:
-        first = _done(_child(folder, "inbox", "peek", "--json", prefix=weak))
+        first = _done(child(folder, "inbox", "peek", "--json", prefix=weak))
     finally:
         popped.chmod(0o755)
     assert "Permission denied" in first.err
     assert "may come a second time" in first.err
-    for ran in (first, _done(_child(folder, "inbox", "peek", "--json", prefix=weak))):
+    for ran in (first, _done(child(folder, "inbox", "peek", "--json", prefix=weak))):
         assert [event["data"]["name"] for event in ran.json["events"]] == ["x"]
 
 
@@ -318,10 +284,10 @@ def test_a_file_that_cannot_grow_is_left_as_it_was(folder: Path, limit: int) -> 
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     for line in (["remember", "B", "-"], ["compound", "A", "-"]):
-        refused(_child(folder, *line, before=cut_off, stdin=big), 1)
+        refused(child(folder, *line, before=cut_off, stdin=big), 1)
         assert before.items() == {item for item in _tree(folder).items() if ".mem" not in item[0]}
     for line in (["list"], ["recall", "periwinkle"], ["show", "A"]):
-        assert "A" in _done(_child(folder, *line, before=cut_off)).out
+        assert "A" in _done(child(folder, *line, before=cut_off)).out
 
 
 _FULL = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,12 +41,14 @@ SLOW = {"asyncio", "multiprocessing", "concurrent", "http", "ssl", "email", "uni
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vault whose index is complete and current."""
-    root = tmp_path_factory.mktemp("vault")
+    root = tmp_path_factory.mktemp("kept") / "vault"
     write(root, "memvault.toml", "version = 1\n")
     for number in range(3):
         write(root, f"n{number}.md", f"---\ntags: [x]\n---\n\n# Note {number}\n\nThe wombat.\n")
-    with open_vault(root) as vault:
-        assert vault.call("memory_recall", query="wombat")["count"] == 3
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(root.parent))
+        with open_vault(root) as vault:
+            assert vault.call("memory_recall", query="wombat")["count"] == 3
     return root
 
 
@@ -54,6 +57,7 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", LISTING, *arguments],
         cwd=folder,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder.parent)},
         capture_output=True,
         text=True,
         check=False,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, titles, write
+from conftest import Run, index_of, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import VaultNotFound
 
@@ -43,7 +43,9 @@ def test_changed_settings_are_seen(vault: Vault, folder: Path) -> None:
 def test_a_folder_in_the_locks_place_is_moved_aside(vault: Vault, folder: Path) -> None:
     """Whatever lies where the index's lock should be does not keep it from being written."""
     write(folder, "a.md", "# A\n\nzebra\n")
-    write(folder, ".memvault/index/lock/mine.txt", "mine")
+    index = index_of(folder)
+    (index / "lock").unlink()
+    write(index, "lock/mine.txt", "mine")
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
     assert vault.call("vault_status")["index"]["state"] == "current"
 

@@ -106,7 +106,20 @@ def test_every_tool_is_listed_and_can_be_called(folder: Path, mode: str) -> None
             if name == "talk_agent":
                 heard = {"talkId": found["talkId"]}
 
-    session(folder, talk, mode=mode)
+    session(folder, talk, "--programs", mode=mode)
+
+
+def test_a_client_may_not_choose_what_runs(folder: Path, tmp_path: Path) -> None:
+    """Models run only where the server was started to let a client name them, folders never."""
+
+    async def talk(client: Client) -> None:
+        for tool in ("model_use", "model_verify"):
+            found = await structured(client, tool, name=str(tmp_path))
+            assert found["error"]["code"] == "refused"
+            assert str(tmp_path) not in str(found)
+
+    session(folder, talk)
+    session(folder, talk, "--programs")
 
 
 def test_a_tool_is_listed_with_its_schema_and_what_it_may_do(folder: Path) -> None:

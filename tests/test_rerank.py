@@ -13,6 +13,7 @@ import pytest
 from conftest import Run, refused, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
+from memvault.index import permitted
 from memvault.index.cross_encoder import CrossEncoder
 from test_embedders import make_model, save_model
 from test_imports import NEVER, among, loaded
@@ -53,6 +54,7 @@ def encoder(tmp_path: Path) -> Path:
 def apples(folder: Path, encoder: Path) -> Path:
     """A vault in which the cross-encoder likes what recall alone puts last."""
     write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{encoder}"\n')
+    permitted.allow(str(encoder), folder)
     write(folder, "best.md", "# Apple harvest\n\nThe apple harvest, apples by the crate. dull\n")
     write(folder, "middle.md", "# Orchard\n\nAn apple and its harvest, good\n")
     write(folder, "last.md", "# Weather\n\nRain on the day of the harvest, wonderful\n")
@@ -165,6 +167,7 @@ def test_the_model_is_loaded_once(apples: Path, encoder: Path) -> None:
         (encoder / "model.onnx").unlink()
         assert recall(vault, rerank=True)[0]["title"] == "Weather"
         write(apples, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{other}"\n')
+        permitted.allow(str(other), apples)
         assert recall(vault, rerank=True)[0]["title"] == "Apple harvest"
 
 
@@ -197,6 +200,7 @@ def test_an_incomplete_folder_is_named_with_what_it_lacks(run: Run, apples: Path
     settings = (apples / "memvault.toml").read_text("utf-8")
     folder = Path(settings.partition('model = "')[2].partition('"')[0])
     (folder / "tokenizer.json").unlink()
+    permitted.allow(str(folder), apples)
     assert "has no tokenizer.json" in refused(run("recall", QUESTION, "--rerank"), 1)
     assert run("recall", QUESTION).code == 0
 
@@ -204,6 +208,7 @@ def test_an_incomplete_folder_is_named_with_what_it_lacks(run: Run, apples: Path
 def test_a_damaged_model_is_one_sentence(run: Run, apples: Path, encoder: Path) -> None:
     """Bytes that are no model end a rerank with a message and the way out."""
     (encoder / "model.onnx").write_bytes(b"no model")
+    permitted.allow(str(encoder), apples)
     ran = run("recall", QUESTION, "--rerank")
     assert "cannot be used" in refused(ran, 1)
     assert "without --rerank" in ran.err

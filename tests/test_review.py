@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, titles, write
+from conftest import Run, index_of, titles, write
 from memvault import Vault
 
 STAMP = "20260101T000000.000Z-abc123"
@@ -46,9 +46,9 @@ def test_a_pipe_in_the_index_stops_nothing(vault: Vault, folder: Path) -> None:
     """Whatever lies where the index's own files should be, recall answers."""
     write(folder, "a.md", "# A\n\nzebra\n")
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
-    seal = folder / ".memvault" / "index" / "seal.json"
-    seal.unlink()
-    os.mkfifo(seal)
+    manifest = index_of(folder) / "manifest.db"
+    manifest.unlink()
+    os.mkfifo(manifest)
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
 
 

@@ -207,7 +207,6 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         vault.call("talk_agent", agent="main", message="Hello, me")
         vault.call("push_service", name="ci", message="green")
         vault.call("memory_load", memId="m1")
-    shutil.rmtree(root / ".memvault/index")
     return root
 
 

@@ -21,7 +21,7 @@ class Vault:
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         import os
 
-        from memvault.config import find_vault
+        from memvault.locate import find_vault
         from memvault.workspace import DEFAULT_AGENT, Workspace
 
         root = find_vault(os.fspath(path) if path is not None else None)

@@ -1,15 +1,16 @@
-"""Where the vault is, what its settings say, and where each setting came from."""
+"""What a vault's settings say, and where each one came from."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import StorageError, UsageError, VaultNotFound, VaultUnreadable
+from memvault.errors import VaultUnreadable
 from memvault.model import MemoryType
+from memvault.plain_files import SETTING, read
+from memvault.user_folders import SETTINGS_FILE
 
 __all__ = [
     "BUILTIN_TYPES",
@@ -17,17 +18,11 @@ __all__ = [
     "SETTINGS_FILE",
     "Ranking",
     "Settings",
-    "cache_folder",
-    "find_vault",
-    "home_expanded",
     "load_settings",
-    "models_folder",
-    "state_folder",
     "with_setting",
 ]
 
 _MEND = "mend the line, or delete it"
-SETTINGS_FILE = "memvault.toml"
 BUILTIN_TYPES = (
     MemoryType("architectural-decision", "A choice about the system's structure, with its reasons"),
     MemoryType("design-decision", "A choice about one part, its interface or its looks"),
@@ -77,55 +72,6 @@ class Settings(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def find_vault(given: str | None, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent.
-
-    Raises:
-        VaultNotFound: there is none.
-        VaultUnreadable: it may not be looked into.
-    """
-    try:
-        return _found_vault(given, environ)
-    except PermissionError as error:
-        raise VaultUnreadable(
-            f"{error.filename} cannot be read: {error.strerror}", "check its permissions"
-        ) from error
-
-
-def _found_vault(given: str | None, environ: Mapping[str, str]) -> Path:
-    named = given or environ.get("MEMVAULT_VAULT")
-    if named:
-        root = home_expanded(named)
-        if root.is_file():
-            raise VaultNotFound(f"{named} is a file", "a vault is a folder; name the one it is in")
-        if not root.is_dir():
-            raise VaultNotFound(
-                f"There is no folder {named}", f"memvault init {named} makes a vault there"
-            )
-        if not (root / SETTINGS_FILE).is_file():
-            raise VaultNotFound(
-                f"{named} is not a vault: it has no {SETTINGS_FILE}",
-                f"memvault init {named} makes it one without touching its files",
-            )
-        return root.resolve()
-    here = _working_folder()
-    for folder in (here, *here.parents):
-        if (folder / SETTINGS_FILE).is_file():
-            return folder
-    raise VaultNotFound(
-        f"No {SETTINGS_FILE} in {here} or above it",
-        "memvault init makes this folder a vault; --vault DIR or MEMVAULT_VAULT names another",
-    )
-
-
-def home_expanded(text: str) -> Path:
-    """Return a path with ``~`` as the home folder; where there is none it stays as it is."""
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        return Path(text)
-
-
 def load_settings(root: Path) -> Settings:
     """Read ``memvault.toml``.
 
@@ -136,21 +82,18 @@ def load_settings(root: Path) -> Settings:
 
     path = root / SETTINGS_FILE
     try:
-        table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise VaultUnreadable(
-            f"{path} cannot be read: {error.strerror}", "check its permissions"
-        ) from error
+        table = tomllib.loads(_bytes(path).decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits
         raise VaultUnreadable(f"{path} is not valid TOML: {error}", _MEND) from error
     warnings: list[str] = []
     plain = Settings()
+    embedder = _model(table, "embedder", path, warnings)
     reranker = _model(table, "rerank", path, warnings)
     settings = Settings(
         types=_types(table.pop("types", []), path),
         ignore=tuple(_strings(table.pop("ignore", []), "ignore", path)),
         language=_choice(table.pop("language", "english"), LANGUAGES, "language", path),
-        embedder=_model(table, "embedder", path, warnings) or plain.embedder,
+        embedder=embedder or plain.embedder,
         reranker=reranker or plain.reranker,
         ranking=_ranking(table.pop("ranking", {}), path, warnings),
         timezone=_timezone(table.pop("plans", {}), path, warnings),
@@ -161,8 +104,9 @@ def load_settings(root: Path) -> Settings:
         warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
     warnings += [f"{SETTINGS_FILE}: unknown setting {key!r} is ignored" for key in table]
     named = {key: SETTINGS_FILE if value else "default" for key, value in _set(settings).items()}
-    if reranker:  # also where it names the default
-        named["reranker"] = SETTINGS_FILE
+    for key, model in (("embedder", embedder), ("reranker", reranker)):
+        if model:  # also where it names the default
+            named[key] = SETTINGS_FILE
     return settings._replace(sources=named, warnings=tuple(warnings))
 
 
@@ -297,18 +241,18 @@ def _mention_others(
     ]
 
 
-def with_setting(root: Path, section: str, key: str, value: str) -> bytes:
-    """Return ``memvault.toml`` with one setting changed and all comments kept."""
+def with_setting(path: Path, section: str, key: str, value: Any) -> bytes:
+    """Return a file of settings with one of them changed and all comments kept.
+
+    Raises:
+        VaultUnreadable: the file is there and cannot be read, or is not TOML.
+    """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    path = root / SETTINGS_FILE
+    data = _bytes(path) if path.exists() else b""
     try:
-        document = tomlkit.parse(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be read: {error.strerror}", "check its permissions"
-        ) from error
+        document = tomlkit.parse(data.decode("utf-8-sig"))
     except (TOMLKitError, UnicodeDecodeError) as error:
         raise VaultUnreadable(f"{path} is not valid TOML: {error}", _MEND) from error
     table = document.get(section)
@@ -319,29 +263,21 @@ def with_setting(root: Path, section: str, key: str, value: str) -> bytes:
     return tomlkit.dumps(document).encode()
 
 
-def models_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where downloaded models are kept: ``MEMVAULT_MODELS`` or the user's cache."""
-    if environ.get("MEMVAULT_MODELS"):
-        return home_expanded(environ["MEMVAULT_MODELS"])
-    return cache_folder(environ) / "models"
+def _bytes(path: Path) -> bytes:
+    """Return what is in a file of settings.
 
-
-def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's cache folder for memvault."""
-    base = environ.get("XDG_CACHE_HOME") or environ.get("LOCALAPPDATA")
-    return Path(base or home_expanded("~/.cache")) / "memvault"
-
-
-def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where what a user decided on this machine is kept, outside every vault."""
-    if environ.get("MEMVAULT_STATE"):
-        return home_expanded(environ["MEMVAULT_STATE"])
-    base = environ.get("XDG_STATE_HOME") or environ.get("LOCALAPPDATA")
-    return Path(base or home_expanded("~/.local/state")) / "memvault"
-
-
-def _working_folder() -> Path:
+    Raises:
+        VaultUnreadable: it is a link or no file, cannot be read, or is too large.
+    """
     try:
-        return Path.cwd().resolve()
+        return read(path, SETTING)
+    except FileNotFoundError as error:
+        if not path.is_symlink():
+            said, hint = "there is no such file", "memvault init makes one"
+        else:
+            said, hint = "it is a link", "settings are read from the file itself: put it there"
+        raise VaultUnreadable(f"{path} cannot be read: {said}", hint) from error
     except OSError as error:
-        raise UsageError("The current folder no longer exists", "cd to one that does") from error
+        raise VaultUnreadable(
+            f"{path} cannot be read: {error.strerror}", "check its permissions and size"
+        ) from error

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memvault import clock, config
+from memvault import clock, config, locate
+from memvault.user_folders import SETTINGS_FILE
 
 if TYPE_CHECKING:
     from memvault.index.sync import Index
@@ -84,7 +84,8 @@ class Workspace:
     the lock as a condition: who waits on it lets others go on, and has its own
     ``notes`` and ``stopped`` again afterwards. ``stopped`` says whether the
     caller of the tool that runs has gone; a tool that takes long looks now and
-    then. ``programs`` says whether the caller may name a program to run.
+    then. ``programs`` says whether the caller may name a program to run,
+    ``paths`` whether it is at this machine and may name, and be told, its paths.
     """
 
     def __init__(
@@ -101,21 +102,22 @@ class Workspace:
         self.turn = _Turn(self)
         self.stopped: Callable[[], bool] = never
         self.programs = True
+        self.paths = True
         self._progress = progress
         self._settings_state: tuple[int, ...] = ()
 
     @cached_property
     def settings(self) -> config.Settings:
         """The vault's settings, as they were when last looked at."""
-        self._settings_state = _state(self.root / config.SETTINGS_FILE)
+        self._settings_state = _state(self.root / SETTINGS_FILE)
         return config.load_settings(self.root)
 
     def look(self) -> None:
         """Begin anew where ``memvault.toml`` was changed since the settings were read."""
         if "settings" in self.__dict__:
-            state = _state(self.root / config.SETTINGS_FILE)
+            state = _state(self.root / SETTINGS_FILE)
             if not state:
-                config.find_vault(str(self.root))  # says that it is none any more
+                locate.find_vault(str(self.root))  # says that it is none any more
             if state != self._settings_state:
                 self.reload()
 
@@ -128,19 +130,12 @@ class Workspace:
 
     @cached_property
     def index(self) -> Index:
-        """The derived index; in the user's cache where the vault cannot be written."""
-        from memvault.errors import MemvaultError
+        """The derived index, in a folder of the user's own."""
+        from memvault.index.place import forget_older, place_of
         from memvault.index.sync import Index
-        from memvault.vault.store import private_folder
 
-        try:
-            private = private_folder(self.root)
-            writable = os.access(private, os.W_OK)
-        except MemvaultError:
-            writable = False
-        if writable:
-            return Index(self.store, private / "index", self._progress)
-        return Index(self.store, _elsewhere(self.root), self._progress)
+        forget_older(self.root)
+        return Index(self.store, place_of(self.root), self._progress)
 
     @cached_property
     def engine(self) -> Engine:
@@ -220,18 +215,3 @@ def _state(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-
-
-def _elsewhere(root: Path) -> Path:
-    """Return where the index of a vault lies that cannot be written."""
-    import hashlib
-
-    name = hashlib.blake2b(os.fsencode(root), digest_size=8).hexdigest()
-    folder = config.cache_folder() / "vaults" / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        import tempfile
-
-        return Path(tempfile.mkdtemp(prefix="memvault-"))
-    return folder

@@ -89,14 +89,14 @@ class Commands(typer.core.TyperGroup):
         wanted = self.prefix + cmd_name
         if wanted in EXTRA_COMMANDS:
             return commands.extra_command(wanted, cmd_name, self.options)
-        deeper = []
+        deeper = any(words.startswith(f"{wanted} ") for words in EXTRA_COMMANDS)
         for tool in registry.all_tools():
             if tool.command == wanted or (not self.prefix and tool.name == cmd_name):
                 if tool.command in EXTRA_COMMANDS:
                     return commands.extra_command(tool.command, cmd_name, self.options)
                 return commands.tool_command(tool, cmd_name, self.options)
             if tool.command.startswith(f"{wanted} "):
-                deeper.append(tool)
+                deeper = True
         if deeper:
             return _group(self.options, f"{wanted} ", cmd_name)
         if cmd_name.startswith("-"):

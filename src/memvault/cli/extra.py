@@ -53,7 +53,7 @@ def call(options: Options, name: str, arguments: str) -> None:
     run_tool(known.name if known else name, given, options)
 
 
-def mcp(options: Options) -> None:
+def mcp(options: Options, programs: bool) -> None:
     """Serve the vault's tools and memories to an MCP client.
 
     It speaks MCP on standard input and output, for the vault and the agent that
@@ -69,7 +69,7 @@ def mcp(options: Options) -> None:
         ) from error
     workspace = options.workspace()
     _ = workspace.address  # a name that is none is said now, not with each call
-    code = serving.serve(workspace)
+    code = serving.serve(workspace, programs)
     if code:
         raise typer.Exit(code)
 
@@ -93,7 +93,21 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             "arguments": _argument("[JSON]", "Its arguments as one JSON object"),
         },
     ),
-    "mcp": (mcp, {}),
+    "mcp": (
+        mcp,
+        {
+            "programs": (
+                bool,
+                typer.Option(
+                    False,
+                    "--programs",
+                    help="Let the client name an extractor, and models, to run on this machine",
+                ),
+            )
+        },
+    ),
+    "vaults trust": (trusting.trust_vault, {"folder": _argument("DIR", "The vault")}),
+    "vaults untrust": (trusting.untrust_vault, {"folder": _argument("DIR", "The vault")}),
     "tools trust": (
         trusting.trust,
         {

@@ -100,7 +100,7 @@ class Options:
         Raises:
             VaultNotFound: there is none.
         """
-        from memvault.config import find_vault
+        from memvault.locate import find_vault
         from memvault.workspace import Workspace
 
         return Workspace(find_vault(self.vault or self._named))
@@ -116,7 +116,7 @@ class Options:
             VaultNotFound: there is none.
         """
         from memvault.cli.output import Progress
-        from memvault.config import find_vault
+        from memvault.locate import find_vault
         from memvault.workspace import DEFAULT_AGENT, Workspace
 
         root = find_vault(self.vault)

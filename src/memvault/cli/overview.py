@@ -11,6 +11,8 @@ EXTRA_COMMANDS = {
     "init": "Make a folder a vault; files that are there stay as they are",
     "call": 'Run a tool with JSON arguments, as memvault call memory_recall \'{"query": "x"}\'',
     "mcp": "Serve the tools and memories to an MCP client, on standard input and output",
+    "vaults trust": "Use a vault of another user without naming it",
+    "vaults untrust": "No longer use a vault of another user without naming it",
     "tools trust": "Let a registered tool run on this machine, as it is now",
     "tools untrust": "Let a registered tool no longer run on this machine",
 }
@@ -43,8 +45,9 @@ def overview() -> str:
         groups.setdefault(tool.group, []).append((tool.command, tool.summary))
     shown = {command for entries in groups.values() for command, _ in entries}
     extra = [entry for entry in EXTRA_COMMANDS.items() if entry[0] not in shown]
-    groups["vault"] = [*(entry for entry in extra if " " not in entry[0]), *groups["vault"]]
-    groups["catalogue"] += [entry for entry in extra if " " in entry[0]]
+    tools = [entry for entry in extra if entry[0].startswith("tools ")]
+    groups["vault"] = [*(entry for entry in extra if entry not in tools), *groups["vault"]]
+    groups["catalogue"] += tools
     for name, entries in groups.items():
         lines += [f"{_GROUPS.get(name, name.capitalize())}:", *_rows(entries), ""]
     options = [(f"{flag} {takes}".strip(), text) for _, flag, takes, text in SHARED]

@@ -1,4 +1,4 @@
-"""Trust in a vault's tools, for people: no tool, so that neither ``call`` nor MCP reaches it."""
+"""Trust in vaults and their tools, for people: no tool, so neither ``call`` nor MCP reaches it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from memvault.tools.covering import Cover
     from memvault.tools.toolfiles import Kept
 
-__all__ = ["trust", "untrust"]
+__all__ = ["trust", "trust_vault", "untrust", "untrust_vault"]
 
 
 def trust(options: Options, name: str, yes: bool) -> None:
@@ -45,6 +45,27 @@ def untrust(options: Options, name: str) -> None:
     had = trusts.revoke(options.workspace().root, name)
     found = {"success": True, "name": name, "wasTrusted": had}
     output.result("tools untrust", found, options.json, options.quiet)
+
+
+def trust_vault(options: Options, folder: str) -> None:
+    """Use a vault of another user without naming it.
+
+    A vault's settings and files say what is read and run here, so one that
+    belongs to somebody else is otherwise only used where --vault or
+    MEMVAULT_VAULT names it. What was trusted lies in your own settings.
+    """
+    from memvault.upkeep import trusted_vaults
+
+    found = {"success": True, "trusted": trusted_vaults.add(folder)}
+    output.result("vaults trust", found, options.json, options.quiet)
+
+
+def untrust_vault(options: Options, folder: str) -> None:
+    """No longer use a vault of another user without naming it."""
+    from memvault.upkeep import trusted_vaults
+
+    found = {"success": True, "trusted": trusted_vaults.remove(folder)}
+    output.result("vaults untrust", found, options.json, options.quiet)
 
 
 def _kept(options: Options, name: str) -> Kept:

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault.config import home_expanded, models_folder
 from memvault.errors import EmbedderError
+from memvault.index.permitted import folder_of
+from memvault.user_folders import models_folder
 
 __all__ = ["CROSS_ENCODER", "EMBEDDING", "Kind", "Loaded", "explained", "known_models", "load"]
 
@@ -57,13 +58,9 @@ def load(kind: Kind, name: str, root: Path, download: bool) -> Loaded:
     Raises:
         EmbedderError: there is no such model, or it is not on this machine.
     """
-    folder = home_expanded(name)
-    local = root / folder
+    folder = folder_of(name, root)
     with explained(kind, name):
-        if local.is_dir() or folder.is_absolute() or name.startswith("."):
-            loaded = _from_folder(kind, local)
-        else:
-            loaded = _by_name(kind, name, download)
+        loaded = _by_name(kind, name, download) if folder is None else _from_folder(kind, folder)
         tokenizer = getattr(loaded.model.model, "tokenizer", None)
         if tokenizer is not None:
             tokenizer.enable_truncation(max_length=_capped(tokenizer.truncation))

@@ -7,8 +7,8 @@ Scoring is BM25F (Robertson and Zaragoza 2009) computed a term at a time over
 the postings: Whoosh's own tree of matchers took 0.5 s for a ten-word question
 over 10,000 memories where this takes 0.05 s.
 
-Whoosh reads pickles, so nothing here may be called on files whose seal
-(``manifest``) does not hold. Whatever Whoosh raises becomes ``DamagedIndex``.
+Whoosh reads pickles: it gets those of our own folder alone (``place``), and of
+few classes (``whoosh_pickles``). Whatever it raises becomes ``DamagedIndex``.
 """
 
 from __future__ import annotations
@@ -134,19 +134,15 @@ class KeywordIndex:
     @_mapped
     def create(cls, folder: Path) -> KeywordIndex:
         """Make an empty index in an empty folder."""
-        from whoosh.filedb.filestore import FileStorage
-
         folder.mkdir(parents=True, exist_ok=True)
         made = cls(folder)
-        made._index = FileStorage(str(folder)).create_index(_schema())
+        made._index = _storage(folder).create_index(_schema())
         return made
 
     def _opened(self) -> Any:
         """Return Whoosh's index, opened when first needed; None where this one is empty."""
         if self._index is None and self._folder is not None:
-            from whoosh.filedb.filestore import FileStorage
-
-            self._index = FileStorage(str(self._folder)).open_index()
+            self._index = _storage(self._folder).open_index()
         return self._index
 
     @_mapped
@@ -329,6 +325,15 @@ def _gains(
                 if only is None or place in only
             ],
         )
+
+
+def _storage(folder: Path) -> Any:
+    from whoosh.filedb.filestore import FileStorage
+
+    from memvault.index import whoosh_pickles
+
+    whoosh_pickles.restrict()
+    return FileStorage(str(folder))
 
 
 def _schema() -> Any:

@@ -1,11 +1,9 @@
-"""What is indexed, in which state of its file, and a seal on the index's own files.
+"""What is indexed, in which state of its file, and how the keyword index was when it was written.
 
 The manifest is a SQLite file: one row a memory, keyed by a ``uid`` that is never
-used again. The seal names every file of the index with size, times and inode as
-they were after the last commit. Whoosh reads pickles and SQLite trusts its
-pages, so files whose seal does not hold are not opened but made anew; an index
-that came with a copied vault never holds here, since nobody can choose the
-inode and change time that a file gets on this machine.
+used again. It also names the files of the keyword index with size, times and
+inode as they were after the last commit: a killed writer, a power cut or
+another program may leave others, and such an index is made anew.
 """
 
 from __future__ import annotations
@@ -21,11 +19,11 @@ from typing import Any, NamedTuple
 
 from memvault.index.damage import DamagedIndex
 from memvault.model import FileState, Memory
-from memvault.vault import atomic
 
-__all__ = ["Known", "Manifest", "Record", "Seal", "read_seal", "write_seal"]
+__all__ = ["Commit", "Known", "Manifest", "Record"]
 
-_FORMAT = 3
+_TABLE = ".toc"
+"""How the names of those files end that name all others; the highest is the one that is read."""
 _DISK_ERRORS = {"full": errno.ENOSPC, "readonly": errno.EROFS, "disk I/O": errno.EIO}
 _SCHEMA = """
 CREATE TABLE memories (
@@ -40,6 +38,9 @@ CREATE INDEX by_id ON memories (mem_id);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('next_uid', 1);
 INSERT INTO counters VALUES ('identity', abs(random()));
+INSERT INTO counters VALUES ('commits', 0);
+CREATE TABLE files (name TEXT PRIMARY KEY, state TEXT NOT NULL);
+CREATE TABLE made_for (fingerprint TEXT NOT NULL);
 """
 _COLUMNS = (
     "uid, path, size, mtime, ctime, inode, checked, etag, mem_id, title, memory_type, tags, "
@@ -111,6 +112,24 @@ class Record(NamedTuple):
         )
 
 
+class Commit(NamedTuple):
+    """One commit of the index: which one, what it was made for, its keyword index's files."""
+
+    number: tuple[int, int]
+    fingerprint: str
+    files: dict[str, list[int]]
+
+    def holds(self, folder: Path) -> bool:
+        """Say whether the keyword index in a folder is still exactly the one committed."""
+        try:
+            tables = {name for name in os.listdir(folder) if name.endswith(_TABLE)}
+        except OSError:
+            return False
+        return tables == {name for name in self.files if name.endswith(_TABLE)} and all(
+            _signature(os.path.join(folder, name)) == state for name, state in self.files.items()
+        )
+
+
 class Manifest:
     """The manifest's rows; every method may raise ``DamagedIndex``."""
 
@@ -118,15 +137,56 @@ class Manifest:
         with _mapped():
             if not new and not path.is_file():
                 raise DamagedIndex("no manifest")
+            self._path = path
             self._db = sqlite3.connect(
                 path, timeout=10.0, isolation_level=None, check_same_thread=False
             )
             if new:
                 self._db.executescript(_SCHEMA)
+            self._file = _identity(path)
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file that was opened still has its name."""
+        return self._file == _identity(self._path)
+
+    def commit(self, fingerprint: str, keyword: Path) -> None:
+        """Write down what the index was made for, and its keyword index's files as they are now."""
+        files = {}
+        for name in os.listdir(keyword):
+            state = None if "WRITELOCK" in name else _signature(os.path.join(keyword, name))
+            if state is not None:
+                files[name] = json.dumps(state)
+        with _mapped(), self._transaction():
+            self._db.execute("DELETE FROM files")
+            self._db.executemany("INSERT INTO files VALUES (?, ?)", files.items())
+            self._db.execute("DELETE FROM made_for")
+            self._db.execute("INSERT INTO made_for VALUES (?)", (fingerprint,))
+            self._db.execute("UPDATE counters SET value = value + 1 WHERE name = 'commits'")
+
+    def committed(self) -> Commit | None:
+        """Return the last commit, or None where there was none."""
+        with _mapped(), self._transaction("BEGIN"):
+            made_for = self._db.execute("SELECT fingerprint FROM made_for").fetchone()
+            rows = self._db.execute("SELECT name, state FROM files").fetchall()
+            number = self._counter("identity"), self._counter("commits")
+        if made_for is None:
+            return None
+        return Commit(number, made_for[0], {name: json.loads(state) for name, state in rows})
+
+    @contextmanager
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+        self._db.execute(begin)
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
 
     def known(self) -> dict[str, Known]:
         """Return every indexed file's state by its path."""
@@ -202,28 +262,19 @@ class Manifest:
 
     def apply(self, removed: Iterable[int], added: Iterable[Record]) -> None:
         """Take out and put in rows as one transaction."""
-        with _mapped():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                self._db.executemany(
-                    "DELETE FROM memories WHERE uid = ?", [(uid,) for uid in removed]
-                )
-                highest = 0
-                for record in added:
-                    highest = max(highest, record.uid)
-                    self._db.execute(
-                        f"INSERT OR REPLACE INTO memories ({_COLUMNS}) "
-                        f"VALUES ({','.join('?' * 22)})",
-                        _row(record),
-                    )
+        with _mapped(), self._transaction():
+            self._db.executemany("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in removed])
+            highest = 0
+            for record in added:
+                highest = max(highest, record.uid)
                 self._db.execute(
-                    "UPDATE counters SET value = max(value, ?) WHERE name = 'next_uid'",
-                    (highest + 1,),
+                    f"INSERT OR REPLACE INTO memories ({_COLUMNS}) VALUES ({','.join('?' * 22)})",
+                    _row(record),
                 )
-                self._db.execute("COMMIT")
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
+            self._db.execute(
+                "UPDATE counters SET value = max(value, ?) WHERE name = 'next_uid'",
+                (highest + 1,),
+            )
 
     def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[Record]:
         with _mapped():
@@ -291,57 +342,15 @@ def _mapped() -> Iterator[None]:
         raise DamagedIndex(f"{type(error).__name__}: {error}") from error
 
 
-class Seal(NamedTuple):
-    """What the index was made for, and each of its files as it was after the last commit."""
-
-    fingerprint: str
-    files: dict[str, list[int]]
-
-    def holds(self, folder: Path, part: str = "") -> bool:
-        """Say whether the files whose names begin with ``part`` are still exactly those."""
-        return all(
-            _signature(folder / name) == signature
-            for name, signature in self.files.items()
-            if name.startswith(part)
-        )
-
-    def covers(self, part: str) -> bool:
-        """Say whether there are any such files."""
-        return any(name.startswith(part) for name in self.files)
-
-
-def read_seal(folder: Path) -> Seal | None:
-    """Return the seal of an index, or None where it has none that can be read."""
+def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        entries = json.loads(atomic.read(folder / "seal.json"))
-        if entries["format"] != _FORMAT:
-            return None
-        files = {str(name): list(value) for name, value in entries["files"].items()}
-        return Seal(str(entries["fingerprint"]), files)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        status = os.lstat(path)
+    except OSError:
         return None
+    return status.st_dev, status.st_ino
 
 
-def write_seal(folder: Path, fingerprint: str) -> Seal:
-    """Seal the index's files as they are now."""
-    files = {}
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            path = Path(parent, name)
-            key = path.relative_to(folder).as_posix()
-            if key in ("seal.json", "lock", "seal.json.tmp") or "WRITELOCK" in name:
-                continue
-            signature = _signature(path)
-            if signature is not None:
-                files[key] = signature
-    entries = {"format": _FORMAT, "fingerprint": fingerprint, "files": files}
-    temporary = folder / "seal.json.tmp"
-    temporary.write_text(json.dumps(entries), "utf-8")
-    temporary.replace(folder / "seal.json")
-    return Seal(fingerprint, files)
-
-
-def _signature(path: Path) -> list[int] | None:
+def _signature(path: str) -> list[int] | None:
     try:
         status = os.lstat(path)
     except OSError:

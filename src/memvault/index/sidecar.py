@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from memvault.errors import EmbedderError, MemvaultError
-from memvault.index import calibrate, vectors
+from memvault.index import calibrate, permitted, vectors
 from memvault.index.documents import passage_texts
 from memvault.index.embed import BUILTIN, Embedder, is_slow, known_version, open_embedder
-from memvault.index.manifest import Manifest, Seal
+from memvault.index.manifest import Manifest
 from memvault.index.vectors import VectorCard, Vectors
 from memvault.vault.store import Store
 
@@ -29,18 +29,26 @@ _WORTH_COMPACTING = 1_000
 
 
 class Sidecar:
-    """Vectors below ``folder``, one folder an embedder; the seal says which of them hold."""
+    """Vectors below ``folder``, one folder an embedder."""
 
     def __init__(self, store: Store, folder: Path, progress: Progress) -> None:
         self._store = store
         self._folder = folder
         self._progress = progress
         self._embedders: dict[str, Embedder] = {}
+        self._choice: permitted.Choice | None = None
 
     @property
     def wanted(self) -> str:
-        """The embedder in the settings."""
-        return self._store.settings.embedder
+        """The embedder in the settings, or the built-in one where that may not be loaded here."""
+        return self.choice.name
+
+    @property
+    def choice(self) -> permitted.Choice:
+        """The embedder to use, and why it is not the one in the settings, where it is not."""
+        if self._choice is None or self._choice.note:  # by now the user may have allowed it
+            self._choice = permitted.embedder(self._store.settings, self._store.root, BUILTIN)
+        return self._choice
 
     def embedder(self, name: str, download: bool = False) -> Embedder:
         """Return an embedder, loaded once.
@@ -52,45 +60,43 @@ class Sidecar:
             self._embedders[name] = open_embedder(name, self._store.root, download)
         return self._embedders[name]
 
-    def opened(self, name: str, manifest: Manifest, seal: Seal | None) -> Vectors | None:
-        """Open an embedder's vectors if their seal or their checksums hold.
+    def opened(self, name: str, manifest: Manifest) -> Vectors | None:
+        """Open an embedder's vectors if they are whole.
 
         Vectors of another version than the embedder's, as far as that is known
         here, are none: what made them is not what would be asked.
         """
-        part = f"vectors/{vectors.folder_name(name)}/"
-        trusted = seal is not None and seal.covers(part) and seal.holds(self._folder, part)
-        found = Vectors.open(self._folder / part, manifest.identity(), trusted)
+        found = Vectors.open(self._of(name), manifest.identity())
         loaded = self._embedders.get(name)
         version = loaded.version if loaded is not None else known_version(name)
         stale = found is not None and version is not None and found.card.version != version
         return None if stale else found
 
-    def pending(self, manifest: Manifest, seal: Seal | None) -> list[tuple[int, str]]:
+    def pending(self, manifest: Manifest) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories that the wanted embedder has not seen, rising."""
-        found = self.opened(self.wanted, manifest, seal)
+        found = self.opened(self.wanted, manifest)
         return manifest.uids_above(found.card.last_uid if found else 0)
 
-    def is_calibrated(self, manifest: Manifest, seal: Seal | None) -> bool:
+    def is_calibrated(self, manifest: Manifest) -> bool:
         """Say whether it is known what the wanted embedder's vectors mean, as far as there are any.
 
         It is found with the first of them; only an earlier version's may lack it.
         """
-        found = self.opened(self.wanted, manifest, seal) if self.wanted != BUILTIN else None
+        found = self.opened(self.wanted, manifest) if self.wanted != BUILTIN else None
         return found is None or found.card.calibration is not None
 
-    def best(self, waiting: int, manifest: Manifest, seal: Seal | None) -> Vectors | None:
+    def best(self, waiting: int, manifest: Manifest) -> Vectors | None:
         """Return the vectors to search: the wanted embedder's, unless another's cover more."""
         names = [self.wanted, *(self._others(manifest) if waiting else [])]
-        opened = [self.opened(name, manifest, seal) for name in names]
+        opened = [self.opened(name, manifest) for name in names if self._may_load(name)]
         usable = [entry for entry in opened if entry is not None and entry.card.rows]
         return max(usable, key=lambda entry: entry.card.last_uid, default=None)
 
-    def passages(self, manifest: Manifest, seal: Seal | None) -> dict[int, list[str]]:
+    def passages(self, manifest: Manifest) -> dict[int, list[str]]:
         """Return the passages of what is pending, to embed in memory; none if that takes long."""
         if is_slow(self.wanted):
             return {}
-        return {uid: self._passages(path) for uid, path in self.pending(manifest, seal)}
+        return {uid: self._passages(path) for uid, path in self.pending(manifest)}
 
     def unwritten(self) -> Vectors | None:
         """Return vectors with no rows, to embed in memory with; None where that takes too long."""
@@ -103,10 +109,8 @@ class Sidecar:
     def embed(
         self,
         manifest: Manifest,
-        seal: Seal | None,
         texts: Mapping[int, list[str]],
         budget: float | None,
-        commit: Callable[[], Seal],
     ) -> None:
         """Embed what is pending, lowest uid first; a slow embedder stops after ``budget`` seconds.
 
@@ -117,20 +121,19 @@ class Sidecar:
         slow = is_slow(self.wanted)
         if slow and budget == 0.0:
             return
-        if self.is_calibrated(manifest, seal) and not self.pending(manifest, seal):
+        if self.is_calibrated(manifest) and not self.pending(manifest):
             return
         deadline = time.monotonic() + budget if slow and budget is not None else None
-        found = self.opened(self.wanted, manifest, seal)
+        found = self.opened(self.wanted, manifest)
         try:
             embedder = self.embedder(self.wanted)
             if found is None or (embedder.calibration or found.card.calibration) is None:
                 found = self._begin(found, embedder, manifest)
-                seal = commit()
         except EmbedderError:
             if self.wanted == BUILTIN:
                 raise
             return
-        pending = self.pending(manifest, seal)
+        pending = self.pending(manifest)
         size = _SLOW_BATCH if slow else _BATCH
         for start in range(0, len(pending), size):
             batch = pending[start : start + size]
@@ -144,12 +147,11 @@ class Sidecar:
         alive = manifest.uids()
         if found.card.rows > _WORTH_COMPACTING and found.dead(alive) > _WASTE:
             found.compact(alive.__contains__)
-        commit()
 
     def drop_others(self, manifest: Manifest) -> None:
         """Delete the vectors of embedders that are no longer wanted."""
         for name in self._others(manifest):
-            shutil.rmtree(self._folder / "vectors" / vectors.folder_name(name), ignore_errors=True)
+            shutil.rmtree(self._of(name), ignore_errors=True)
 
     def _begin(self, found: Vectors | None, embedder: Embedder, manifest: Manifest) -> Vectors:
         """Begin with vectors, or go on with those that only lack what they mean."""
@@ -157,7 +159,7 @@ class Sidecar:
         if found is None:
             name, identity = self.wanted, manifest.identity()
             card = VectorCard(name, embedder.version, embedder.dimension, identity)
-            found = Vectors.create(self._folder / "vectors" / vectors.folder_name(name), card)
+            found = Vectors.create(self._of(name), card)
         if calibration is not None:
             found.keep(calibration)
         return found
@@ -166,10 +168,16 @@ class Sidecar:
         names = []
         with contextlib.suppress(OSError):
             for entry in os.scandir(self._folder / "vectors"):
-                found = Vectors.open(Path(entry.path), manifest.identity(), trusted=True)
+                found = Vectors.open(Path(entry.path), manifest.identity())
                 if found is not None and found.card.embedder != self.wanted:
                     names.append(found.card.embedder)
         return names
+
+    def _may_load(self, name: str) -> bool:
+        return name == self.wanted or permitted.is_allowed(name, self._store.root)
+
+    def _of(self, name: str) -> Path:
+        return self._folder / "vectors" / vectors.folder_name(name)
 
     def _passages(self, path: str) -> list[str]:
         try:

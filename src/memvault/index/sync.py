@@ -2,17 +2,18 @@
 
 ``refresh`` scans the folder, compares, and indexes what differs under the
 index's lock. Where another process holds the lock, or nothing can be written,
-the changed files are read directly and searched beside the last good index. An
-index whose seal does not hold is thrown away and made anew.
+the changed files are read directly and searched beside the last good index; in
+memory that is all there is. An index that is not as its last commit left it is
+thrown away and made anew.
 
-Order of a commit: keyword index, manifest, seal; then vectors, and the seal
-again. What is cut off before the first seal leaves one that does not hold; cut
-off vectors are held against their checksums.
+Order of a commit: keyword index, manifest with the states of its files; then
+vectors, whose card names theirs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import time
@@ -26,42 +27,46 @@ from memvault.index.damage import DamagedIndex
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.embed import Embedder
 from memvault.index.keyword import KeywordDocument, KeywordIndex, field_lengths
-from memvault.index.manifest import Known, Manifest, Record, Seal, read_seal, write_seal
+from memvault.index.manifest import Commit, Known, Manifest, Record
 from memvault.index.overlay import overlay_of, read_file
+from memvault.index.place import KEPT, Place
 from memvault.index.plan import Plan, compare
 from memvault.index.sidecar import Progress, Sidecar
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.vectors import VectorCard
 from memvault.model import FileState
+from memvault.user_folders import make_private
 from memvault.vault.lock import FileLock
 from memvault.vault.scan import scan
 from memvault.vault.store import Store
 
 __all__ = ["Index"]
 
-_FORMAT = 1
+_FORMAT = 2
 _BATCH = 2_000
 _OVERLAY_LIMIT = 500
 _WAIT_FOR_BUILDER = 60.0
 _SLOW_BUDGET = 5.0
 _SETTLE = 0.02
 _WASTE = 0.5
-_CORE = ("manifest.db", "keyword/")
 
 
 class Index:
-    """The derived part of one vault, in a folder of its own."""
+    """The derived part of one vault, in a folder of the user's own, or in memory."""
 
-    def __init__(self, store: Store, folder: Path, progress: Progress) -> None:
+    def __init__(self, store: Store, place: Place, progress: Progress) -> None:
         self._store = store
-        self.folder = folder
+        self.place = place
         self._progress = progress
+        folder = place.folder or Path(os.devnull)
+        self._manifest_file = folder / "manifest.db"
+        self._keyword_folder = folder / "keyword"
         self._lock = FileLock(folder / "lock")
         self._analyser = analysis.analyser(store.settings.language)
         self._sidecar = Sidecar(store, folder, progress)
         self._manifest: Manifest | None = None
         self._keyword: KeywordIndex | None = None
-        self._seal: Seal | None = None
+        self._commit_opened: Commit | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -95,7 +100,7 @@ class Index:
                         self._update(embed, budget)
                         return self._view(EMPTY, embed)
             except StorageError:
-                known = self._known()  # the failed attempt may have broken the seal
+                known = self._known()  # the failed attempt may have damaged the index
                 plan, small = compare(known, found), True
             if small:
                 return self._view(overlay_of(self._store, self._analyser, known, plan), embed)
@@ -130,7 +135,6 @@ class Index:
                 if not self._unfinished():
                     assert self._manifest is not None
                     self._sidecar.drop_others(self._manifest)
-                    self._commit()
                     return total
                 self._embed({}, 1.0)
 
@@ -153,8 +157,17 @@ class Index:
         """Describe the vectors that a recall would search now."""
         if self._manifest is None:
             return None
-        found = self._sidecar.best(self._waiting(), self._manifest, self._seal)
+        found = self._sidecar.best(self._waiting(), self._manifest)
         return found.card if found else None
+
+    @property
+    def wanted(self) -> str:
+        """The embedder that is to make the vectors."""
+        return self._sidecar.wanted
+
+    def notes(self) -> list[str]:
+        """Say what a person should know of where the index lies and what makes its vectors."""
+        return [note for note in (self.place.note, self._sidecar.choice.note) if note]
 
     def embedder(self, name: str) -> Embedder:
         """Return an embedder, loaded once; errors as for ``open_embedder``."""
@@ -164,20 +177,23 @@ class Index:
         """Have the index made anew at the next refresh, because reading it failed.
 
         Not so where it was only another process that changed it meanwhile: then
-        the seal is no longer the one it was opened with.
+        the commit is no longer the one that was opened.
         """
-        opened = self._seal
+        opened = self._commit_opened
         self.close()
         with contextlib.suppress(OSError):
             if opened is not None and self._lock.acquire(1.0):
                 try:
-                    if read_seal(self.folder) == opened:
-                        self._unseal()
+                    found = self._committed()
+                    if found is None or found.number == opened.number:
+                        self._invalidate()
                 finally:
+                    self.close()
                     self._lock.release()
 
-    def _unseal(self) -> None:
-        (self.folder / "seal.json").unlink(missing_ok=True)
+    def _invalidate(self) -> None:
+        if not self._manifest_file.is_dir():  # such a one is no manifest either
+            self._manifest_file.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let go of open files."""
@@ -185,34 +201,42 @@ class Index:
             self._manifest.close()
         if self._keyword is not None:
             self._keyword.close()
-        self._manifest = self._keyword = self._seal = None
+        self._manifest = self._keyword = self._commit_opened = None
 
     # What is on disk
 
     def _open(self) -> bool:
-        """Open the index, or keep it open, if its seal holds; say whether it can be used.
+        """Open the index, or keep it open, if it is whole; say whether it can be used.
 
-        A writer's commit breaks the seal for a moment, so a broken one is
-        looked at a few times before it counts.
+        While a writer commits, the files are not those of the last commit for a
+        moment, so they are looked at a few times.
         """
         for attempt in range(4):
-            seal = read_seal(self.folder)
-            if seal is None or seal.fingerprint != self.fingerprint:
+            found = self._committed()
+            if found is None or found.fingerprint != self.fingerprint:
                 break
-            if all(seal.covers(part) and seal.holds(self.folder, part) for part in _CORE):
-                if self._seal is not None and self._seal.files == seal.files:
-                    return True
-                try:
-                    self.close()
-                    self._manifest = Manifest(self.folder / "manifest.db")
-                    self._keyword = KeywordIndex(self.folder / "keyword")
-                except (DamagedIndex, OSError):
-                    continue
-                self._seal = seal
+            if found.holds(self._keyword_folder):
+                opened = self._commit_opened
+                if opened is None or opened.number != found.number or self._keyword is None:
+                    if self._keyword is not None:
+                        self._keyword.close()
+                    self._keyword = KeywordIndex(self._keyword_folder)
+                self._commit_opened = found
                 return True
             time.sleep(_SETTLE * attempt)
         self.close()
         return False
+
+    def _committed(self) -> Commit | None:
+        """Return the last commit, the manifest opened or kept open for it; None where none is."""
+        try:
+            if self._manifest is None or not self._manifest.is_there:
+                self.close()
+                self._manifest = Manifest(self._manifest_file)
+            return self._manifest.committed()
+        except (DamagedIndex, OSError):
+            self.close()
+            return None
 
     def _known(self) -> dict[str, Known]:
         """Return what is indexed; nothing where the index cannot be used."""
@@ -221,12 +245,12 @@ class Index:
     def _waiting(self) -> int:
         """Say how many memories wait to be embedded."""
         assert self._manifest is not None
-        return len(self._sidecar.pending(self._manifest, self._seal))
+        return len(self._sidecar.pending(self._manifest))
 
     def _unfinished(self) -> bool:
         """Say whether the vectors are not all there, or not known what they mean."""
         assert self._manifest is not None
-        calibrated = self._sidecar.is_calibrated(self._manifest, self._seal)
+        calibrated = self._sidecar.is_calibrated(self._manifest)
         return not calibrated or bool(self._waiting())
 
     def _view(self, overlay: Overlay, embed: bool) -> Snapshot:
@@ -234,9 +258,9 @@ class Index:
         if embed:
             if self._manifest is not None:
                 waiting = self._waiting()
-                found = self._sidecar.best(waiting, self._manifest, self._seal)
+                found = self._sidecar.best(waiting, self._manifest)
                 if waiting and overlay.alive is not None:
-                    overlay.passages.update(self._sidecar.passages(self._manifest, self._seal))
+                    overlay.passages.update(self._sidecar.passages(self._manifest))
             if found is None and overlay.passages:
                 found = self._sidecar.unwritten()
         keyword = self._keyword or KeywordIndex(None)
@@ -253,6 +277,9 @@ class Index:
         """
         taken = False
         try:
+            if self.place.folder is None:
+                raise OSError(errno.EROFS, "it is in memory")
+            make_private(self.place.folder)  # someone may have deleted it
             taken = self._lock.acquire(patience)
             yield taken
         except OSError as error:
@@ -285,20 +312,21 @@ class Index:
                 if attempt == 2:
                     raise
                 self.close()
-                self._unseal()
+                self._invalidate()
             else:
                 return
 
     def _reset(self) -> None:
         """Begin with an empty index."""
         self.close()
-        for entry in os.scandir(self.folder):
+        assert self.place.folder is not None
+        for entry in os.scandir(self.place.folder):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)
-            elif entry.name != "lock":
+            elif entry.name not in KEPT:
                 os.unlink(entry.path)
-        self._manifest = Manifest(self.folder / "manifest.db", new=True)
-        self._keyword = KeywordIndex.create(self.folder / "keyword")
+        self._manifest = Manifest(self._manifest_file, new=True)
+        self._keyword = KeywordIndex.create(self._keyword_folder)
         self._commit()
 
     def _apply(self, embed: bool, budget: float | None) -> None:
@@ -375,8 +403,9 @@ class Index:
 
     def _embed(self, texts: dict[int, list[str]], budget: float | None) -> None:
         assert self._manifest is not None
-        self._sidecar.embed(self._manifest, self._seal, texts, budget, self._commit)
+        self._sidecar.embed(self._manifest, texts, budget)
 
-    def _commit(self) -> Seal:
-        self._seal = write_seal(self.folder, self.fingerprint)
-        return self._seal
+    def _commit(self) -> None:
+        assert self._manifest is not None
+        self._manifest.commit(self.fingerprint, self._keyword_folder)
+        self._commit_opened = self._manifest.committed()

@@ -6,14 +6,16 @@ order, and uids only rise, so "what is not embedded yet" is every memory with a
 uid above the last. Rows of memories that are gone stay until ``compact``.
 Both files only grow; what lies past the count in ``card.json`` does not exist.
 The card holds checksums of what does, so that a process killed while it appends
-loses only what it was appending, the identity of the manifest whose uids they
-are, and what the cosines of a model mean (``calibrate``).
+loses only what it was appending, how the files were when it was written, so
+that those need not be read each time, the identity of the manifest whose uids
+they are, and what the cosines of a model mean (``calibrate``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import zlib
 from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault.index import calibrate
 from memvault.index.damage import DamagedIndex
 from memvault.index.embed import Calibration
+from memvault.plain_files import SETTING
 from memvault.vault import atomic, layout
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class VectorCard(NamedTuple):
     rows: int = 0
     last_uid: int = 0
     checksums: tuple[int, int] = (0, 0)
+    states: tuple[tuple[int, ...], ...] = ()
     calibrated: int = 0
     slope: float = 0.0
     midpoint: float = 0.0
@@ -80,18 +84,22 @@ class Vectors:
         self._uids: npt.NDArray[np.int64] | None = None
 
     @classmethod
-    def open(cls, folder: Path, manifest: int, trusted: bool = False) -> Vectors | None:
+    def open(cls, folder: Path, manifest: int) -> Vectors | None:
         """Open the vectors in a folder; None where there are none that can be used.
 
-        Unless ``trusted``, all bytes are read and held against their checksums.
+        Files that are not as they were when the card was written are read
+        whole and held against their checksums.
         """
         try:
-            entries: dict[str, Any] = json.loads(atomic.read(folder / "card.json"))
-            card = VectorCard(**entries)._replace(checksums=tuple(entries["checksums"]))
+            entries: dict[str, Any] = json.loads(atomic.read(folder / "card.json", SETTING))
+            card = VectorCard(**entries)._replace(
+                checksums=tuple(entries["checksums"]),
+                states=tuple(tuple(state) for state in entries["states"]),
+            )
             if card.manifest != manifest:
                 return None
             found = cls(folder, card)
-            return found if trusted or found.is_whole() else None
+            return found if found._states() == card.states or found.is_whole() else None
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -140,6 +148,14 @@ class Vectors:
         """Write down what the cosines mean."""
         self.card = self.card._replace(calibrated=calibrate.VERSION, **calibration._asdict())
         self._write_card()
+
+    def _states(self) -> tuple[tuple[int, ...], ...]:
+        """Return size, times and inode of the two files."""
+        found = (os.lstat(self.folder / name) for name, _ in self._files())
+        return tuple(
+            (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            for status in found
+        )
 
     def _files(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """Name the two files and say how many bytes a row has in each."""
@@ -253,9 +269,9 @@ class Vectors:
         return self._rows, self._uids
 
     def _write_card(self) -> None:
-        temporary = self.folder / "card.json.tmp"
-        temporary.write_text(json.dumps(self.card._asdict()), "utf-8")
-        temporary.replace(self.folder / "card.json")
+        self.card = self.card._replace(states=self._states())
+        data = json.dumps(self.card._asdict()).encode()
+        atomic.put(self.folder / "card.json", data, durable=False)
 
 
 def _nearest(cosines: Matrix, count: int) -> npt.NDArray[np.int64]:

@@ -29,11 +29,15 @@ Context = ServerRequestContext[Any, Any]
 Answer = TypeVar("Answer")
 
 
-def serve(workspace: Workspace) -> int:
-    """Serve one client until its input ends or the process is asked to; return the exit code."""
+def serve(workspace: Workspace, programs: bool = False) -> int:
+    """Serve one client until its input ends or the process is asked to; return the exit code.
+
+    Only with ``programs`` may the client name programs and models to run.
+    """
     with contextlib.suppress(MemvaultError):  # each call says so, until it is mended
         _ = workspace.settings  # from here on a vault that vanishes is noticed
-    workspace.programs = False  # a model that may call tools may not run what it likes
+    workspace.programs = programs  # a model that may call tools may not run what it likes
+    workspace.paths = False
     try:
         with wire.diverted() as (read, written):
             return asyncio.run(Serving(workspace).run(read, written))

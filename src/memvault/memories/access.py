@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from memvault import clock
+from memvault.plain_files import STATE
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
 from memvault.vault.store import private_folder
@@ -61,7 +62,7 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
     if folder.is_symlink():
         return found
     with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
-        for mem_id, entry in json.loads(atomic.read(folder / _FILE)).items():
+        for mem_id, entry in json.loads(atomic.read(folder / _FILE, STATE)).items():
             number = entry.get("count") if isinstance(entry, dict) else None
             if isinstance(number, int) and not isinstance(number, bool) and number > 0:
                 found[mem_id] = {"count": number, "last": str(entry.get("last", ""))}

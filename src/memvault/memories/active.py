@@ -18,6 +18,7 @@ from typing import NamedTuple
 from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused, StorageError, UsageError
 from memvault.index import tokens
 from memvault.model import Memory
+from memvault.plain_files import STATE
 from memvault.recall.engine import Engine
 from memvault.vault import atomic, layout
 from memvault.vault.store import Store
@@ -277,7 +278,7 @@ class ActiveMemory:
     def _read(self) -> list[Piece]:
         """Read the set; what is no piece of a memory in this vault is left out."""
         try:
-            entries = json.loads(atomic.read(self._folder / _FILE))["pieces"]
+            entries = json.loads(atomic.read(self._folder / _FILE, STATE))["pieces"]
             return [piece for entry in entries if (piece := self._piece(entry)) is not None]
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from memvault import clock
 from memvault.config import Ranking
 from memvault.errors import Ambiguous, EmbedderError, MemvaultError, NotFound
-from memvault.index import analysis
+from memvault.index import analysis, permitted
 from memvault.index.damage import DamagedIndex
 from memvault.index.embed import Embedder
 from memvault.index.embed_static import StaticEmbedder
@@ -191,7 +191,8 @@ class Engine:
         """The cross-encoder in the settings, loaded when first asked for and never fetched."""
         from memvault.index.cross_encoder import CrossEncoder
 
-        return CrossEncoder(self._store.settings.reranker, self._store.root)
+        wanted = permitted.reranker(self._store.settings, self._store.root)
+        return CrossEncoder(wanted, self._store.root)
 
     def _search(self, request: Request, strict: bool) -> Answer:
         query = parse(request.query, self._analyser)
@@ -236,7 +237,7 @@ class Engine:
             if len(found) >= request.limit or entry.score < request.threshold:
                 break
             found.append(self._found(memory, entry, query, words, near))
-        return Answer(found, list(near.notes))
+        return Answer(found, [*self._index.notes(), *near.notes])
 
     def _ranking(self, request: Request) -> Ranking:
         ranking = self._store.settings.ranking

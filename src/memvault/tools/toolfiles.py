@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault.errors import Conflict, MemvaultError, UsageError
+from memvault.plain_files import SETTING
 from memvault.tools import registry, schema
 from memvault.tools.registry import Arg, Tool
 from memvault.tools.schema import Parameter
@@ -36,7 +37,6 @@ _KINDS: dict[str, type] = {
 _CHOSEN = (str, float, int)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 _TAKEN = ("agent", "help", "json", "quiet", "vault")
-_MOST_BYTES = 1_000_000
 _MOST_PARAMETERS = 100
 _LONGEST_COMMAND = 4_000
 _LONGEST_DESCRIPTION = 1_000
@@ -235,9 +235,7 @@ def _enter(found: Found, kept: Kept) -> None:
 
 def _read(root: Path, path: str) -> Kept | None:
     """Read one file; one without a header is a text about tools, and none itself."""
-    if os.lstat(root / path).st_size > _MOST_BYTES:
-        raise ValueError("it is larger than 1 MB")
-    data = atomic.read(root / path)
+    data = atomic.read(root / path, SETTING)
     header, text = codec.read_header(data)
     if header is None:
         return None

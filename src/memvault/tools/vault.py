@@ -145,7 +145,7 @@ def vault_reindex(workspace: Workspace) -> dict[str, Any]:
     workspace.index.embed_all()
     return {
         "indexed": len(workspace.engine.listed(Filters())),
-        "embedder": workspace.settings.embedder,
+        "embedder": workspace.index.wanted,
     }
 
 
@@ -164,7 +164,7 @@ def model_list(workspace: Workspace) -> dict[str, Any]:
         "description": "Built in: works offline at once. English",
     }
     return {
-        "inUse": workspace.settings.embedder,
+        "inUse": workspace.index.wanted,
         "models": [own, *known_models(EMBEDDING)],
         "rerankerInUse": workspace.settings.reranker,
         "rerankers": known_models(CROSS_ENCODER),
@@ -189,6 +189,7 @@ def model_use(
     """
     from memvault.upkeep import models
 
+    models.check_caller(workspace, name)
     return (
         models.use(workspace, name) if purpose == "embed" else models.use_reranker(workspace, name)
     )
@@ -205,11 +206,12 @@ def model_verify(
     """Check that a model loads here and tells related texts from unrelated ones."""
     from memvault.upkeep import models
 
+    models.check_caller(workspace, name or "")
     if purpose == "embed":
-        found = models.verify(workspace, name or workspace.settings.embedder)
+        found = models.verify(workspace, name)
         hint = "memvault model use builtin goes back to the embedder that always works"
     else:
-        found = models.verify_reranker(workspace, name or workspace.settings.reranker)
+        found = models.verify_reranker(workspace, name)
         hint = "memvault model list names fastembed's cross-encoders"
     if not found["works"]:
         raise NotFound(f"The model {found['name']} loads, but does not tell texts apart", hint)

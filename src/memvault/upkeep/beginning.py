@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from memvault.config import SETTINGS_FILE, home_expanded, load_settings
+from memvault.config import load_settings
 from memvault.errors import Conflict, UsageError
+from memvault.user_folders import SETTINGS_FILE, home_expanded
 from memvault.vault import atomic
 from memvault.vault.scan import scan
 
@@ -32,7 +33,7 @@ def begin(folder: str, bare: bool) -> dict[str, Any]:
     root = home_expanded(folder)
     if "\0" in folder or (root.exists() and not root.is_dir()):
         raise UsageError(f"{folder!r} is not a folder", "name a folder, new or existing")
-    if (root / SETTINGS_FILE).exists():
+    if os.path.lexists(root / SETTINGS_FILE):
         raise Conflict(f"{root} is a vault already", f"memvault --vault {root} status")
     with atomic.explained(root):
         root.mkdir(parents=True, exist_ok=True)

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from memvault import config
-from memvault.errors import NotFound, UsageError
+from memvault.errors import EmbedderError, NotFound, Refused, UsageError
+from memvault.index import permitted
 from memvault.index.cross_encoder import CrossEncoder
 from memvault.index.embed import BUILTIN, open_embedder
+from memvault.user_folders import SETTINGS_FILE, home_expanded
 from memvault.vault import atomic
 from memvault.workspace import Workspace
 
-__all__ = ["use", "use_reranker", "verify", "verify_reranker"]
+__all__ = ["check_caller", "use", "use_reranker", "verify", "verify_reranker"]
 
 _RELATED = ("The database is PostgreSQL", "We store our data in Postgres")
 _QUESTION = "Which database do we use?"
@@ -31,6 +33,7 @@ def use(workspace: Workspace, name: str) -> dict[str, Any]:
     wanted = _portable(workspace.root, name)
     embedder = open_embedder(wanted, workspace.root, download=True)
     before = workspace.settings.embedder
+    permitted.allow(wanted, workspace.root)
     if wanted != before:
         _write(workspace, "embedder", wanted)
     embedded = workspace.index.embed_all()
@@ -43,10 +46,36 @@ def use(workspace: Workspace, name: str) -> dict[str, Any]:
     }
 
 
-def verify(workspace: Workspace, name: str) -> dict[str, Any]:
-    """Load a model, embed three texts, and compare them."""
+def check_caller(workspace: Workspace, name: str) -> None:
+    """Make sure that the caller may choose a model: it is a program, and a folder is a path.
+
+    Raises:
+        Refused: it may not.
+    """
+    if not workspace.programs:
+        raise Refused(
+            "A model is a program, and this caller may not name programs to run",
+            "memvault model use in a shell chooses one; memvault mcp --programs lets clients do it",
+        )
+    is_folder = bool(name.strip()) and permitted.folder_of(name.strip(), workspace.root)
+    if is_folder and not workspace.paths:
+        raise Refused(
+            "This caller may not name folders of this machine", "name one of fastembed's models"
+        )
+
+
+def verify(workspace: Workspace, name: str | None) -> dict[str, Any]:
+    """Load a model, or the one in use, embed three texts, and compare them.
+
+    Raises:
+        EmbedderError: it cannot be loaded, or the vault's may not be loaded here.
+    """
+    choice = permitted.embedder(workspace.settings, workspace.root, BUILTIN)
+    if not name and choice.note:
+        said, _, hint = choice.note.partition("; ")
+        raise EmbedderError(said, hint)
     started = time.perf_counter()
-    embedder = open_embedder(_portable(workspace.root, name), workspace.root)
+    embedder = open_embedder(_portable(workspace.root, name or choice.name), workspace.root)
     vectors = embedder.embed([*_RELATED, _UNRELATED])
     related, unrelated = float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
     return {
@@ -65,16 +94,18 @@ def use_reranker(workspace: Workspace, name: str) -> dict[str, Any]:
     wanted = _portable(workspace.root, name)
     encoder = CrossEncoder(wanted, workspace.root, download=True)
     encoder.scores(_QUESTION, _RELATED)
+    permitted.allow(wanted, workspace.root)
     before = workspace.settings.reranker
     if wanted != before:
         _write(workspace, "rerank", wanted)
     return {"name": wanted, "version": encoder.version, "previous": before}
 
 
-def verify_reranker(workspace: Workspace, name: str) -> dict[str, Any]:
-    """Load a cross-encoder and let it judge two texts."""
+def verify_reranker(workspace: Workspace, name: str | None) -> dict[str, Any]:
+    """Load a cross-encoder, or the one in use, and let it judge two texts; errors as for verify."""
     started = time.perf_counter()
-    encoder = CrossEncoder(_portable(workspace.root, name), workspace.root)
+    wanted = name or permitted.reranker(workspace.settings, workspace.root)
+    encoder = CrossEncoder(_portable(workspace.root, wanted), workspace.root)
     related, unrelated = encoder.scores(_QUESTION, (_RELATED[0], _UNRELATED))
     return {
         "name": encoder.name,
@@ -88,11 +119,11 @@ def verify_reranker(workspace: Workspace, name: str) -> dict[str, Any]:
 
 def _write(workspace: Workspace, section: str, name: str) -> None:
     """Write a model's name into the settings, and have them read anew."""
-    data = config.with_setting(workspace.root, section, "model", name)
+    path = workspace.root / SETTINGS_FILE
     try:
-        atomic.replace(workspace.root / config.SETTINGS_FILE, data)
+        atomic.replace(path, config.with_setting(path, section, "model", name))
     except FileNotFoundError as error:
-        raise NotFound(f"{config.SETTINGS_FILE} is gone", "memvault init") from error
+        raise NotFound(f"{SETTINGS_FILE} is gone", "memvault init") from error
     workspace.reload()
 
 
@@ -103,5 +134,5 @@ def _portable(root: Path, name: str) -> str:
         raise UsageError("The model's name is empty", "memvault model list names those there are")
     if text == BUILTIN or (root / text).is_dir():
         return text
-    folder = config.home_expanded(text)
+    folder = home_expanded(text)
     return str(folder.resolve()) if folder.is_dir() else text

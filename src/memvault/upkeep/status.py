@@ -19,6 +19,8 @@ def status(workspace: Workspace) -> dict[str, Any]:
     before = workspace.index.state()
     records = workspace.engine.listed(Filters())
     settings = workspace.settings
+    folder = workspace.index.place.folder
+    workspace.notes += workspace.index.notes()
     result: dict[str, Any] = {
         "vault": str(workspace.root),
         "memories": len(records),
@@ -26,14 +28,14 @@ def status(workspace: Workspace) -> dict[str, Any]:
         "tags": len({tag for record in records for tag in record.tags}),
         "index": {
             "state": before,
-            "folder": str(workspace.index.folder),
+            **({"folder": str(folder)} if folder else {}),
             "language": settings.language,
         },
         "embedder": _embedder(workspace),
         "pending": workspace.index.waiting(),
         "sizes": {
             "memories": sum(record.state.size for record in records),
-            "index": _size(workspace.index.folder),
+            "index": _size(folder) if folder else 0,
             "history": _size(workspace.root / ".memvault" / "history"),
             "trash": _size(workspace.root / ".memvault" / "trash"),
         },
@@ -58,7 +60,7 @@ def status(workspace: Workspace) -> dict[str, Any]:
 
 
 def _embedder(workspace: Workspace) -> dict[str, Any]:
-    name = workspace.settings.embedder
+    name = workspace.index.wanted
     found = workspace.index.vector_card()
     entry: dict[str, Any] = {"name": name}
     if found is not None:

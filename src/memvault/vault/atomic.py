@@ -13,6 +13,7 @@ from pathlib import Path
 
 from memvault import clock
 from memvault.errors import Refused, StorageError
+from memvault.plain_files import read
 
 __all__ = ["append_line", "create", "explained", "move_new", "put", "read", "replace", "sweep"]
 
@@ -38,29 +39,13 @@ def explained(path: Path | str) -> Iterator[None]:
             errno.EROFS: ("The vault is on a read-only file system", "reading still works"),
             errno.EACCES: ("Permission denied", "reading still works where files can be read"),
             errno.EPERM: ("Permission denied", "reading still works where files can be read"),
+            errno.EFBIG: (str(error.strerror), "split it, or keep it outside of the vault"),
             errno.ENAMETOOLONG: ("The name is too long for this file system", "shorten the title"),
         }.get(
             error.errno or 0,
             (error.strerror or str(error), "nothing was changed; check the disk and try again"),
         )
         raise StorageError(f"{said}: {path}", hint) from error
-
-
-def read(path: Path) -> bytes:
-    """Return a plain file's bytes; a link, a pipe or a device is never opened for reading.
-
-    Raises:
-        FileNotFoundError: there is no plain file of that name.
-        OSError: it cannot be read.
-    """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    flags |= getattr(os, "O_BINARY", 0)
-    if path.is_symlink():
-        raise FileNotFoundError(errno.ENOENT, "Not a plain file", str(path))
-    with open(os.open(path, flags), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise FileNotFoundError(errno.ENOENT, "Not a plain file", str(path))
-        return file.read()
 
 
 def create(path: Path, data: bytes) -> None:
@@ -103,15 +88,17 @@ def replace(path: Path, data: bytes) -> None:
         _sync_folder(path.parent)
 
 
-def put(path: Path, data: bytes) -> None:
+def put(path: Path, data: bytes, durable: bool = True) -> None:
     """Write a file of the program's own, its folders too, in place of an older one.
+
+    What can be made anew need not be ``durable``: after a power cut it may be gone.
 
     Raises:
         StorageError: the disk refused; an older file is as it was.
     """
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _write_temporary(path, data)
+        temporary = _write_temporary(path, data, durable)
         try:
             temporary.replace(path)
         except BaseException:
@@ -162,14 +149,15 @@ def sweep(folder: Path) -> None:
                         os.unlink(entry)
 
 
-def _write_temporary(path: Path, data: bytes) -> Path:
+def _write_temporary(path: Path, data: bytes, durable: bool = True) -> Path:
     stem = os.fsencode(path.name)[:80].decode("utf-8", "ignore").lstrip(".")
     temporary = path.parent / f".{stem}.{clock.nonce(8)}.tmp"
     try:
         with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

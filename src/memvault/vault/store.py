@@ -246,7 +246,7 @@ def private_folder(root: Path) -> Path:
             raise Refused(f"{folder} is a link", "remove the link; memvault makes the folder anew")
         if folder.exists() and not folder.is_dir():
             raise Refused(f"{folder} is a file where a folder should be", "rename that file")
-        for name in ("lock", "index", "history", "trash"):
+        for name in ("lock", "history", "trash"):
             if (folder / name).is_symlink():
                 raise Refused(f"{folder / name} is a link", "remove the link")
         if not (folder / ".gitignore").is_file():

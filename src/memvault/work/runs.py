@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
+from memvault.plain_files import STATE
 from memvault.vault import atomic
 
 __all__ = ["Pending", "Record", "load", "save"]
@@ -49,8 +50,10 @@ class Record(NamedTuple):
 def load(folder: Path) -> dict[str, Record]:
     """Return the records by the plans' ids; what is missing or damaged is left out."""
     found: dict[str, Record] = {}
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        for plan_id, value in json.loads(atomic.read(folder / _NAME))["plans"].items():
+    with contextlib.suppress(
+        OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError
+    ):
+        for plan_id, value in json.loads(atomic.read(folder / _NAME, STATE))["plans"].items():
             with contextlib.suppress(KeyError, TypeError, AttributeError):
                 found[plan_id] = _record(value)
     return found

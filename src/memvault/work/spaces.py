@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
+from memvault.plain_files import STATE
 from memvault.vault import atomic, layout
 from memvault.work import letters
 from memvault.work.agents import Address, address
@@ -78,7 +79,7 @@ class Spaces:
             Refused: none was entered.
         """
         try:
-            space_id = atomic.read(self._entered_file).decode().strip()
+            space_id = atomic.read(self._entered_file, STATE).decode().strip()
         except (OSError, UnicodeDecodeError):
             space_id = ""
         if not space_id or not self._exists(space_id):

@@ -11,6 +11,7 @@ from typing import Any
 
 from memvault import clock
 from memvault.errors import NotFound
+from memvault.plain_files import STATE
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
 from memvault.vault.store import private_folder
@@ -132,8 +133,8 @@ class Talks:
     def _record(self) -> dict[str, list[tuple[int, str]]]:
         """Return the record; one that is missing or damaged is empty."""
         found: dict[str, list[tuple[int, str]]] = {"sent": [], "heard": []}
-        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
-            record = json.loads(atomic.read(self._me.private(self._root) / "talks.json"))
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+            record = json.loads(atomic.read(self._me.private(self._root) / "talks.json", STATE))
             for which in found:
                 found[which] = [(int(number), str(name)) for number, name in record.get(which, ())]
         return found
@@ -149,7 +150,7 @@ def next_id(root: Path) -> int:
     path = folder / "talk-id"
     with FileLock(folder / "talk.lock"):
         try:
-            last = int(atomic.read(path))
+            last = int(atomic.read(path, STATE))
         except (OSError, ValueError):
             last = 0
         now = _milliseconds()

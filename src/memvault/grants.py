@@ -1,0 +1,103 @@
+"""What this user allowed on this machine, one file for each decision, outside of every vault.
+
+A vault is data that may come from anyone, so nothing in it counts here. A
+decision is for one vault (its real path) and one thing in it, and is believed
+only while nobody but its user could have written it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memvault import clock
+from memvault.errors import Refused, StorageError
+from memvault.plain_files import SETTING, read
+from memvault.user_folders import is_own_alone, state_folder, vault_above
+from memvault.vault import atomic
+
+__all__ = ["grant", "granted", "revoke"]
+
+
+def granted(root: Path, kind: str, name: str) -> dict[str, Any]:
+    """Return what was kept with a decision; nothing where there is none.
+
+    Raises:
+        Refused: the state folder lies in a vault.
+    """
+    folder = _folder()
+    file = folder / _key(root, kind, name)
+    try:
+        if not (is_own_alone(folder) and is_own_alone(file)):
+            return {}
+        record = json.loads(read(file, SETTING))
+        mine = [record["vault"], record["kind"], record["name"]] == _what(root, kind, name)
+        return dict(record["allowed"]) if mine else {}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
+
+
+def grant(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
+    """Keep a decision.
+
+    Raises:
+        Refused: the state folder lies in a vault.
+        StorageError: it cannot be written.
+    """
+    folder = _folder()
+    vault, *_ = _what(root, kind, name)
+    record = {
+        "vault": vault,
+        "kind": kind,
+        "name": name,
+        "allowed": dict(allowed),
+        "since": clock.iso(),
+    }
+    with atomic.explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)  # before anything lies in it
+        file = folder / _key(root, kind, name)
+        atomic.put(file, json.dumps(record, indent=2).encode())
+        file.chmod(0o600)
+
+
+def revoke(root: Path, kind: str, name: str) -> bool:
+    """Take a decision back; say whether there was one."""
+    had = bool(granted(root, kind, name))
+    folder = _folder()
+    with atomic.explained(folder):
+        (folder / _key(root, kind, name)).unlink(missing_ok=True)
+    return had
+
+
+def _what(root: Path, kind: str, name: str) -> list[str]:
+    return [os.path.realpath(root), kind, name]
+
+
+def _key(root: Path, kind: str, name: str) -> str:
+    whole = json.dumps(_what(root, kind, name))
+    return f"{hashlib.sha256(whole.encode()).hexdigest()}.json"
+
+
+def _folder() -> Path:
+    """Return the folder of decisions, which no vault may bring along.
+
+    Raises:
+        Refused: the state folder lies in a vault.
+        StorageError: the user has none.
+    """
+    state = state_folder()
+    if state is None:
+        raise StorageError("There is no folder to keep trust in", "set MEMVAULT_STATE to one")
+    folder = Path(os.path.realpath(state)) / "trust"
+    above = vault_above(folder)
+    if above is not None:
+        raise Refused(
+            f"The state folder {folder.parent} lies in the vault {above}, where trust is none",
+            "set MEMVAULT_STATE to a folder outside of every vault",
+        )
+    return folder

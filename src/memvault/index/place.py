@@ -1,0 +1,144 @@
+"""Where a vault's index lies: in a folder of the user's own, never in the vault.
+
+Whoosh reads pickles, SQLite trusts its pages, and a vault may come from anyone.
+So an index is only ever read from a folder that this user made and nobody else
+can write in: below the user's cache folder, or where that cannot be written,
+as in a sandbox, below the temporary folder. Each vault has one, by its real path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.errors import StorageError
+from memvault.plain_files import read
+from memvault.user_folders import SETTINGS_FILE, cache_folder, make_private, vault_above
+from memvault.vault import atomic, layout
+from memvault.vault.lock import FileLock
+
+__all__ = ["KEPT", "Place", "clean", "folder_name", "forget_older", "place_of"]
+
+_INDEXES = "indexes"
+_VAULT = "vault"
+"""Holds the real path of the vault that an index is of; its time is when that was last used."""
+_LOCK = "lock"
+KEPT = (_VAULT, _LOCK)
+"""Files in an index's folder that are there before any index is."""
+_DAY = 86_400.0
+_KEPT_DAYS = 90.0
+
+
+class Place(NamedTuple):
+    """Where the index lies, or None for in memory, and what a person should know of that."""
+
+    folder: Path | None
+    note: str = ""
+
+
+def place_of(root: Path, environ: Mapping[str, str] = os.environ) -> Place:
+    """Return where the index of a vault lies; the folder is there, private and can be written."""
+    failed: list[str] = []
+    for base in _bases(environ):
+        try:
+            return Place(_ready(base, Path(os.path.realpath(root))), "; ".join(failed))
+        except (OSError, StorageError) as error:
+            if environ.get("MEMVAULT_CACHE") and not failed:
+                said = error.message if isinstance(error, StorageError) else error.strerror
+                failed.append(f"MEMVAULT_CACHE is not used: {said}")
+    return Place(
+        None,
+        "the index can be kept nowhere, so each call makes one in memory; "
+        "set MEMVAULT_CACHE to a folder that can be written",
+    )
+
+
+def forget_older(root: Path) -> None:
+    """Delete an index that an earlier version left in the vault; it is never read."""
+    private = root / ".memvault"
+    if not private.is_symlink():
+        shutil.rmtree(private / "index", ignore_errors=True)  # which refuses a link
+
+
+def clean(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
+    """Delete the indexes of vaults that are gone and were not used for some days; return them."""
+    gone = []
+    for folder in indexes.iterdir():
+        with contextlib.suppress(OSError):
+            stamp = folder / _VAULT
+            named = stamp if stamp.is_file() else folder
+            old = time.time() - named.stat().st_mtime > days * _DAY
+            if old and not _is_vault(stamp) and _deleted(folder):
+                gone.append(folder)
+    return gone
+
+
+def folder_name(root: Path) -> str:
+    """Return what the folder of a vault's index is called; ``root`` is a real path."""
+    digest = hashlib.blake2b(os.fsencode(root), digest_size=12).hexdigest()
+    return f"{layout.slug(root.name, 40)}-{digest}"
+
+
+def _bases(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Name the folders that indexes may lie in, the best first."""
+    cache = cache_folder(environ)
+    if cache is not None:
+        yield cache / _INDEXES
+    import tempfile
+
+    user = os.geteuid() if os.name == "posix" else environ.get("USERNAME", "user")
+    with contextlib.suppress(OSError):  # there is no temporary folder either
+        yield Path(tempfile.gettempdir()) / f"memvault-{user}"
+
+
+def _ready(base: Path, root: Path) -> Path:
+    """Return the folder of a vault's index, made where it is missing.
+
+    Raises:
+        OSError: it cannot be written, is not this user's alone, or lies in a vault.
+    """
+    above = vault_above(base)
+    if above is not None:
+        raise PermissionError(errno.EACCES, f"It lies in the vault {above}", str(base))
+    make_private(base)
+    folder = base / folder_name(root)
+    make_private(folder)
+    stamp = folder / _VAULT
+    try:
+        age = time.time() - stamp.lstat().st_mtime
+    except FileNotFoundError:
+        atomic.put(stamp, os.fsencode(root), durable=False)
+        age = 0.0
+    lock = folder / _LOCK
+    if not lock.is_dir():  # that is moved away when it is taken
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        os.close(os.open(lock, flags, 0o600))
+    if not 0 <= age < _DAY:
+        os.utime(stamp)
+        clean(base)
+    return folder
+
+
+def _is_vault(stamp: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.lexists(os.path.join(os.fsdecode(read(stamp)), SETTINGS_FILE))
+    return False
+
+
+def _deleted(folder: Path) -> bool:
+    """Delete an index that nobody is using."""
+    lock = FileLock(folder / _LOCK)
+    if not lock.acquire(0.0):
+        return False
+    try:
+        shutil.rmtree(folder)
+    finally:
+        lock.release()
+    return True

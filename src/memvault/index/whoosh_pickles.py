@@ -1,0 +1,69 @@
+"""The pickles that Whoosh reads, of no other classes than those that an index of ours holds.
+
+The index lies where only its user can write, so this is the second bolt: a
+pickle that names anything else is no index, and nothing that it names is called.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from types import SimpleNamespace
+from typing import IO, Any
+
+__all__ = ["ALLOWED", "restrict"]
+
+ALLOWED = frozenset(
+    {
+        ("builtins", "int"),
+        ("collections", "defaultdict"),
+        ("memvault.index.whoosh_fields", "Bag"),
+        ("whoosh.analysis.tokenizers", "IDTokenizer"),
+        ("whoosh.codec.whoosh3", "W3Codec"),
+        ("whoosh.codec.whoosh3", "W3Segment"),
+        ("whoosh.fields", "ID"),
+        ("whoosh.fields", "Schema"),
+        ("whoosh.formats", "Existence"),
+    }
+)
+"""Module and name of every class in a pickle of our index."""
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a class that an index may hold.
+
+        Raises:
+            UnpicklingError: it may not.
+        """
+        if (module, name) not in ALLOWED:
+            raise pickle.UnpicklingError(f"{module}.{name} has no place in an index")
+        return super().find_class(module, name)
+
+
+def _load(file: IO[bytes]) -> Any:
+    return _Unpickler(file).load()
+
+
+def _loads(data: bytes) -> Any:
+    return _load(io.BytesIO(data))
+
+
+def restrict() -> None:
+    """Have every part of Whoosh that reads an index read pickles in this way."""
+    from whoosh import columns, formats, index, legacy  # noqa: F401  # those that read pickles
+    from whoosh.codec import whoosh3  # noqa: F401
+    from whoosh.filedb import fileindex, structfile  # noqa: F401
+
+    readers = {
+        "load": (pickle.load, _load),
+        "loads": (pickle.loads, _loads),
+        "pickle": (pickle, SimpleNamespace(load=_load, loads=_loads, dumps=pickle.dumps)),
+    }
+    for name, module in list(sys.modules.items()):
+        if name.startswith("whoosh."):
+            for what, (theirs, restricted) in readers.items():
+                if getattr(module, what, None) is theirs:
+                    setattr(module, what, restricted)
+    legacy.toc_loaders.clear()  # indexes of Whoosh's older versions are none of ours

@@ -1,0 +1,53 @@
+"""The vaults of other users that this one uses without naming them."""
+
+from __future__ import annotations
+
+import os
+
+from memvault import config, user_settings
+from memvault.errors import NotFound, UsageError
+from memvault.locate import find_vault
+from memvault.user_folders import home_expanded
+from memvault.vault import atomic
+
+__all__ = ["add", "remove"]
+
+
+def add(folder: str) -> list[str]:
+    """Trust a vault; return all that are trusted.
+
+    Raises:
+        VaultNotFound: there is no vault in that folder.
+        StorageError: the user's settings cannot be written.
+    """
+    root = str(find_vault(_named(folder)))
+    trusted = list(user_settings.load().trusted)
+    return _kept([*trusted, *([] if root in trusted else [root])])
+
+
+def remove(folder: str) -> list[str]:
+    """Trust a vault no longer, also one that is gone; return those that are still trusted.
+
+    Raises:
+        NotFound: it is not trusted.
+        StorageError: the user's settings cannot be written.
+    """
+    root = os.path.realpath(home_expanded(_named(folder)))
+    trusted = list(user_settings.load().trusted)
+    if root not in trusted:
+        raise NotFound(f"{root} is not a trusted vault", f"{user_settings.file()} names those")
+    return _kept([entry for entry in trusted if entry != root])
+
+
+def _named(folder: str) -> str:
+    if not folder.strip():
+        raise UsageError("The vault's folder is missing", "memvault vaults trust DIR")
+    return folder
+
+
+def _kept(trusted: list[str]) -> list[str]:
+    path = user_settings.file()
+    with atomic.explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    atomic.put(path, config.with_setting(path, "vaults", "trusted", trusted))
+    return trusted

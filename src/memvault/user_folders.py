@@ -1,0 +1,129 @@
+"""The user's own folders, outside of every vault, and whether they are the user's alone."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = [
+    "cache_folder",
+    "config_folder",
+    "home_expanded",
+    "is_own_alone",
+    "is_owned",
+    "make_private",
+    "models_folder",
+    "state_folder",
+    "vault_above",
+]
+
+SETTINGS_FILE = "memvault.toml"
+"""The file that makes a folder a vault."""
+
+
+def home_expanded(text: str) -> Path:
+    """Return a path with ``~`` as the home folder; where there is none it stays as it is."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return where what can be made anew is kept: ``MEMVAULT_CACHE``, or the user's cache folder.
+
+    None where the user has no folders.
+    """
+    return _named("MEMVAULT_CACHE", "cache", environ)
+
+
+def models_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where downloaded models are kept: ``MEMVAULT_MODELS``, or below the cache folder.
+
+    Raises:
+        OSError: the user has no folders.
+    """
+    if environ.get("MEMVAULT_MODELS"):
+        return home_expanded(environ["MEMVAULT_MODELS"])
+    cache = cache_folder(environ)
+    if cache is None:
+        raise FileNotFoundError(errno.ENOENT, "There is no cache folder; set MEMVAULT_MODELS")
+    return cache / "models"
+
+
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return where what a user decided on this machine is kept: ``MEMVAULT_STATE``, or the usual.
+
+    None where the user has no folders.
+    """
+    return _named("MEMVAULT_STATE", "state", environ)
+
+
+def config_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return where the user's own settings are kept: ``MEMVAULT_CONFIG``, or the usual place.
+
+    None where the user has no folders.
+    """
+    return _named("MEMVAULT_CONFIG", "config", environ)
+
+
+def _named(variable: str, kind: str, environ: Mapping[str, str]) -> Path | None:
+    if environ.get(variable):
+        return home_expanded(environ[variable])
+    import platformdirs
+
+    found = Path(getattr(platformdirs, f"user_{kind}_dir")("memvault", appauthor=False))
+    return found if found.is_absolute() else None  # without a home it begins with ~
+
+
+def vault_above(folder: Path) -> Path | None:
+    """Return the vault that a folder lies in, or None: what a vault holds may come from anyone."""
+    whole = Path(os.path.realpath(folder))
+    return next(
+        (above for above in (whole, *whole.parents) if os.path.lexists(above / SETTINGS_FILE)), None
+    )
+
+
+def is_owned(status: os.stat_result) -> bool:
+    """Say whether a file is this user's; on Windows that is not asked.
+
+    With ``sudo``, what belongs to whoever called it is the user's too.
+    """
+    if os.name != "posix":
+        return True
+    user = os.geteuid()
+    caller = os.environ.get("SUDO_UID", "") if user == 0 else ""
+    return status.st_uid == user or (caller.isdecimal() and status.st_uid == int(caller))
+
+
+def is_own_alone(path: Path) -> bool:
+    """Say whether nobody but this user can have written a file or folder, and it is no link.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    status = os.lstat(path)
+    if os.name != "posix":
+        return not stat.S_ISLNK(status.st_mode)
+    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid == os.geteuid() and not writable and not stat.S_ISLNK(status.st_mode)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that nobody but this user can look into, or check that it is one.
+
+    Raises:
+        OSError: it cannot be made, or is a link, another user's, or open to others.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(0o700)
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "It is no folder of its own", str(folder))
+    if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
+        raise PermissionError(errno.EACCES, "It is not this user's alone", str(folder))

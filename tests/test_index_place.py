@@ -1,0 +1,268 @@
+"""The index lies in a folder that is the user's alone, and no other is ever read."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import sqlite3
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, child, index_of, titles, without_rights, write
+from memvault import open_vault
+from memvault.index import whoosh_pickles
+from memvault.index.place import clean, place_of
+from memvault.workspace import Workspace
+
+
+class Evil:
+    """A pickle that makes a file when it is read."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.marker,)
+
+
+@pytest.fixture
+def filled(folder: Path) -> Path:
+    """A vault of two memories, indexed."""
+    write(folder, "a.md", "# A\n\nzebra\n")
+    write(folder, "b.md", "# B\n\nwombat\n")
+    with open_vault(folder) as vault:
+        assert titles(vault.call("memory_recall", query="zebra", type="keyword")) == ["A"]
+    return folder
+
+
+def _poisoned(index: Path, marker: Path) -> None:
+    """Put a pickle that runs code in the place of the schema, and note the file as it is then."""
+    table = next((index / "keyword").glob("_MAIN_*.toc"))
+    data = table.read_bytes()
+    start = data.index(b"\x80")  # the schema's pickle, behind its length
+    table.write_bytes(data[:start] + pickle.dumps(Evil(marker)) + data[start:])
+    newer = table.with_name("_MAIN_999999.toc")
+    shutil.copy(table, newer)
+    if (index / "manifest.db").is_file():
+        with sqlite3.connect(index / "manifest.db") as database:
+            for path in (table, newer):
+                status = path.stat()
+                state = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+                database.execute(
+                    "INSERT OR REPLACE INTO files VALUES (?, ?)", (path.name, json.dumps(state))
+                )
+
+
+def test_an_index_in_a_vault_is_deleted_and_never_read(filled: Path, run: Run) -> None:
+    """A cloned vault with a prepared index runs nothing, and the index is gone after a recall."""
+    marker = filled.parent / "ran"
+    shutil.copytree(index_of(filled), filled / ".memvault" / "index")
+    _poisoned(filled / ".memvault" / "index", marker)
+    (filled / ".memvault" / "index" / "seal.json").write_text(
+        '{"format": 1, "fingerprint": "", "files": {"../../a.md": [1, 2, 3, 4]}}', "utf-8"
+    )
+    ran = run("recall", "zebra", "--json")
+    assert titles(ran.json) == ["A"]
+    assert not marker.exists()
+    assert not (filled / ".memvault" / "index").exists()
+
+
+def test_a_pickle_of_anything_else_is_no_index(filled: Path, run: Run) -> None:
+    """Even where someone wrote into the index's own folder, a pickle calls nothing there."""
+    marker = filled.parent / "ran"
+    _poisoned(index_of(filled), marker)
+    assert titles(run("recall", "wombat", "--json").json) == ["B"]
+    assert not marker.exists()
+
+
+def test_no_part_of_whoosh_reads_plain_pickles(filled: Path, tmp_path: Path) -> None:
+    """Once an index is open, each way in which Whoosh reads a pickle refuses foreign classes."""
+    with open_vault(filled) as vault:
+        vault.call("memory_recall", query="zebra")
+        data = pickle.dumps(Evil(tmp_path / "ran"))
+        readers = 0
+        for name, module in list(sys.modules.items()):
+            if name.startswith("whoosh."):
+                assert getattr(module, "load", None) is not pickle.load
+                assert getattr(module, "pickle", None) is not pickle
+                read = getattr(module, "loads", None)
+                if read is not None and module.__name__ != "whoosh.util.loading":
+                    readers += 1
+                    with pytest.raises(pickle.UnpicklingError, match="no place in an index"):
+                        read(data)
+        assert readers >= 2
+    assert not (tmp_path / "ran").exists()
+    assert ("posix", "system") not in whoosh_pickles.ALLOWED
+
+
+def test_recall_leaves_nothing_in_the_vault(filled: Path) -> None:
+    """What is derived lies outside of the vault, so that no cloud folder carries it about."""
+    assert sorted(path.name for path in filled.iterdir()) == ["a.md", "b.md", "memvault.toml"]
+
+
+def test_the_folder_is_the_users_alone(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies in the user's cache, or where MEMVAULT_CACHE says, and nobody else may look in."""
+    index = index_of(filled)
+    assert index.is_relative_to(tmp_path / "cache" / "memvault")
+    monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "elsewhere"))
+    chosen = index_of(filled)
+    assert chosen.is_relative_to(tmp_path / "elsewhere")
+    for folder in (index, index.parent, chosen, chosen.parent):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_each_vault_has_one_by_its_real_path(filled: Path, tmp_path: Path) -> None:
+    """A link to a vault means the same index, another folder another one."""
+    link = tmp_path / "link"
+    link.symlink_to(filled)
+    other = tmp_path / "other" / filled.name
+    shutil.copytree(filled, other)
+    assert index_of(link) == index_of(filled)
+    assert index_of(other) != index_of(filled)
+
+
+def _sandbox(folder: Path, tmp_path: Path, *, temporary: bool = True) -> dict[str, str]:
+    """Return a sandbox's environment: a read-only home, and a temporary folder."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "tmp").mkdir()
+    home.chmod(0o555)
+    (tmp_path / "tmp").chmod(0o777 if temporary else 0o555)
+    folder.chmod(0o777)
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "MEMVAULT_"))
+    }
+    return {**kept, "HOME": str(home), "TMPDIR": str(tmp_path / "tmp")}
+
+
+def test_in_a_sandbox_it_lies_below_the_temporary_folder(folder: Path, tmp_path: Path) -> None:
+    """With a read-only home the second call finds the index of the first, without a word."""
+    rights = without_rights()
+    write(folder, "a.md", "# A\n\nzebra\n")
+    prefix = ["env", "-i", *(f"{key}={value}" for key, value in _sandbox(folder, tmp_path).items())]
+    indexes = []
+    for _ in range(2):
+        ran = child(folder, "recall", "zebra", "--json", prefix=[*rights, *prefix])
+        assert (ran.code, ran.err) == (0, "")
+        assert "warnings" not in ran.json
+        index = next((tmp_path / "tmp" / f"memvault-{os.geteuid()}").iterdir())
+        assert index.stat().st_mode & 0o777 == 0o700
+        with sqlite3.connect(index / "manifest.db") as database:
+            rows = database.execute("SELECT * FROM counters WHERE name != 'commits'")
+            indexes.append(sorted(rows.fetchall()))
+    assert indexes[0] == indexes[1]
+    assert not (folder / ".memvault").exists()
+
+
+def test_where_nothing_can_be_written_it_is_in_memory(folder: Path, tmp_path: Path) -> None:
+    """Without any folder recall still answers, and a note says how to have it faster."""
+    rights = without_rights()
+    write(folder, "a.md", "# A\n\nzebra\n")
+    sandbox = _sandbox(folder, tmp_path, temporary=False)
+    # Python takes the present folder where no other can be written; here that one can be neither.
+    folder.chmod(0o555)
+    prefix = ["env", "-i", *(f"{key}={value}" for key, value in sandbox.items())]
+    nowhere = ["unshare", "-m", "sh", "-c", _READ_ONLY]
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        pytest.skip("only root can make the system's temporary folders read-only for a process")
+    ran = child(folder, "recall", "zebra", "--json", prefix=[*nowhere, *rights, *prefix])
+    if ran.code == 99:
+        pytest.skip("nothing can be mounted here")
+    assert ran.code == 0, ran
+    assert titles(ran.json) == ["A"]
+    assert any("MEMVAULT_CACHE" in note for note in ran.json["warnings"])
+
+
+_READ_ONLY = """
+for folder in /tmp /var/tmp /usr/tmp; do
+    [ -d $folder ] || continue
+    mount --bind $folder $folder && mount -o remount,bind,ro $folder || exit 99
+done
+exec "$0" "$@"
+"""
+
+
+@pytest.mark.parametrize("kind", ["link", "open", "file", "another's"])
+def test_a_folder_that_is_not_ones_own_is_not_used(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A link, a folder that others may write in, or one of another user is passed over."""
+    aim = tmp_path / "prepared"
+    aim.mkdir(mode=0o700)
+    base = tmp_path / "chosen"
+    base.mkdir()
+    if kind == "link":
+        (base / "indexes").symlink_to(aim)
+    elif kind == "open":
+        (base / "indexes").mkdir()
+        (base / "indexes").chmod(0o777)
+    elif kind == "file":
+        (base / "indexes").write_bytes(b"")
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        (base / "indexes").mkdir(mode=0o700)
+        os.chown(base / "indexes", 12345, 12345)
+    monkeypatch.setenv("MEMVAULT_CACHE", str(base))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", None)
+    place = place_of(filled)
+    assert place.folder is not None
+    assert place.folder.is_relative_to(tmp_path / "tmp")
+    assert "MEMVAULT_CACHE" in place.note
+    assert list(aim.iterdir()) == []
+
+
+def test_no_vault_brings_an_index_along(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache folder that lies in a vault is not used: what lies there may come from anyone."""
+    monkeypatch.setenv("MEMVAULT_CACHE", str(filled / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with open_vault(filled) as vault:
+        found = vault.call("memory_recall", query="zebra")
+    assert any("lies in the vault" in note for note in found["warnings"])
+    assert not (filled / "cache").exists()
+
+
+def test_the_index_of_a_vault_that_is_gone_is_deleted_in_time(filled: Path, tmp_path: Path) -> None:
+    """It goes 90 days after its last use, never sooner, and never while the vault is there."""
+    gone = tmp_path / "gone"
+    shutil.copytree(filled, gone)
+    index, kept = index_of(gone), index_of(filled)
+    shutil.rmtree(gone)
+    assert clean(index.parent) == []
+    for folder, days in ((index, 89.0), (kept, 400.0)):
+        long_ago = time.time() - days * 86_400
+        os.utime(folder / "vault", (long_ago, long_ago))
+    assert clean(index.parent) == []
+    long_ago = time.time() - 91 * 86_400
+    os.utime(index / "vault", (long_ago, long_ago))
+    with open_vault(filled) as vault:  # whose own was not used for a day, which is when it is done
+        assert vault.call("memory_recall", query="zebra")["success"]
+    assert not index.exists()
+    assert kept.exists()
+    index = index_of(gone)
+    assert clean(index.parent, days=-1.0) == [index]
+
+
+def test_an_index_that_is_used_is_not_deleted(filled: Path, tmp_path: Path) -> None:
+    """Cleaning leaves an index alone while a process holds it."""
+    gone = tmp_path / "gone"
+    shutil.copytree(filled, gone)
+    workspace = Workspace(gone)
+    workspace.index.refresh()
+    index = index_of(gone)
+    (gone / "memvault.toml").unlink()
+    with workspace.index._locked(1.0):
+        assert clean(index.parent, days=-1.0) == []
+    workspace.close()
