@@ -18,6 +18,7 @@ __all__ = [
     "MAXRSS_UNIT",
     "MEGABYTE",
     "PASS",
+    "indexes",
     "machine",
     "memvault",
     "note",
@@ -35,13 +36,21 @@ PASS = "python -c pass"
 def prepare_environment(cache: Path) -> None:
     """Set what the children see: no settings of memvault's, and no network for models.
 
-    Python's compiled modules go to ``cache``: a development checkout or a
-    setting may keep them from being written, and no installed program runs so.
+    Their indexes lie in ``cache`` too (``indexes``), and so do Python's compiled
+    modules: a development checkout or a setting may keep those from being
+    written, and no installed program runs so.
     """
     for key in list(os.environ):
         if key.startswith("MEMVAULT_") or key == "PYTHONDONTWRITEBYTECODE":
             del os.environ[key]
-    os.environ.update(HF_HUB_OFFLINE="1", PYTHONPYCACHEPREFIX=str(cache))
+    os.environ.update(
+        HF_HUB_OFFLINE="1", PYTHONPYCACHEPREFIX=str(cache), MEMVAULT_CACHE=str(cache / "memvault")
+    )
+
+
+def indexes() -> Path:
+    """Return the folder that the children's indexes lie in."""
+    return Path(os.environ["MEMVAULT_CACHE"]) / "indexes"
 
 
 def process(command: list[str], codes: tuple[int, ...] = (0,)) -> Finished:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import re
 import tempfile
 import time
@@ -235,7 +236,8 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     results: dict[str, dict[str, Score]] = {}
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as cache:
+        os.environ["MEMVAULT_CACHE"] = os.environ["MEMVAULT_STATE"] = cache
         for folder in options.folders:
             judged = read_set(folder)
             results[judged.name] = evaluate(judged, Path(work), options.model)

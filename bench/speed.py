@@ -29,6 +29,7 @@ from processes import (
     MAXRSS_UNIT,
     MEGABYTE,
     PASS,
+    indexes,
     machine,
     memvault,
     note,
@@ -79,7 +80,7 @@ class Vault:
 
     def index(self) -> Finished:
         """Index everything anew by one recall, and check that nothing was left out."""
-        shutil.rmtree(self.folder / ".memvault", ignore_errors=True)
+        shutil.rmtree(indexes(), ignore_errors=True)
         done = self.found(self.corpus["queries"][0])
         status = json.loads(memvault("status", "--json", "--vault", str(self.folder)).output)
         count = len(self.files)
@@ -181,7 +182,7 @@ def rows(vault: Vault, runs: int, index_runs: int) -> Iterator[Row]:
     for number in range(index_runs):
         note(f"{len(vault.files)} memories: first index {number + 1} of {index_runs}")
         indexed.append(vault.index())
-    derived = folder_size(vault.folder / ".memvault", "*")
+    derived = folder_size(indexes(), "*")
     markdown = folder_size(vault.folder, "*.md")
     found = measured(vault, runs)
     search = " ".join(text_search_command()[:2])
@@ -203,7 +204,7 @@ def rows(vault: Vault, runs: int, index_runs: int) -> Iterator[Row]:
     yield row(EDITED)
     yield Row("  what the edit cost", [a.seconds - b.seconds for a, b in pairs], target=Target(0.3))
     yield row(REMEMBER, Target(0.6))
-    yield Row("size of .memvault", [derived], "MB")
+    yield Row("size of the index", [derived], "MB")
     yield Row("size of the markdown", [markdown], "MB")
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VAULT = ROOT / ".demo" / "vault"
+CACHE = VAULT.parent / "cache"
 COMMAND = [sys.executable, "-m", "memvault"]
 
 
@@ -26,6 +27,7 @@ def main() -> int:
     VAULT.parent.mkdir()
     for name in [name for name in os.environ if name.startswith("MEMVAULT_")]:
         del os.environ[name]
+    os.environ["MEMVAULT_CACHE"] = str(CACHE)
     say("A vault is a folder. The sample is a real project's notes: decisions, ADRs, daily notes,")
     say("Jekyll posts, guides in three languages. None of the files is touched to become memories.")
     shutil.copytree(ROOT / "sample", VAULT)
@@ -66,8 +68,8 @@ def main() -> int:
     expect(show("restore", target), "Restored")
 
     say("Delete everything derived: only one slower call.")
-    shutil.rmtree(VAULT / ".memvault")
-    print("$ rm -r .memvault")
+    shutil.rmtree(CACHE)
+    print(f"$ rm -r {CACHE.relative_to(ROOT)}")
     expect(show("recall", "why not reciprocal rank fusion?", "--limit", "1"), "Fuse scores")
     say(f"The vault is in {VAULT.relative_to(ROOT)}.")
     return 0
