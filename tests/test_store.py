@@ -8,15 +8,21 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import titles, write
 from memvault import Vault
+from memvault.config import load_settings
 from memvault.errors import Conflict, NotFound, StorageError
-from memvault.vault import atomic, codec
+from memvault.vault import atomic, codec, layout
+from memvault.vault.store import Store
 
 HEADER = """\
 ---
@@ -367,3 +373,48 @@ def test_mixed_line_endings_stay_as_they_are(vault: Vault, folder: Path, body: s
     _done(vault.call("memory_compound", query="one.md", modifications="new"))
     assert file.read_bytes().startswith(before)
     assert file.read_bytes()[len(before) :].strip() == b"new"
+
+
+@pytest.fixture
+def store(folder: Path) -> Store:
+    """The files of a vault, without what is made of them."""
+    return Store(folder, load_settings(folder))
+
+
+def _file_operations(work: Callable[[], object]) -> int:
+    """Count how often files are opened, linked, renamed or removed while something is done."""
+    counted = {"open", "os.link", "os.rename", "os.remove", "os.mkdir"}
+    seen: list[str] = []
+    sys.addaudithook(lambda event, _: seen.append(event) if event in counted else None)
+    work()
+    counted.clear()
+    return len(seen)
+
+
+def test_the_two_thousandth_memory_of_a_title_costs_what_the_second_did(store: Store) -> None:
+    """However many memories have a title, another one is written once and gets a free name."""
+    few: list[str] = []
+    many: list[str] = []
+
+    def add(paths: list[str]) -> None:
+        header = {"id": layout.new_id("again")}
+        paths.append(store.add("issue", "again", header, "text").path)
+
+    add([])
+    first = _file_operations(lambda: add(few))
+    for number in range(3, 2_001):
+        write(store.root, f"issue/again-{number}.md", "# again\n")
+    last = _file_operations(lambda: add(many))
+    assert few == ["issue/again-2.md"]
+    assert many == ["issue/again-2001.md"]
+    assert last <= first + 2
+    assert store.read("issue/again-2001.md").title == "again"
+
+
+@given(st.sets(st.integers(2, 300)))
+def test_a_free_name_is_found_among_any_taken_ones(taken: set[int]) -> None:
+    """The names offered beside a path include a free one soon, and none twice."""
+    names = {f"a/b-{number}.md" for number in taken} | {"a/b.md"}
+    offered = list(islice(layout.names_beside("a/b.md", names.__contains__), len(taken) + 3))
+    assert len(set(offered)) == len(offered)
+    assert set(offered) - names

@@ -7,15 +7,26 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from memvault import clock
 from memvault.errors import Refused, StorageError
 from memvault.plain_files import read
 
-__all__ = ["append_line", "create", "explained", "move_new", "put", "read", "replace", "sweep"]
+__all__ = [
+    "append_line",
+    "create",
+    "create_one_of",
+    "explained",
+    "move_new",
+    "put",
+    "read",
+    "replace",
+    "sweep",
+]
 
 _ABANDONED = 3_600.0
 """Seconds after which nobody is writing a temporary file any more."""
@@ -58,14 +69,32 @@ def create(path: Path, data: bytes) -> None:
         FileExistsError: the name is taken.
         StorageError: the disk refused.
     """
-    with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _write_temporary(path, data)
+    create_one_of([path], data)
+
+
+def create_one_of(paths: Iterable[Path], data: bytes) -> Path:
+    """Write a new file under the first name that is free, of several in one folder; return it.
+
+    The bytes are written once, however many of the names are taken.
+
+    Raises:
+        FileExistsError: all names are taken.
+        StorageError: the disk refused.
+    """
+    names = iter(paths)
+    first = next(names)
+    with explained(first):
+        first.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _write_temporary(first, data)
         try:
-            _link(temporary, path, data)
+            for path in chain([first], names):
+                with contextlib.suppress(FileExistsError):
+                    _link(temporary, path, data)
+                    _sync_folder(path.parent)
+                    return path
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+    raise FileExistsError(errno.EEXIST, "All names are taken", str(first))
 
 
 def replace(path: Path, data: bytes) -> None:

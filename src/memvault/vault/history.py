@@ -112,16 +112,14 @@ class History:
 
     def put_back(self, root: Path, item: Discarded) -> str:
         """Move a file out of the trash to its old path, or beside it where that is taken."""
-        base = root / item.path
-        for number in range(1, 10_000):
-            target = base if number == 1 else base.with_name(f"{base.stem}-{number}{base.suffix}")
+        for path in layout.names_beside(item.path, lambda path: os.path.lexists(root / path)):
             try:
-                atomic.move_new(item.file, target)
+                atomic.move_new(item.file, root / path)
             except FileExistsError:
                 continue
             self._prune(item.file.parent)
-            return target.relative_to(root).as_posix()
-        raise NotFound(f"No free name beside {item.path}")
+            return path
+        raise AssertionError("there is always another number")
 
     def _prune(self, folder: Path) -> None:
         """Remove folders of the trash that have become empty."""

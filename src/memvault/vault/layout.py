@@ -6,8 +6,10 @@ import hashlib
 import os
 import re
 import unicodedata
+from collections.abc import Callable, Iterator
 from fnmatch import translate
 from functools import lru_cache
+from itertools import count
 from pathlib import Path, PurePosixPath
 
 from memvault import clock
@@ -21,6 +23,7 @@ __all__ = [
     "is_mem_id",
     "is_memory_path",
     "named_id",
+    "names_beside",
     "new_id",
     "normal_type",
     "slug",
@@ -56,6 +59,27 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
     if not out:
         return "memory"
     return f"{out}-memory" if out in _WINDOWS else out
+
+
+def names_beside(path: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
+    """Yield a path, and then without end names with a number that are likely to be free.
+
+    The first number is found in steps that double, and then by halving, so that
+    a thousand files of one name cost twenty looks and not a thousand.
+    """
+    yield path
+    pure = PurePosixPath(path)
+
+    def numbered(number: int) -> str:
+        return str(pure.with_name(f"{pure.stem}-{number}{pure.suffix}"))
+
+    taken, free = 1, 2
+    while is_taken(numbered(free)):
+        taken, free = free, free * 2
+    while free - taken > 1:
+        middle = (taken + free) // 2
+        taken, free = (middle, free) if is_taken(numbered(middle)) else (taken, middle)
+    yield from map(numbered, count(free))
 
 
 def new_id(title: str) -> str:

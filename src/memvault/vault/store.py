@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -18,8 +19,6 @@ from memvault.vault.markdown import first_heading
 from memvault.vault.scan import state_of
 
 __all__ = ["Change", "Store", "private_folder"]
-
-_MAX_SUFFIX = 100_000
 
 
 class Change(NamedTuple):
@@ -81,19 +80,16 @@ class Store:
         heading = first_heading(body)
         titled = {"id": header["id"], "title": title, **header}
         private_folder(self.root)
-        for number in range(1, _MAX_SUFFIX):
-            name = stem if number == 1 else f"{stem}-{number}"
-            data = codec.encode_new(header if title == (heading or name) else titled, body)
-            path = f"{memory_type}/{name}.md"
-            self._check_place(path)
-            try:
-                atomic.create(self.root / path, data)
-            except FileExistsError:
-                continue
-            return self.parse(
-                data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0)
-            )
-        raise Refused(f"There are too many memories named {stem}", "choose another title")
+        path = f"{memory_type}/{stem}.md"
+        data = codec.encode_new(header if title == (heading or stem) else titled, body)
+        self._check_place(path)
+        try:
+            atomic.create(self.root / path, data)
+        except FileExistsError:
+            if title == stem and not heading:  # no other name gives the title back
+                data = codec.encode_new(titled, body)
+            path = self._create_beside(path, data)
+        return self.parse(data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0))
 
     def change(
         self,
@@ -194,16 +190,14 @@ class Store:
         return str(PurePosixPath(memory_type, *pure.parts[1:]))
 
     def _create_beside(self, path: str, data: bytes) -> str:
-        pure = PurePosixPath(path)
-        for number in range(1, _MAX_SUFFIX):
-            name = pure if number == 1 else pure.with_name(f"{pure.stem}-{number}{pure.suffix}")
-            try:
-                self._check_place(str(name))
-                atomic.create(self.root / name, data)
-            except FileExistsError:
-                continue
-            return str(name)
-        raise Refused(f"There are too many memories named {pure.stem}")
+        """Write a new file under a free name beside a path, or under that; return its path."""
+
+        def names() -> Iterator[Path]:
+            for name in layout.names_beside(path, lambda name: os.path.lexists(self.root / name)):
+                self._check_place(name)
+                yield self.root / name
+
+        return atomic.create_one_of(names(), data).relative_to(self.root).as_posix()
 
     def discard(self, path: str, seen: str) -> Discarded:
         """Move a memory to the trash if its bytes are still those with etag ``seen``.
