@@ -31,7 +31,8 @@ from memvault.memories.proposals import (
     proposal_id,
     steps_of,
 )
-from memvault.memories.statements import Alike, Said, Statement, sentences, statement, unmarked
+from memvault.memories.said import Said
+from memvault.memories.statements import Alike, Statement, sentences, statement, unmarked
 from memvault.model import IMPORTANCE, Memory
 
 __all__ = ["FORGOTTEN_AFTER_DAYS", "REPEATED", "UNIMPORTANT", "consider", "propose"]

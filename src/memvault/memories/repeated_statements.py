@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from memvault.index.analysis import Analyser
 from memvault.memories.episodes import Episode
-from memvault.memories.statements import Alike, Said, Statement, sentences, statement
+from memvault.memories.said import Said
+from memvault.memories.statements import Alike, Statement, sentences, statement
 
 __all__ = ["clusters", "other_wordings"]
 

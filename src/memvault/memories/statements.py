@@ -12,20 +12,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import combinations
 from typing import NamedTuple
 
 from memvault.index.analysis import Analyser
 
-__all__ = ["Alike", "Said", "Statement", "sentences", "signs", "statement", "unmarked", "words"]
+__all__ = [
+    "LEAST_WORDS",
+    "Alike",
+    "Key",
+    "Statement",
+    "sentences",
+    "signs",
+    "statement",
+    "unmarked",
+    "words",
+]
 
 Alike = Callable[[str, str], float]
 """How alike two texts are, in 0..1."""
 Key = tuple[tuple[str, ...], tuple[str, ...]]
 
-_BAR = 0.75
-"""As alike as two wordings must be; the built-in table gives about 0.86 to the same words."""
-_LEAST_WORDS = 3
+LEAST_WORDS = 3
 """Telling words that make a statement; fewer are a heading or a remark."""
 _LONGEST = 300
 _TASK = re.compile(r"(?i)^(?:todo|fixme|xxx)\b")
@@ -107,7 +114,7 @@ def unmarked(sentence: str) -> str:
     return _LABEL.sub("", _EMPHASIS.sub("", " ".join(sentence.split()))).strip()
 
 
-def statement(sentence: str, analyser: Analyser, least: int = _LEAST_WORDS) -> Statement | None:
+def statement(sentence: str, analyser: Analyser, least: int = LEAST_WORDS) -> Statement | None:
     """Read a sentence; None where it is too short or too long to be a statement, or a task.
 
     ``least`` is how many telling words it needs; a negation is one.
@@ -157,50 +164,3 @@ def _tables(analyser: Analyser) -> _Tables:
     same = {stem(word): (stem(meant),) for word, meant in _SAME_WORD.items()}
     denied = {stem(word): tuple(map(stem, meant)) for word, meant in _NOT.items()}
     return _Tables(frozenset(map(stem, _LIGHT)), frozenset(map(stem, _LIMITS)), {**same, **denied})
-
-
-class Said:
-    """Statements that were said, to look up who says the same."""
-
-    def __init__(self, alike: Alike) -> None:
-        self._alike = alike
-        self._exact: dict[Key, Statement] = {}
-        self._shortened: dict[Key, list[Statement]] = {}
-
-    def add(self, said: Statement) -> None:
-        """Take a statement in."""
-        if said.key not in self._exact:
-            self._exact[said.key] = said
-            for shorter in _shorter(said):
-                self._shortened.setdefault(shorter, []).append(said)
-
-    def find(self, said: Statement) -> Statement | None:
-        """Return the statement taken in that says the same, the most alike of several."""
-        exact = self._exact.get(said.key)
-        if exact is not None:
-            return exact
-        near = [self._exact[key] for key in _shorter(said) if key in self._exact]
-        near += self._shortened.get(said.key, ())
-        measured = [(self._alike(said.text, other.text), other) for other in near]
-        fitting = [entry for entry in measured if entry[0] >= _BAR]
-        if not fitting:
-            return None
-        return min(fitting, key=lambda entry: (-entry[0], entry[1].key))[1]
-
-
-def _shorter(said: Statement) -> set[Key]:
-    """Return what a statement could be without a word or two that are no names and limit nothing.
-
-    One word of four may go, and two of eight.
-    """
-    stems, signed = said.key
-    free = [
-        place for place, stem in enumerate(stems) if stem not in said.fixed and not stem.isdigit()
-    ]
-    found: set[Key] = set()
-    for count in range(1, min(2, len(stems) // 4) + 1):
-        for left_out in combinations(free, count):
-            kept = tuple(stem for place, stem in enumerate(stems) if place not in left_out)
-            if len(kept) >= _LEAST_WORDS:
-                found.add((kept, signed))
-    return found
