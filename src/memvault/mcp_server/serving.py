@@ -16,7 +16,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from memvault import __version__
+from memvault import __version__, visible
 from memvault.errors import MemvaultError
 from memvault.mcp_server import answers, wire
 from memvault.mcp_server.calls import Call
@@ -85,7 +85,7 @@ class Serving:
             call.give_up()
             return
         for note in call.settle():
-            print(f"note: {note}", file=sys.stderr)
+            print(visible.line(f"note: {note}"), file=sys.stderr)
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
