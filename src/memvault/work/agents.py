@@ -101,7 +101,7 @@ def known(root: Path) -> list[str]:
 def _checked(name: str, what: str) -> str:
     """Return a name that can be a folder's on every system."""
     plain = unicodedata.normalize("NFC", name.strip())
-    size = len(plain.encode("utf-8", "surrogateescape"))
+    size = len(plain.encode("utf-8", "surrogatepass"))
     fits = plain and size <= _LONGEST and plain[0].isalnum()
     if not fits or not all(char.isalnum() or char in "-_." for char in plain):
         shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
