@@ -84,7 +84,7 @@ def over_mcp(root: Path, tool: str, arguments: dict[str, Any]) -> str:
 
     workspace = Workspace(root)
     call = calls.Call(workspace, tool, arguments)
-    answer = answers.result(call.run()).structured_content
+    answer = answers.result(workspace, call.run()).structured_content
     call.settle()
     workspace.close()
     return str(answer.get("error", {}).get("code", ""))

@@ -24,6 +24,7 @@ from memvault.cli import output
 from memvault.errors import MemvaultError
 from memvault.tools import registry, schema
 from memvault.tools.registry import Tool
+from memvault.workspace import Workspace
 from test_same_everywhere import filled, objects
 from tool_calls import FORMS, PREPARED
 
@@ -114,7 +115,7 @@ def test_nothing_in_a_result_can_lie(tool: Tool, filled: Path, data: st.DataObje
     checked(text, lines=False)
     assert json.loads(text) == whole
     answers = pytest.importorskip("memvault.mcp_server.answers", reason="no MCP SDK")
-    text = answers.result(whole).content[0].text
+    text = answers.result(Workspace(filled), whole).content[0].text
     checked(text, lines=False)
     assert json.loads(text) == whole
 

@@ -34,6 +34,7 @@ def serve(workspace: Workspace) -> int:
     with contextlib.suppress(MemvaultError):  # each call says so, until it is mended
         _ = workspace.settings  # from here on a vault that vanishes is noticed
     workspace.programs = False  # a model that may call tools may not run what it likes
+    workspace.paths = False  # nor look round the machine
     try:
         with wire.diverted() as (read, written):
             return asyncio.run(Serving(workspace).run(read, written))
@@ -97,7 +98,7 @@ class Serving:
             earlier.give_up()
         self._calls[context.request_id] = call
         try:
-            return await self._threaded(lambda: answers.result(call.run()))
+            return await self._threaded(lambda: answers.result(self._workspace, call.run()))
         except BaseException:  # cancelled, or there is no such tool
             if self._calls.get(context.request_id) is call:
                 del self._calls[context.request_id]
