@@ -30,10 +30,10 @@ def session(
     prefix: Sequence[str] = (),
 ) -> None:
     """Start the server as a process, and talk with it through the SDK's client."""
-    command, *rest = [*prefix, sys.executable, "-m", "memvault", "mcp"]
+    line = [*prefix, sys.executable, "-m", "memvault", "mcp"]
     server = StdioServerParameters(
-        command=command,
-        args=[*rest, "--vault", str(folder), *options],
+        command=line[0],
+        args=[*line[1:], "--vault", str(folder), *options],
         env=dict(os.environ),
     )
 

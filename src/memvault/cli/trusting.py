@@ -76,8 +76,9 @@ def _shown(kept: Kept, covered: Cover) -> dict[str, Any]:
         "command": shlex.join(kept.definition.command),
         "covers": [kept.path, *covered.files],
     }
-    if covered.folders:
-        shown["notCovered"] = [f"{path}/" for path in covered.folders]
+    besides = [f"what {name} reads besides in the vault's folder" for name in covered.readers]
+    if covered.folders or besides:
+        shown["notCovered"] = [*(f"{path}/" for path in covered.folders), *besides]
     return shown
 
 
