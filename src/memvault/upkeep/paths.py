@@ -10,13 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memvault import user_folders
-from memvault.user_folders import (
-    cache_folder,
-    config_folder,
-    home_expanded,
-    models_folder,
-    state_folder,
-)
 from memvault.workspace import Workspace
 
 __all__ = ["told"]
@@ -59,10 +52,10 @@ def _folders(workspace: Workspace) -> Iterator[tuple[str, str]]:
     for model in (settings.embedder, settings.reranker) if settings else ():
         yield model, Path(model).name
     owned = (
-        (models_folder, "the folder of models"),
-        (cache_folder, "the cache folder"),
-        (state_folder, "the state folder"),
-        (config_folder, "the folder of settings"),
+        (user_folders.models_folder, "the folder of models"),
+        (user_folders.cache_folder, "the cache folder"),
+        (user_folders.state_folder, "the state folder"),
+        (user_folders.config_folder, "the folder of settings"),
     )
     for find, name in owned:
         with contextlib.suppress(OSError):
@@ -72,4 +65,4 @@ def _folders(workspace: Workspace) -> Iterator[tuple[str, str]]:
                     yield str(folder.parent), name
     yield tempfile.gettempdir(), "the temporary folder"
     yield str(Path(user_folders.__file__).parent), "memvault"
-    yield str(home_expanded("~")), "the home folder"
+    yield str(user_folders.home_expanded("~")), "the home folder"
