@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,13 @@ def session(
     talk: Callable[[Client], Awaitable[None]],
     *options: str,
     mode: Any = "auto",
+    prefix: Sequence[str] = (),
 ) -> None:
     """Start the server as a process, and talk with it through the SDK's client."""
+    line = [*prefix, sys.executable, "-m", "memvault", "mcp"]
     server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "memvault", "mcp", "--vault", str(folder), *options],
+        command=line[0],
+        args=[*line[1:], "--vault", str(folder), *options],
         env=dict(os.environ),
     )
 

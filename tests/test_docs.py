@@ -91,3 +91,17 @@ def test_the_template_is_a_vault_whose_settings_parse() -> None:
     """What init copies is valid."""
     settings = (ROOT / "vault-template" / "memvault.toml").read_text("utf-8")
     assert tomllib.loads(settings)["version"] == 1
+
+
+def test_each_promise_of_security_has_its_test() -> None:
+    """Every test that the page on security names is there."""
+    page = (ROOT / "docs" / "security.md").read_text("utf-8")
+    named = re.findall(r"`(tests/\w+\.py)::(\w+)`", page)
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if f"def {name}(" not in (ROOT / path).read_text("utf-8")
+    ]
+    assert not missing
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "::" in line]
+    assert len(rows) > 20

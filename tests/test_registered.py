@@ -12,6 +12,7 @@ import pytest
 
 from conftest import Run, refused, write
 from memvault import Vault
+from memvault.plain_files import SETTING
 
 ECHO = """
 import json, os, sys
@@ -296,7 +297,7 @@ def test_broken_files_are_named_and_block_nothing(echo: Path, run: Run) -> None:
         ("c", "---\nname: memory_recall\ndescription: x\ncommand: evil\n---\n"),
         ("d", "\0" * 2_000),
         ("e", FILE),
-        ("f", "---\ndescription: x\ncommand: [x]\n---\n" + "x" * 1_000_001),
+        ("f", "---\ndescription: x\ncommand: [x]\n---\n" + "x" * (SETTING + 1)),
     ):
         write(echo, f"tools/{name}.md", text)
     (echo / "tools/folder.md").mkdir()

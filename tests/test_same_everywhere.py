@@ -157,7 +157,7 @@ def over_mcp(root: Path, tool: Tool, arguments: dict[str, Any]) -> Any:
 
     workspace = Workspace(root)
     call = Call(workspace, tool.name, arguments)
-    answer = answers.result(call.run())
+    answer = answers.result(workspace, call.run())
     call.settle()
     workspace.close()
     assert json.loads(answer.content[0].text) == answer.structured_content  # type: ignore[union-attr]

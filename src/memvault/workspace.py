@@ -84,8 +84,8 @@ class Workspace:
     the lock as a condition: who waits on it lets others go on, and has its own
     ``notes`` and ``stopped`` again afterwards. ``stopped`` says whether the
     caller of the tool that runs has gone; a tool that takes long looks now and
-    then. ``programs`` says whether the caller may name a program to run,
-    ``paths`` whether it is at this machine and may name, and be told, its paths.
+    then. ``programs`` says whether the caller may name a program to run, ``paths``
+    whether it is at this machine and may name, and be told, its paths.
     """
 
     def __init__(

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from memvault.cli.quoting import quoted
+
 if TYPE_CHECKING:
     from memvault.cli.render import Line, Result
 
@@ -58,7 +60,7 @@ def _similar(found: Result) -> list[Line]:
         )
         out.append([(f"{entry['similarity']:.2f}  ", "green"), (entry["id"], "bold")])
         out.append([(f"   {metadata}", "dim")])
-        out += [[(f"   {line}", "")] for line in entry["text"].splitlines()]
+        out += quoted(entry["text"])
     return [*out, [(found["message"], "")]] if "message" in found else out
 
 
@@ -67,8 +69,7 @@ def _search(found: Result) -> list[Line]:
     for entry in found["results"]:
         score = (f"{entry['score']:.2f}  ", "green")
         out.append([score, (entry["memId"], "bold"), (f"  {entry['title']}", "")])
-        if entry["snippet"]:
-            out.append([(f"   {entry['snippet']}", "dim")])
+        out += quoted(entry["snippet"], "dim")
     return [*out, [(found["message"], "")]] if "message" in found else out
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 import typer.main
 
+from memvault import visible
 from memvault.cli import output
 from memvault.cli.options import SHARED, Options
 from memvault.cli.overview import EXTRA_COMMANDS
@@ -142,6 +143,9 @@ def _built(callback: Callable[..., None], name: str, doc: str, declared: dict[st
         callback
     )
     command = typer.main.get_command(application)
+    written = command.get_help
+    # A vault's tool says there what it likes.
+    command.get_help = lambda ctx: visible.text(written(ctx))  # type: ignore[method-assign]  # Typer makes it
     for parameter in command.params:
         if parameter.param_type_name == "argument" and parameter.metavar is not None:
             # Typer brackets what may be missing, and to it everything may: we check that.
@@ -166,7 +170,7 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
     kind: Any = str | None
     flag = parameter.flag
     if parameter.choices:
-        metavar = "|".join(map(str, parameter.choices))
+        metavar = visible.line("|".join(map(str, parameter.choices)))
     if arg.positional:
         optional = not parameter.required or arg.cli_optional
         if parameter.kinds == (list,):
@@ -199,8 +203,8 @@ def _help(parameter: Parameter) -> str:
     if parameter.arg.text:
         text += "; - reads standard input, @file a file"
     if default in (None, False, "", 0.0):
-        return text
-    return f"{text} (default {default})"
+        return visible.line(text)
+    return visible.line(f"{text} (default {default})")
 
 
 def _kebab_upper(key: str) -> str:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
+from memvault import visible
 from memvault.cli.streams import writing
 from memvault.errors import MemvaultError
 
 __all__ = ["Progress", "failure", "flush", "notes", "result"]
 
 _PATIENCE = 1.0
-_SIGNS = {code: 0x2400 + code for code in range(32) if code not in (9, 10)}
-_SIGNS.update(dict.fromkeys((127, *range(128, 160)), 65533))
 
 
 def result(name: str, found: Mapping[str, Any], as_json: bool, quiet: bool) -> None:
@@ -59,7 +57,7 @@ def flush() -> None:
 
 def _print_json(found: Mapping[str, Any]) -> None:
     with writing():
-        print(json.dumps(found, ensure_ascii=False, indent=2), file=_standard_output())
+        print(visible.as_json(found, indent=2), file=_standard_output())
 
 
 def _standard_output() -> TextIO:
@@ -77,8 +75,7 @@ def _standard_output() -> TextIO:
 def _write(lines: list[Any], stream: TextIO | None) -> None:
     """Write styled lines: with colour on a terminal, the same text without it elsewhere.
 
-    Control characters of a memory's text are shown as signs, so that no text
-    can steer a terminal.
+    Each of them stays one line, and no text can steer a terminal.
     """
     if stream is None:
         return
@@ -87,7 +84,7 @@ def _write(lines: list[Any], stream: TextIO | None) -> None:
     )
     with writing():
         for line in lines:
-            pieces = [(text.translate(_SIGNS), style) for text, style in line]
+            pieces = [(visible.line(text), style) for text, style in line]
             shown = (_styled(*piece) if coloured else piece[0] for piece in pieces)
             print("".join(shown), file=stream)
 
@@ -118,7 +115,7 @@ class Progress:
         if self._bar is None:
             self._start()
         if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(what, total=total)
+            self._tasks[what] = self._bar.add_task(visible.line(what), total=total)
         self._bar.update(self._tasks[what], completed=done, total=total)
 
     def _start(self) -> None:
@@ -129,7 +126,7 @@ class Progress:
         from rich.progress import Progress as Bar
 
         self._bar = Bar(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),

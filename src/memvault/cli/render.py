@@ -8,6 +8,7 @@ from typing import Any
 from memvault.cli.brain_forms import BRAIN_FORMS
 from memvault.cli.consolidation_forms import CONSOLIDATION_FORMS
 from memvault.cli.experience_forms import EXPERIENCE_FORMS
+from memvault.cli.quoting import quoted
 from memvault.cli.tool_forms import TOOL_FORMS
 from memvault.cli.work_forms import WORK_FORMS
 
@@ -33,11 +34,16 @@ def details(found: Result) -> list[Line]:
 
 
 def _plain(found: Result) -> list[Line]:
-    return [
-        [(f"{key}: ", "dim"), (_flat(value), "")]
-        for key, value in found.items()
-        if key not in ("success", "warnings")
-    ]
+    out: list[Line] = []
+    for key, value in found.items():
+        if key in ("success", "warnings"):
+            continue
+        if key == "output" and isinstance(value, str):  # what a vault's program has printed
+            out.append([(f"{key}:", "dim")])
+            out += [[(f"   {line}", "")] for line in value.splitlines()]
+            continue
+        out.append([(f"{key}: ", "dim"), (_flat(value), "")])
+    return out
 
 
 def _flat(value: Any) -> str:
@@ -83,9 +89,9 @@ def _recall(found: Result) -> list[Line]:
         out.append([(f"{number}. ", "dim"), *_heading(entry, True)])
         out.append(_whereabouts(entry))
         if "content" in entry:
-            out += [[(f"   {line}", "")] for line in entry["content"].strip("\n").splitlines()]
-        elif entry["snippet"]:
-            out.append([(f"   {entry['snippet']}", "")])
+            out += quoted(entry["content"])
+        else:
+            out += quoted(entry["snippet"])
         if "why" in entry:
             out.append([(f"   why: {_flat(entry['why'])}", "yellow")])
     if "message" in found:

@@ -41,8 +41,9 @@ def _registered(found: Result) -> list[Line]:
 def _trust(found: Result) -> list[Line]:
     out: list[Line] = [[(found["name"], "bold"), (" may run here: ", ""), (found["command"], "")]]
     out += [[(f"   as long as {path} stays as it is", "dim")] for path in found["covers"]]
-    for path in found.get("notCovered", ()):
-        out.append([(f"   whatever lies in {path}, which is not looked at", "yellow")])
+    for entry in found.get("notCovered", ()):
+        what = f"whatever lies in {entry}" if entry.endswith("/") else entry
+        out.append([(f"   {what}, which is not looked at", "yellow")])
     return out
 
 

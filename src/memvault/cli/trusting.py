@@ -6,6 +6,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from memvault import visible
 from memvault.cli import output
 from memvault.cli.options import Options
 from memvault.errors import NotFound, Refused, UsageError
@@ -93,17 +94,13 @@ def _shown(kept: Kept, covered: Cover) -> dict[str, Any]:
     """Return what a person should see before saying yes."""
     shown: dict[str, Any] = {
         "name": kept.definition.name,
-        "command": _visible(shlex.join(kept.definition.command)),
-        "covers": [_visible(path) for path in (kept.path, *covered.files)],
+        "command": shlex.join(kept.definition.command),
+        "covers": [kept.path, *covered.files],
     }
-    if covered.folders:
-        shown["notCovered"] = [f"{_visible(path)}/" for path in covered.folders]
+    besides = [f"what {name} reads besides in the vault's folder" for name in covered.readers]
+    if covered.folders or besides:
+        shown["notCovered"] = [*(f"{path}/" for path in covered.folders), *besides]
     return shown
-
-
-def _visible(text: str) -> str:
-    """Return a text in which nothing hides or turns around what is shown beside it."""
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
 def _ask(name: str, shown: dict[str, Any]) -> None:
@@ -118,7 +115,8 @@ def _ask(name: str, shown: dict[str, Any]) -> None:
             f"whoever owns this machine types memvault tools trust {name} at a terminal",
         )
     for key, value in shown.items():
-        print(f"{key}: {', '.join(value) if isinstance(value, list) else value}", file=sys.stderr)
+        told = ", ".join(value) if isinstance(value, list) else value
+        print(visible.line(f"{key}: {told}"), file=sys.stderr)
     print("May it run on this machine, as you? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Refused(f"{name} is not trusted", "nothing was changed")

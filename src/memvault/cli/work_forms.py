@@ -68,15 +68,15 @@ def _messages(found: Result) -> list[Line]:
 
 
 def _event(event: Result) -> list[Line]:
-    data = dict(event["data"])
-    sender = data.get("from") or data.get("senderName") or data.get("name")
-    line: Line = [(event["type"], "cyan")]
-    if "talkId" in data:
-        line.append((f" {data['talkId']}", "bold"))
-    if sender:
-        line.append((f" from {sender}" if event["type"] != "service" else f" {sender}", "bold"))
-    if "planName" in data:
-        line.append((f" {data['planName']}", "bold"))
+    from memvault.work.services import SERVICE, SPACE_MESSAGE, TALK, speaker
+
+    data, kind = event["data"], event["type"]
+    sender = speaker(kind, data)
+    if kind in (TALK, SPACE_MESSAGE):
+        number = f" {data['talkId']}" if "talkId" in data else ""
+        line: Line = [(kind, "cyan"), (number, "bold"), (f" from {sender}", "bold")]
+    else:
+        line = [(kind, "cyan"), (f" {sender.removeprefix(f'{SERVICE} ')}", "bold")]
     if "spaceName" in data:
         line.append((f" in {data['spaceName']}", "bold"))
     if "inReplyTo" in data:

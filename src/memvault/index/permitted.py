@@ -18,7 +18,7 @@ from memvault.config import Settings
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.user_folders import home_expanded
 
-__all__ = ["Choice", "allow", "embedder", "folder_of", "is_allowed", "reranker"]
+__all__ = ["Choice", "allow", "embedder", "folder_of", "is_allowed", "is_path", "reranker"]
 
 _KIND = "model"
 
@@ -35,6 +35,13 @@ def folder_of(name: str, root: Path) -> Path | None:
     given = home_expanded(name)
     folder = root / given
     return folder if folder.is_dir() or given.is_absolute() or name.startswith(".") else None
+
+
+def is_path(name: str, root: Path) -> bool:
+    """Say whether a model's name is a folder's path, or could be one, whatever lies there."""
+    return bool(name) and (
+        ".." in Path(name).parts or name.startswith("~") or folder_of(name, root) is not None
+    )
 
 
 def embedder(settings: Settings, root: Path, builtin: str) -> Choice:

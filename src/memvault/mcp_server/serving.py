@@ -16,7 +16,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from memvault import __version__
+from memvault import __version__, visible
 from memvault.errors import MemvaultError
 from memvault.mcp_server import answers, wire
 from memvault.mcp_server.calls import Call
@@ -37,7 +37,7 @@ def serve(workspace: Workspace, programs: bool = False) -> int:
     with contextlib.suppress(MemvaultError):  # each call says so, until it is mended
         _ = workspace.settings  # from here on a vault that vanishes is noticed
     workspace.programs = programs  # a model that may call tools may not run what it likes
-    workspace.paths = False
+    workspace.paths = False  # nor look round the machine
     try:
         with wire.diverted() as (read, written):
             return asyncio.run(Serving(workspace).run(read, written))
@@ -89,7 +89,7 @@ class Serving:
             call.give_up()
             return
         for note in call.settle():
-            print(f"note: {note}", file=sys.stderr)
+            print(visible.line(f"note: {note}"), file=sys.stderr)
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -101,7 +101,7 @@ class Serving:
             earlier.give_up()
         self._calls[context.request_id] = call
         try:
-            return await self._threaded(lambda: answers.result(call.run()))
+            return await self._threaded(lambda: answers.result(self._workspace, call.run()))
         except BaseException:  # cancelled, or there is no such tool
             if self._calls.get(context.request_id) is call:
                 del self._calls[context.request_id]

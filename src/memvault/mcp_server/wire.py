@@ -22,6 +22,7 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from memvault import visible
 from memvault.errors import UsageError
 
 __all__ = ["Incoming", "Outgoing", "diverted", "incoming"]
@@ -165,7 +166,8 @@ def _finish(done: asyncio.Future[bool], whole: bool) -> None:
 
 def _line(message: types.JSONRPCMessage) -> bytes:
     try:
-        return f"{message.model_dump_json(by_alias=True, exclude_unset=True)}\n".encode()
+        text = message.model_dump_json(by_alias=True, exclude_unset=True)
+        return f"{visible.escaped(text)}\n".encode()
     except ValueError:  # a name with half of a surrogate pair, told back to who gave it
         return f"{json.dumps(message.model_dump(by_alias=True, exclude_unset=True))}\n".encode()
 

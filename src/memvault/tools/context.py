@@ -113,7 +113,7 @@ def _goals(workspace: Workspace) -> list[Entry]:
 def _events(workspace: Workspace) -> tuple[list[Entry], list[Entry]]:
     """Return the plans that are due and a preview of the rest of the inbox; nothing is taken."""
     from memvault.memories.prompt import Entry
-    from memvault.work.mailbox import PLAN
+    from memvault.work.services import PLAN, speaker
 
     try:
         events, _ = workspace.inbox.peek()
@@ -125,9 +125,8 @@ def _events(workspace: Workspace) -> tuple[list[Entry], list[Entry]]:
     others: list[Entry] = []
     for event in events:
         data = event.data
-        sender = data.get("from") or data.get("senderName") or data.get("planName")
-        sender = sender or data.get("name") or event.kind
-        where = f"[{data['spaceName']}] " if "spaceName" in data else ""
+        sender = speaker(event.kind, data)
+        where = f"[{' '.join(str(data['spaceName']).split())}] " if "spaceName" in data else ""
         text = data.get("message") or data.get("content") or data.get("instruction") or ""
         entry = Entry(event.timestamp[:16], f"{where}{sender}: {text}")
         (plans if event.kind == PLAN else others).append(entry)

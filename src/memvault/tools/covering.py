@@ -1,8 +1,9 @@
 """What trust in a tool covers: its text, what lies in ``tools/``, and what its command names.
 
 Which files a command names is found in its words, and in their parts where a
-word may be a shell's text. That finds too much rather than too little; what a
-program opens besides nobody can see here.
+word may be a shell's text; what well-known programs read unasked counts as
+named. That finds too much rather than too little; what a program opens besides
+nobody can see here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault.errors import Refused, StorageError, UsageError
-from memvault.tools import running
+from memvault.tools import programs, running
 from memvault.tools.toolfiles import FOLDER, Kept
 
 __all__ = ["Cover", "cover"]
@@ -37,13 +38,15 @@ class Cover(NamedTuple):
     """What trust in a tool covers: the digest of all of it, and the vault's files in it.
 
     ``folders`` are named by the command too, and what lies in them is not
-    covered. ``program`` is what the command's first word stands for.
+    covered. ``program`` is what the command's first word stands for. ``readers``
+    are programs that may read more in the vault's folder.
     """
 
     digest: str
     files: list[str]
     folders: list[str]
     program: str
+    readers: list[str]
 
 
 def cover(root: Path, kept: Kept) -> Cover:
@@ -57,12 +60,16 @@ def cover(root: Path, kept: Kept) -> Cover:
     program, *rest = kept.definition.command
     with contextlib.suppress(UsageError):  # said when it is to be run
         program = running.located(program, Path(base), running.environment(root))
-    named = _named(base, (program, *rest))
+    reading = programs.reading(kept.definition.command)
+    modules = [name for name in reading.modules if _is_folder(base, name)]
+    files = (*reading.files, *(f"{name}.py" for name in reading.modules))
+    named = _named(base, (program, *rest, *files))
     whole = _resolved(base, program)
     if whole is not None and running.is_below(whole, base):
         program = whole
     folders = sorted(path for path in named if os.path.isdir(os.path.join(base, path)))
-    plain = sorted({*named.difference(folders), *_tools(base)})
+    whole_folders = (path for name in modules for path in _below(base, name))
+    plain = sorted({*named.difference(folders), *_tools(base), *whole_folders})
     if len(plain) > _MOST_FILES:
         raise Refused(
             f"{FOLDER}/ holds more than {_MOST_FILES:,} files",
@@ -71,7 +78,8 @@ def cover(root: Path, kept: Kept) -> Cover:
     digests = list(_digests(base, plain))
     text = hashlib.sha256(kept.data).hexdigest()
     digest = hashlib.sha256(json.dumps([text, digests]).encode()).hexdigest()
-    return Cover(digest, plain, [path for path in folders if path != FOLDER], program)
+    open_folders = [path for path in folders if path not in (FOLDER, *modules)]
+    return Cover(digest, plain, open_folders, program, reading.programs)
 
 
 def _named(base: str, words: Iterable[str]) -> set[str]:
@@ -130,18 +138,29 @@ def _resolved(base: str, path: str) -> str | None:
     return here
 
 
+def _is_folder(base: str, name: str) -> bool:
+    """Say whether a module's name is that of a folder in the vault, and no link."""
+    whole = _resolved(base, name)
+    return whole is not None and "/" not in name and Path(whole).is_dir()
+
+
 def _tools(base: str) -> Iterator[str]:
-    """Yield every file below ``tools/`` but the texts of tools, and links as what they are."""
+    """Yield every file below ``tools/`` but the texts of tools."""
+    for path in _below(base, FOLDER):
+        if path.count("/") > 1 or not path.lower().endswith(".md"):
+            yield path
+
+
+def _below(base: str, top: str) -> Iterator[str]:
+    """Yield every file below a folder of the vault, and links as what they are."""
 
     def refuse(error: OSError) -> None:
-        raise StorageError(f"{FOLDER}/ cannot be read: {error.strerror}", "check it") from error
+        raise StorageError(f"{top}/ cannot be read: {error.strerror}", "check it") from error
 
-    for folder, folders, files in os.walk(os.path.join(base, FOLDER), onerror=refuse):
+    for folder, folders, files in os.walk(os.path.join(base, top), onerror=refuse):
         inside = os.path.relpath(folder, base).replace(os.sep, "/")
         links = [name for name in folders if Path(folder, name).is_symlink()]
-        for name in (*files, *links):
-            if inside != FOLDER or not name.lower().endswith(".md"):
-                yield f"{inside}/{name}"
+        yield from (f"{inside}/{name}" for name in (*files, *links))
 
 
 def _digests(base: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from memvault.errors import MemvaultError, TimedOut, UsageError
 from memvault.tools import running, trust
+from memvault.tools.programs import PYTHON
 from memvault.tools.registry import Tool
 from memvault.tools.toolfiles import Definition, Kept
 from memvault.workspace import Workspace
@@ -20,7 +20,6 @@ GROUP = "registered"
 _MOST = 1_000_000
 """How many bytes a tool may print."""
 _LONGEST_LINE = 500
-_PYTHON = re.compile(r"python[\d.]*(\.exe)?", re.IGNORECASE)
 _OURS = ("success", "warnings", "error")
 
 
@@ -81,7 +80,7 @@ def _spelled(definition: Definition, given: Mapping[str, Any]) -> str:
 
 def _command(program: str, rest: tuple[str, ...]) -> list[str]:
     """Return what is run; a Python is told in any case to find no modules beside a script."""
-    return [program, *(["-P"] if _PYTHON.fullmatch(Path(program).name) else []), *rest]
+    return [program, *(["-P"] if PYTHON.fullmatch(Path(program).name) else []), *rest]
 
 
 def _environment(workspace: Workspace) -> dict[str, str]:

@@ -132,7 +132,7 @@ def wait_for(
     memvault inbox push NAME delivers. An event that is there already ends the
     wait at once.
     """
-    from memvault.work import waiting
+    from memvault.work import services, waiting
 
     if not events:
         raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
@@ -140,6 +140,9 @@ def wait_for(
         waiting.Wanted(entry["event_type"], _parameter(entry), entry.get("talk_id") or 0).checked()
         for entry in events
     ]
+    for entry in wanted:
+        if entry.kind == "Hook":  # one that nothing can push is never heard of
+            services.checked(workspace.root, entry.parameter)
     talks = _talks(workspace)
     happened = waiting.wait(
         workspace.inbox, wanted, talks.has_talked_to, workspace.turn, timeout, workspace.stopped
@@ -224,11 +227,10 @@ def push_service(
 
     It wakes a memvault wait for hook:NAME.
     """
-    if not name.strip():
-        raise UsageError("The hook's name is empty", "memvault inbox push NAME")
-    from memvault.work.mailbox import SERVICE
+    from memvault.work import services
 
-    event_id = workspace.inbox.deliver(SERVICE, {"name": name.strip(), "message": message})
+    data = {"name": services.checked(workspace.root, name), "message": message}
+    event_id = workspace.inbox.deliver(services.SERVICE, data)
     return {"eventId": event_id}
 
 

@@ -140,12 +140,13 @@ def vault_reindex(workspace: Workspace) -> dict[str, Any]:
     slow work done now.
     """
     from memvault.recall.filters import Filters
+    from memvault.upkeep.paths import told
 
     workspace.index.rebuild()
     workspace.index.embed_all()
     return {
         "indexed": len(workspace.engine.listed(Filters())),
-        "embedder": workspace.index.wanted,
+        "embedder": told(workspace, workspace.index.wanted),
     }
 
 
@@ -154,6 +155,7 @@ def model_list(workspace: Workspace) -> dict[str, Any]:
     """List the models that can be used, to embed and to rerank, and those in use."""
     from memvault.index.embed_static import StaticEmbedder
     from memvault.index.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
+    from memvault.upkeep.paths import told
 
     builtin = StaticEmbedder()
     own = {
@@ -164,9 +166,9 @@ def model_list(workspace: Workspace) -> dict[str, Any]:
         "description": "Built in: works offline at once. English",
     }
     return {
-        "inUse": workspace.index.wanted,
+        "inUse": told(workspace, workspace.index.wanted),
         "models": [own, *known_models(EMBEDDING)],
-        "rerankerInUse": workspace.settings.reranker,
+        "rerankerInUse": told(workspace, workspace.settings.reranker),
         "rerankers": known_models(CROSS_ENCODER),
     }
 
@@ -187,12 +189,13 @@ def model_use(
     embedded. This is the only command that uses the network, and only for a
     model that is not on this machine.
     """
-    from memvault.upkeep import models
+    from memvault.upkeep import models, paths
 
     models.check_caller(workspace, name)
-    return (
-        models.use(workspace, name) if purpose == "embed" else models.use_reranker(workspace, name)
-    )
+    use = models.use if purpose == "embed" else models.use_reranker
+    found = use(workspace, name)
+    named = {key: paths.told(workspace, found[key]) for key in ("name", "previous")}
+    return {**found, **named}
 
 
 @tool("model_verify", "model verify", "vault", read_only=True)
@@ -204,7 +207,7 @@ def model_verify(
     purpose: Purpose = "embed",
 ) -> dict[str, Any]:
     """Check that a model loads here and tells related texts from unrelated ones."""
-    from memvault.upkeep import models
+    from memvault.upkeep import models, paths
 
     models.check_caller(workspace, name or "")
     if purpose == "embed":
@@ -215,4 +218,4 @@ def model_verify(
         hint = "memvault model list names fastembed's cross-encoders"
     if not found["works"]:
         raise NotFound(f"The model {found['name']} loads, but does not tell texts apart", hint)
-    return found
+    return {**found, "name": paths.told(workspace, found["name"])}

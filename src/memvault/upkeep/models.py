@@ -57,8 +57,7 @@ def check_caller(workspace: Workspace, name: str) -> None:
             "A model is a program, and this caller may not name programs to run",
             "memvault model use in a shell chooses one; memvault mcp --programs lets clients do it",
         )
-    is_folder = bool(name.strip()) and permitted.folder_of(name.strip(), workspace.root)
-    if is_folder and not workspace.paths:
+    if not workspace.paths and permitted.is_path(name.strip(), workspace.root):
         raise Refused(
             "This caller may not name folders of this machine", "name one of fastembed's models"
         )

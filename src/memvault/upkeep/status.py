@@ -9,6 +9,7 @@ from typing import Any
 
 from memvault.errors import EmbedderError
 from memvault.recall.filters import Filters
+from memvault.upkeep.paths import told
 from memvault.workspace import Workspace
 
 __all__ = ["status"]
@@ -22,13 +23,13 @@ def status(workspace: Workspace) -> dict[str, Any]:
     folder = workspace.index.place.folder
     workspace.notes += workspace.index.notes()
     result: dict[str, Any] = {
-        "vault": str(workspace.root),
+        "vault": str(workspace.root) if workspace.paths else workspace.root.name,
         "memories": len(records),
         "types": dict(Counter(record.memory_type for record in records).most_common()),
         "tags": len({tag for record in records for tag in record.tags}),
         "index": {
             "state": before,
-            **({"folder": str(folder)} if folder else {}),
+            **({"folder": str(folder)} if folder and workspace.paths else {}),
             "language": settings.language,
         },
         "embedder": _embedder(workspace),
@@ -44,13 +45,13 @@ def status(workspace: Workspace) -> dict[str, Any]:
             key: {"value": value, "from": settings.sources.get(key, "default")}
             for key, value in (
                 ("language", settings.language),
-                ("embedder", settings.embedder),
+                ("embedder", told(workspace, settings.embedder)),
                 ("ignore", list(settings.ignore)),
             )
         },
     }
     if settings.sources.get("reranker", "default") != "default":
-        result["reranker"] = {"name": settings.reranker}
+        result["reranker"] = {"name": told(workspace, settings.reranker)}
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
@@ -62,16 +63,16 @@ def status(workspace: Workspace) -> dict[str, Any]:
 def _embedder(workspace: Workspace) -> dict[str, Any]:
     name = workspace.index.wanted
     found = workspace.index.vector_card()
-    entry: dict[str, Any] = {"name": name}
+    entry: dict[str, Any] = {"name": told(workspace, name)}
     if found is not None:
         entry.update(version=found.version, dimension=found.dimension, vectors=found.rows)
         if found.embedder != name:
-            entry["answering"] = found.embedder
+            entry["answering"] = told(workspace, found.embedder)
     else:
         try:
             loaded = workspace.index.embedder(name)
         except EmbedderError as error:
-            entry["problem"] = error.message
+            entry["problem"] = told(workspace, error.message)
         else:
             entry.update(version=loaded.version, dimension=loaded.dimension, vectors=0)
     return entry

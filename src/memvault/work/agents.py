@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from memvault.errors import UsageError
 
-__all__ = ["PRIMARY", "USER", "Address", "address", "alike"]
+__all__ = ["PRIMARY", "USER", "Address", "address", "alike", "known"]
 
 USER = "user"
 """The participant that is a person."""
@@ -80,21 +80,28 @@ def alike(root: Path, wanted: Address) -> str:
     """Return the agent of a vault whose name is almost that of one who is not there; else empty."""
     from difflib import get_close_matches
 
-    try:
-        known = sorted(path.name for path in (root / "agents").iterdir() if path.is_dir())
-    except OSError:
+    names = known(root)
+    if wanted.agent in names or wanted.is_user:
         return ""
-    if wanted.agent in known or wanted.is_user:
-        return ""
-    folded = {name.casefold(): name for name in known}
+    folded = {name.casefold(): name for name in names}
     near = get_close_matches(wanted.agent.casefold(), list(folded), n=1, cutoff=0.8)
     return folded[near[0]] if near else ""
+
+
+def known(root: Path) -> list[str]:
+    """Return the agents that have a folder in a vault, or a file, in the order of their names."""
+    try:
+        found = list((root / "agents").iterdir())
+    except OSError:
+        return []
+    names = {path.name for path in found if path.is_dir()}
+    return sorted(names | {path.stem for path in found if path.suffix == ".md"})
 
 
 def _checked(name: str, what: str) -> str:
     """Return a name that can be a folder's on every system."""
     plain = unicodedata.normalize("NFC", name.strip())
-    size = len(plain.encode("utf-8", "surrogateescape"))
+    size = len(plain.encode("utf-8", "surrogatepass"))
     fits = plain and size <= _LONGEST and plain[0].isalnum()
     if not fits or not all(char.isalnum() or char in "-_." for char in plain):
         shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."

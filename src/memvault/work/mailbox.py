@@ -15,17 +15,14 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.vault import atomic, layout
-from memvault.work import letters
+from memvault.work import letters, services
 from memvault.work.agents import Address
 from memvault.work.claims import Claim, Claims
 from memvault.work.locking import agent_lock
+from memvault.work.services import PLAN, SERVICE, SPACE_MESSAGE, TALK
 
 __all__ = ["PLAN", "SERVICE", "SPACE_MESSAGE", "TALK", "Event", "Inbox", "Popped"]
 
-SPACE_MESSAGE = "space_message"
-PLAN = "plan"
-SERVICE = "service"
-TALK = "talk"
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
 """Which value of an event is the file's text; ``message`` for all other types."""
 _OWN_KEYS = ("id", "type", "timestamp")
@@ -173,27 +170,41 @@ class Inbox:
         return Popped(taken, left, claim)
 
     def _event(self, name: str) -> Event | None:
-        """Read a file of the inbox; what is no event is named in ``problems``."""
+        """Read a file of the inbox; what is no event is named in ``problems``.
+
+        So is a service that would pass for somebody; it is told as one without a name.
+        """
+        where = (self.folder / name).relative_to(self._root).as_posix()
         try:
-            return _event(letters.read(self.folder / name))
+            event = _event(letters.read(self.folder / name))
         except FileNotFoundError:
             return None
         except ValueError as error:
-            where = (self.folder / name).relative_to(self._root).as_posix()
             self.problems.append(f"{where} is no event: {error}")
             return None
+        called = str(event.data.get("name", ""))
+        if event.kind == SERVICE and services.is_taken(self._root, called):
+            self.problems.append(
+                f"{where} is the event of a service, which may not be called {called!r}"
+            )
+            event.data["name"] = services.UNNAMED
+        return event
 
 
 def _event(letter: letters.Letter) -> Event:
-    """Make an event of a file; one without a header is a service's, named like the file."""
-    kind = str(letter.header.get("type") or SERVICE)
+    """Make an event of a file.
+
+    What has no type that memvault gives is a service's, named like the type or the file.
+    """
+    given = str(letter.header.get("type") or SERVICE)
+    kind = given if given in (PLAN, SPACE_MESSAGE, TALK) else SERVICE
     data = {
         key: value
         for key, value in letter.header.items()
         if key not in _OWN_KEYS and value is not None
     }
     if kind == SERVICE:
-        data.setdefault("name", letters.original(letter.name))
+        data.setdefault("name", letters.original(letter.name) if given == kind else given)
     data[_BODIES.get(kind, "message")] = letter.text
     moment = clock.parse(str(letter.header.get("timestamp", "")))
     return Event(letter.name, kind, clock.iso(moment) if moment else letter.saved, data)

@@ -26,6 +26,7 @@ from memvault.work.mailbox import SPACE_MESSAGE, Inbox
 __all__ = ["Message", "Space", "Spaces"]
 
 _LONGEST = 60
+_NO_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
 
 
 class Message(NamedTuple):
@@ -216,7 +217,7 @@ class Spaces:
         if plain[:1].isalnum() and self._exists(plain):
             return plain
         letters_there = any(char.isalnum() for char in plain)
-        if not letters_there or len(plain) > 200 or any(char in "/\\\0\n" for char in plain):
+        if not letters_there or len(plain) > 200 or _NO_NAME.search(plain):
             raise UsageError(
                 f"{given!r} cannot be the name of a space", "use letters, digits and hyphens"
             )

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from memvault import clock
+from memvault import clock, visible
 from memvault.errors import NotFound
 from memvault.plain_files import STATE
 from memvault.vault import atomic
@@ -101,7 +101,7 @@ class Talks:
         line = {"time": clock.iso(), "severity": severity, "message": text, "talkId": talk_id}
         folder = private(self._root, self._me)
         path = folder / "log.jsonl"
-        data = json.dumps(line, ensure_ascii=False).encode()
+        data = visible.as_json(line).encode()  # people read it with tail
         with FileLock(folder / "lock"), atomic.explained(path):
             if path.is_file() and path.lstat().st_size > _LARGEST_LOG:
                 path.replace(folder / "log.1.jsonl")

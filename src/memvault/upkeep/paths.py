@@ -1,0 +1,68 @@
+"""Paths of this machine, which a caller who is not at it is not told."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from memvault import user_folders
+from memvault.workspace import Workspace
+
+__all__ = ["told"]
+
+
+def told(workspace: Workspace, text: str) -> str:
+    """Return a text of the program's own as the caller is told it.
+
+    To one who is not at this machine a path in the vault is told relative to
+    it, and of others the folder is named by what it is for.
+    """
+    if workspace.paths:
+        return text
+    names: dict[str, str] = {}
+    for folder, name in _folders(workspace):
+        for path in (folder, os.path.realpath(folder)):
+            if Path(path).is_absolute() and Path(path).name:
+                for spelled in (path, repr(path)[1:-1]):
+                    names.setdefault(spelled, name)
+    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    slash = re.escape(os.sep)
+    pattern = rf"(?<![\w.~-])(?:({known})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?"
+
+    def instead(match: re.Match[str]) -> str:
+        name, rest = names[match[1]], match[2] or ""
+        if name:
+            return name + rest
+        return "" if rest else "the vault"
+
+    return re.sub(pattern, instead, text)
+
+
+def _folders(workspace: Workspace) -> Iterator[tuple[str, str]]:
+    """Yield each folder of this machine that may be spoken of, and what it is told as.
+
+    The vault's has no name: what lies in it is told by its path there.
+    """
+    yield str(workspace.root), ""
+    settings = workspace.__dict__.get("settings")  # as they were read, if they could be
+    for model in (settings.embedder, settings.reranker) if settings else ():
+        yield model, Path(model).name
+    owned = (
+        (user_folders.models_folder, "the folder of models"),
+        (user_folders.cache_folder, "the cache folder"),
+        (user_folders.state_folder, "the state folder"),
+        (user_folders.config_folder, "the folder of settings"),
+    )
+    for find, name in owned:
+        with contextlib.suppress(OSError):
+            if (folder := find()) is not None:
+                yield str(folder), name
+                if folder.name == "memvault":
+                    yield str(folder.parent), name
+    yield tempfile.gettempdir(), "the temporary folder"
+    yield str(Path(user_folders.__file__).parent), "memvault"
+    yield str(user_folders.home_expanded("~")), "the home folder"

@@ -1,0 +1,133 @@
+"""Half a character in an argument is kept, replaced or refused, and is never a bug."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memvault.__main__ import main
+from memvault.tools import registry, schema
+from memvault.tools.registry import Tool
+from memvault.tools.schema import Parameter
+from memvault.workspace import Workspace
+from test_same_everywhere import canonical, filled, sayable, words
+from tool_calls import FORMS
+
+__all__ = ["filled"]
+
+BYTE, HALF = "\udcff", "\ud800"
+"""A byte that is no UTF-8, as a command line gives it; half of a pair, as JSON may."""
+Place = tuple[str | int, ...]
+
+
+def usual(parameter: Parameter) -> Any:
+    """Return a value that fits a parameter."""
+    if list in parameter.kinds:
+        return [whole(parameter.items, {})] if parameter.items else ["x"]
+    if dict in parameter.kinds:
+        return {"x": "x"}
+    if str in parameter.kinds:
+        return parameter.choices[0] if parameter.choices else "x"
+    return 1 if int in parameter.kinds or float in parameter.kinds else True
+
+
+def whole(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the given arguments, and whatever else of texts can be given."""
+    texts = (str, list, dict)
+    more = [entry for entry in parameters if entry.required or set(texts) & set(entry.kinds)]
+    return {**{entry.key: usual(entry) for entry in more}, **canonical(parameters, given)}
+
+
+def places(value: Any, way: Place = ()) -> Iterator[Place]:
+    """Yield the way to every text in arguments, and to every object."""
+    if isinstance(value, str | dict):
+        yield way
+    if isinstance(value, dict | list):
+        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(entry, (*way, key))
+
+
+def broken(value: Any, way: Place, half: str) -> Any:
+    """Return arguments with half a character in the text, or as a key of the object, there."""
+    if not way:
+        return {**value, f"x{half}": "x"} if isinstance(value, dict) else f"{value}{half}"
+    key, *rest = way
+    if isinstance(value, list):
+        return [broken(e, tuple(rest), half) if n == key else e for n, e in enumerate(value)]
+    return {**value, key: broken(value[key], tuple(rest), half)}
+
+
+def _part(value: Any, key: str | int) -> Any:
+    return value[key]
+
+
+def code(root: Path, *line: str) -> str:
+    """Run a command line; return its error's code, or nothing."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        main(["--vault", str(root), "--json", *line])
+    return str(json.loads(out.getvalue()).get("error", {}).get("code", ""))
+
+
+def over_mcp(root: Path, tool: str, arguments: dict[str, Any]) -> str:
+    """Call a tool as the MCP server does; return its error's code, or nothing."""
+    calls = pytest.importorskip("memvault.mcp_server.calls", reason="no MCP SDK")
+    from memvault.mcp_server import answers
+
+    workspace = Workspace(root)
+    call = calls.Call(workspace, tool, arguments)
+    answer = answers.result(workspace, call.run()).structured_content
+    call.settle()
+    workspace.close()
+    return str(answer.get("error", {}).get("code", ""))
+
+
+@pytest.mark.parametrize("tool", registry.all_tools(), ids=lambda tool: tool.name)
+def test_half_a_character_is_no_bug(tool: Tool, filled: Path, tmp_path: Path) -> None:
+    """In every text, list, object and key that a tool takes, by flags, JSON and MCP."""
+    root = tmp_path / "copy"
+    shutil.copytree(filled, root)
+    parameters = schema.parameters(tool)
+    given = json.loads(FORMS[tool.name][1]) if tool.name in FORMS else {}
+    arguments = sayable(tool, whole(parameters, given))
+    objects = [entry.key for entry in parameters if entry.kinds == (dict,)]
+    for way in places(arguments):
+        for half in (BYTE, HALF):
+            bad = broken(arguments, way, half)
+            where = f"{way} {half!r}"
+            assert over_mcp(root, tool.name, bad) != "bug", where
+            assert code(root, "call", tool.name, json.dumps(bad)) != "bug", where
+        text = isinstance(reduce(_part, way, arguments), str)
+        if text or (way and way[0] in objects):  # no flag is called as a key that is unknown
+            assert code(root, *words(tool, broken(arguments, way, BYTE))) != "bug", f"{way} flags"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("list", "--agent", BYTE),
+        ("inbox", "peek", "--agent", f"x{BYTE}"),
+        ("call", BYTE),
+        ("call", "memory_list", BYTE),
+        (BYTE,),
+        ("list", f"--{BYTE}"),
+        ("tools", "trust", BYTE),
+        ("tools", "untrust", BYTE),
+        ("tools", "register", BYTE),
+        ("list", "--vault", f"x{BYTE}"),
+        ("remember", "x", f"@{BYTE}"),
+    ],
+)
+def test_a_byte_that_is_no_text_is_no_bug(filled: Path, tmp_path: Path, line: list[str]) -> None:
+    """Wherever it stands on a command line, a byte that is no UTF-8 is kept or refused."""
+    root = tmp_path / "copy"
+    shutil.copytree(filled, root)
+    assert code(root, *line) != "bug"

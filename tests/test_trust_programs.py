@@ -1,0 +1,110 @@
+"""Trust covers what well-known programs read unasked in the vault's folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, refused, write
+from memvault import open_vault
+
+READ = [
+    ("make", "Makefile"),
+    ("make", "GNUmakefile"),
+    ("/usr/bin/make -s all", "makefile"),
+    ("sh -c 'cd . && make all'", "Makefile"),
+    ("""sh -c 'm"ak"e all'""", "Makefile"),
+    ("bash -c'make all'", "Makefile"),
+    ("env X=1 gmake", "Makefile"),
+    ("just build", "justfile"),
+    ("npm test", "package.json"),
+    ("npx x", "package.json"),
+    ("pnpm i", "pnpm-lock.yaml"),
+    ("yarn x", ".yarnrc.yml"),
+    ("cargo run", "Cargo.toml"),
+    ("cargo run", "build.rs"),
+    ("go run", "go.mod"),
+    ("docker compose up", "compose.yaml"),
+    ("docker-compose up", "docker-compose.yml"),
+    ("podman compose up", "Containerfile"),
+    ("rake", "Rakefile"),
+    ("tox", "tox.ini"),
+    ("nox", "noxfile.py"),
+    ("pytest -q", "conftest.py"),
+    ("python3 -m pytest", "pyproject.toml"),
+    ("uv run x", "pyproject.toml"),
+    ("poetry run x", "poetry.toml"),
+    ("git status", ".git/config"),
+    ("ninja", "build.ninja"),
+    ("cmake .", "CMakeLists.txt"),
+    ("python3 -m helper", "helper.py"),
+    ("python3 -Im helper", "helper.py"),
+    ("python3.11 -W error -mhelper", "helper.py"),
+    ("sh -c 'X=1 python -m helper x'", "helper.py"),
+    ("python3 -m helper.deep", "helper/deep/__main__.py"),
+    ("python3 -m helper", "helper/other.py"),
+    ("uv run python -m helper", "helper.py"),
+]
+
+
+@pytest.mark.parametrize(("command", "path"), READ)
+def test_trust_covers_what_a_program_reads_unasked(
+    folder: Path, run: Run, command: str, path: str
+) -> None:
+    """Where a command runs such a program, what it reads there is covered, and the rest named."""
+    write(folder, path, "1\n")
+    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {json.dumps(command)}\n---\n")
+    shown = run("tools", "trust", "t", "--yes", "--json").json
+    assert path in shown["covers"]
+    assert any("reads besides in the vault's folder" in entry for entry in shown["notCovered"])
+    assert f"{path.partition('/')[0]}/" not in shown["notCovered"]
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
+def test_a_changed_makefile_ends_trust(folder: Path, run: Run) -> None:
+    """A tool that runs make is not trusted any more once the Makefile is another."""
+    write(folder, "Makefile", "all:\n\t@echo '{\"ran\": 1}'\n")
+    write(folder, "tools/t.md", "---\ndescription: x\ncommand: [make, -s]\n---\n")
+    done = run("tools", "trust", "t", "--yes")
+    assert "as long as Makefile stays as it is" in done.out
+    assert "what make reads besides in the vault's folder, which is not looked at" in done.out
+    assert run("call", "t").json["ran"] == 1
+    write(folder, "Makefile", "all:\n\t@touch ran.txt\n")
+    assert "not as it was" in refused(run("t"), 1)
+    assert not (folder / "ran.txt").exists()
+    (folder / "Makefile").unlink()
+    assert "not as it was" in refused(run("t"), 1)
+
+
+def test_a_file_that_comes_later_ends_trust(folder: Path, run: Run) -> None:
+    """A Makefile or module that was not there when the tool was trusted counts as a change."""
+    write(folder, "tools/t.md", "---\ndescription: x\ncommand: [sh, -c, 'true make']\n---\n")
+    write(folder, "tools/u.md", "---\ndescription: x\ncommand: [sh, -c, ':; python -m u']\n---\n")
+    for name, path in (("t", "GNUmakefile"), ("u", "u.py")):
+        assert run("tools", "trust", name, "--yes").code == 0
+        with open_vault(folder) as vault:
+            assert "not as it was" not in str(vault.call(name))
+        write(folder, path, "\n")
+        with open_vault(folder) as vault:
+            assert "not as it was" in vault.call(name)["error"]["message"]
+
+
+def test_a_link_in_such_a_files_place_is_refused(folder: Path, run: Run, tmp_path: Path) -> None:
+    """What a program would read through a link in the vault cannot be trusted."""
+    (folder / "Makefile").symlink_to(write(tmp_path, "elsewhere", "all:\n"))
+    write(folder, "tools/t.md", "---\ndescription: x\ncommand: make\n---\n")
+    assert "Makefile is a link" in refused(run("tools", "trust", "t", "--yes"), 1)
+
+
+@pytest.mark.parametrize("command", ["sh tools/x.sh", "python3 tools/x.py -m words", "echo x"])
+def test_nothing_is_said_of_programs_that_do_not_run(folder: Path, run: Run, command: str) -> None:
+    """A command that runs no such program is shown with what it names and no more."""
+    for path in ("Makefile", "words.py", "tools/x.py", "tools/x.sh"):
+        write(folder, path, "\n")
+    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
+    shown = run("tools", "trust", "t", "--yes", "--json").json
+    assert "notCovered" not in shown
+    assert not {"Makefile", "words.py"} & set(shown["covers"])

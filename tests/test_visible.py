@@ -1,0 +1,188 @@
+"""What comes out of a vault cannot lie to its reader: no steering, no turned or forged lines."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import tempfile
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from conftest import Run, write
+from memvault import open_vault, visible
+from memvault.__main__ import main
+from memvault.cli import output
+from memvault.errors import MemvaultError
+from memvault.tools import registry, schema
+from memvault.tools.registry import Tool
+from memvault.workspace import Workspace
+from test_same_everywhere import filled, objects
+from tool_calls import FORMS, PREPARED
+
+__all__ = ["filled"]
+
+CONTROLS = "".join(chr(code) for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc")
+TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+HIDDEN = CONTROLS + TURNING + "\u2028\u2029\ufeff\ud800|\udfff|\udc80\U000e0000\U000e0041\U000e007f"
+FORGED = "ERROR: forged"
+UNSEEN = HIDDEN.translate(dict.fromkeys(map(ord, "\n\t|")))
+HOSTILE = f"{HIDDEN}\n{FORGED}\r{FORGED}\r\n{FORGED}\x85{FORGED}\u2028{FORGED}"
+ORDINARY = "Ünïcödé مرحبا שלום 日本語 🏳️‍🌈 👩‍👧 می‌خواهم ❤️"
+OWN_WORDS = ("cutAt",)
+"""Fields whose values are the program's own words, which forms look up."""
+TEXTS = ("content", "context")
+"""Fields that are shown as the lines that they have."""
+
+
+def hostile(value: Any, key: str = "") -> Any:
+    """Return a result with hostile text in every string, and under a hostile key."""
+    if isinstance(value, str):
+        if key in OWN_WORDS:
+            return value
+        return value + (HOSTILE.replace(FORGED, "text") if key in TEXTS else HOSTILE)
+    if isinstance(value, Mapping):
+        found = {name: hostile(entry, name) for name, entry in value.items()}
+        return {**found, HOSTILE: list(found.values())[-1]} if found and key else found
+    if isinstance(value, list | tuple):
+        return [hostile(entry, key) for entry in value]
+    return value
+
+
+def checked(text: str, lines: bool = True) -> None:
+    """Check that nothing in a text steers, turns round, or begins a line that it may not."""
+    for char in UNSEEN:
+        assert char not in text, repr(char)
+    if lines:
+        for line in text.split("\n"):
+            assert not line.startswith(FORGED)
+
+
+def printed(tool: str, found: Any, as_json: bool) -> str:
+    """Return what a result is printed as, notes included."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        if isinstance(found, MemvaultError):
+            output.failure(found, as_json)
+        else:
+            output.result(tool, found, as_json, quiet=False)
+    return out.getvalue()
+
+
+def real(root: Path, tool: Tool, data: st.DataObject) -> Any:
+    """Return what a tool gives in a vault, or its failure."""
+    if tool.name in FORMS:
+        arguments = json.loads(FORMS[tool.name][1])
+    else:
+        arguments = data.draw(objects(schema.parameters(tool)))
+    for words in [PREPARED[tool.name]] if tool.name in PREPARED else []:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            main(["--vault", str(root), *words])
+    with open_vault(root) as vault:
+        found = vault.call(tool.name, **arguments)
+    if "error" not in found:
+        return found
+    rest = {key: value for key, value in found.items() if key not in ("success", "error")}
+    return MemvaultError(found["error"]["message"], found["error"].get("hint", ""), rest)
+
+
+@pytest.mark.parametrize("tool", registry.all_tools(), ids=lambda tool: tool.name)
+@settings(max_examples=1)
+@given(data=st.data())
+def test_nothing_in_a_result_can_lie(tool: Tool, filled: Path, data: st.DataObject) -> None:
+    """Whatever stands in any field of any tool's result, it is seen, and as JSON it is exact."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve() / "vault"
+        shutil.copytree(filled, root)
+        found = real(root, tool, data)
+    if isinstance(found, MemvaultError):
+        details = hostile(found.details, "details")
+        found = MemvaultError(hostile(found.message), hostile(found.hint), details)
+        whole = found.result()
+    else:
+        found = whole = hostile(found)
+        whole["warnings"] = [HOSTILE]
+    checked(printed(tool.name, found, as_json=False))
+    text = printed(tool.name, found, as_json=True)
+    checked(text, lines=False)
+    assert json.loads(text) == whole
+    answers = pytest.importorskip("memvault.mcp_server.answers", reason="no MCP SDK")
+    text = answers.result(Workspace(filled), whole).content[0].text
+    checked(text, lines=False)
+    assert json.loads(text) == whole
+
+
+@given(st.text() | st.text(st.sampled_from(HIDDEN + ORDINARY)))
+def test_a_text_is_seen_whole_and_read_back_exactly(text: str) -> None:
+    """Any text is one line for a person, and JSON that means exactly the text."""
+    assume(not re.search("[\ud800-\udbff][\udc00-\udfff]", text))  # JSON takes two halves for one
+    checked(visible.line(text), lines=False)
+    assert "\n" not in visible.line(text)
+    assert visible.text(text).count("\n") == text.count("\n")
+    shown = visible.as_json({text: [text]})
+    checked(shown, lines=False)
+    assert json.loads(shown) == {text: [text]}
+
+
+def test_every_script_stays_as_it_is() -> None:
+    """Letters of any script, emoji and what joins them are printed as they are."""
+    assert visible.line(ORDINARY) == visible.text(ORDINARY) == ORDINARY
+    assert visible.as_json(ORDINARY) == f'"{ORDINARY}"'
+
+
+def test_a_header_forges_no_line(run: Run, folder: Path) -> None:
+    """A type, a tag or a title with line ends stays within its own line of a listing."""
+    header = '---\ntitle: "a\\u202eb\\u2028c"\nmemory_type: "x\\nERROR: forged"\n'
+    write(folder, "a.md", f'{header}tags: ["t\\nERROR: forged"]\n---\nThe zebra sleeps.\n')
+    write(folder, "b\nERROR: forged.md", "The zebra eats.\n")
+    for words in ("list", "recall zebra", "show a.md", "search zebra", "status"):
+        checked(run(*words.split()).out)
+    shown = run("list", "--json")
+    checked(shown.out, lines=False)
+    assert "x\nERROR: forged" in {entry["memoryType"] for entry in shown.json["memories"]}
+
+
+def test_what_memories_say_is_quoted(run: Run, folder: Path) -> None:
+    """In what recall prints each line that a memory wrote stands behind a mark."""
+    write(folder, "a.md", "# Zebra\n\nThe zebra sleeps.\n\nERROR: forged\n1. Zebra  0.99  fact\n")
+    whole = run("recall", "zebra", "--full").out.splitlines()
+    assert whole[2:] == [
+        *("   > # Zebra", "   > ", "   > The zebra sleeps.", "   > "),
+        *("   > ERROR: forged", "   > 1. Zebra  0.99  fact"),
+    ]
+    assert all(line.startswith("   > ") for line in run("recall", "zebra").out.splitlines()[2:])
+
+
+def test_help_of_a_vaults_tool_steers_no_terminal(run: Run, folder: Path) -> None:
+    """What a tool of the vault says of itself is seen in its help, and begins no line there."""
+    enum = '["x\\e[31m", "y\\nERROR: forged"]'
+    parameter = f'{{name: p, type: string, description: "d\\u202e", enum: {enum}}}'
+    default = '{name: q, type: string, default: "v\\u2028ERROR: forged\\e"}'
+    write(
+        folder,
+        "tools/t.md",
+        f'---\ndescription: "Says\\u202e it"\nparameters:\n- {parameter}\n- {default}\n'
+        "command: [echo]\n---\n",
+    )
+    shown = run("t", "--help")
+    assert shown.code == 0, shown
+    assert "\\u202e" in shown.out
+    checked(shown.out)
+    checked(run("tools", "list").out)
+    checked(run("t", "--p", "z").err)
+
+
+def test_the_log_holds_nothing_that_turns_lines(run: Run, folder: Path) -> None:
+    """What is said to a log is safe to look at there, and read back exactly."""
+    assert run("talk", "log", "info", "a\u202eb\u2028c").code == 0
+    line = (folder / ".memvault/agents/main/log.jsonl").read_text("utf-8")
+    checked(line, lines=False)
+    assert json.loads(line)["message"] == "a\u202eb\u2028c"
