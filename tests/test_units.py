@@ -165,8 +165,8 @@ def test_vectors_are_found_as_by_brute_force(
             held[uid] = _rows(chance, count)
         vectors.append(uids, counts, np.concatenate([held[entry] for entry in uids]))
         if data.draw(st.booleans()):
-            for name in ("rows.f32", "uids.i64"):
-                with (tmp_path / "v" / name).open("ab") as file:
+            for path in (tmp_path / "v").glob("*-*.*"):
+                with path.open("ab") as file:
                     file.write(b"\x7f" * data.draw(st.integers(0, 99)))
         if data.draw(st.booleans()):
             alive = held.keys() - gone
@@ -360,3 +360,22 @@ def test_a_filter_means_what_it_means_in_python(
     """Where all values are there, an expression is true exactly where Python says so."""
     names: dict[str, Any] = {"a": a, "b": b, "t": t, "s": s}
     assert compile_expression(text)(names) == bool(eval(text, {"__builtins__": {}}, names))
+
+
+def test_vectors_that_another_process_compacted_are_still_found(tmp_path: Path) -> None:
+    """Who opened vectors before they were compacted searches the new files, and loses nothing."""
+    chance = np.random.default_rng(1)
+    rows = _rows(chance, 4)
+    vectors = Vectors.create(tmp_path / "v", VectorCard("name", "1", 5, 7))
+    vectors.append([1, 2, 3, 4], [1, 1, 1, 1], rows)
+    other = Vectors.open(tmp_path / "v", 7)
+    assert other is not None
+    (tmp_path / "v" / "rows-1.f32").write_bytes(b"left by a process that was killed")
+    vectors.compact({2, 3}.__contains__)
+    assert [hit.uid for hit in other.search(rows[2], lambda _: True, 1)] == [3]
+    assert other.card.last_uid == vectors.card.last_uid == 4
+    assert sorted(path.name for path in (tmp_path / "v").iterdir()) == [
+        "card.json",
+        "rows-1.f32",
+        "uids-1.i64",
+    ]

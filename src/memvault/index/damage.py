@@ -1,9 +1,13 @@
-"""The one error of the index's own: no user sees it, ``sync`` and the engine mend it."""
+"""The errors of the index's own: no user sees them, ``sync`` and the engine mend what is wrong."""
 
 from __future__ import annotations
 
-__all__ = ["DamagedIndex"]
+__all__ = ["DamagedIndex", "DamagedVectors"]
 
 
 class DamagedIndex(Exception):
     """The index on disk cannot be used; it is made anew, never repaired."""
+
+
+class DamagedVectors(DamagedIndex):
+    """Only an embedder's vectors cannot be used; they are looked at again, and made anew alone."""

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memvault.errors import TimedOut
 from memvault.index.damage import DamagedIndex
 from memvault.model import FileState, Memory
 
@@ -24,6 +25,9 @@ __all__ = ["Commit", "Known", "Manifest", "Record"]
 
 _TABLE = ".toc"
 """How the names of those files end that name all others; the highest is the one that is read."""
+PATIENCE = 10.0
+"""Seconds to wait for another process's transaction, which takes a fraction of one."""
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DISK_ERRORS = {"full": errno.ENOSPC, "readonly": errno.EROFS, "disk I/O": errno.EIO}
 _SCHEMA = """
 CREATE TABLE memories (
@@ -139,7 +143,7 @@ class Manifest:
                 raise DamagedIndex("no manifest")
             self._path = path
             self._db = sqlite3.connect(
-                path, timeout=10.0, isolation_level=None, check_same_thread=False
+                path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
             )
             if new:
                 self._db.executescript(_SCHEMA)
@@ -334,6 +338,10 @@ def _mapped() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF in _BUSY:  # held by another process is not damaged
+            raise TimedOut(
+                f"Another process has held the index for {PATIENCE:g} seconds", "try again"
+            ) from error
         for said, number in _DISK_ERRORS.items():
             if said in str(error):
                 raise OSError(number, os.strerror(number)) from error

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from memvault.errors import StorageError, TimedOut
 from memvault.index import analysis, chunks
-from memvault.index.damage import DamagedIndex
+from memvault.index.damage import DamagedIndex, DamagedVectors
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.embed import Embedder
 from memvault.index.keyword import KeywordDocument, KeywordIndex, field_lengths
@@ -173,14 +173,17 @@ class Index:
         """Return an embedder, loaded once; errors as for ``open_embedder``."""
         return self._sidecar.embedder(name)
 
-    def discard(self) -> None:
-        """Have the index made anew at the next refresh, because reading it failed.
+    def discard(self, error: DamagedIndex) -> None:
+        """Have what reading failed of made anew at the next refresh.
 
         Not so where it was only another process that changed it meanwhile: then
-        the commit is no longer the one that was opened.
+        the commit is no longer the one that was opened. Vectors are looked at
+        again when they are opened, and go alone.
         """
         opened = self._commit_opened
         self.close()
+        if isinstance(error, DamagedVectors):
+            return
         with contextlib.suppress(OSError):
             if opened is not None and self._lock.acquire(1.0):
                 try:

@@ -1,9 +1,10 @@
 """The vector sidecar: unit vectors in a flat file, and exact cosine over all of them.
 
-One folder an embedder. ``rows.f32`` holds vectors back to back, ``uids.i64`` the
+One folder an embedder. ``rows-N.f32`` holds vectors back to back, ``uids-N.i64`` the
 memory each row belongs to; a memory's rows are neighbours in its passages'
 order, and uids only rise, so "what is not embedded yet" is every memory with a
-uid above the last. Rows of memories that are gone stay until ``compact``.
+uid above the last. Rows of memories that are gone stay until ``compact``, which
+writes the next ``N`` beside the last and lets the card name it.
 Both files only grow; what lies past the count in ``card.json`` does not exist.
 The card holds checksums of what does, so that a process killed while it appends
 loses only what it was appending, how the files were when it was written, so
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.index import calibrate
-from memvault.index.damage import DamagedIndex
+from memvault.index.damage import DamagedVectors
 from memvault.index.embed import Calibration
 from memvault.plain_files import SETTING
 from memvault.vault import atomic, layout
@@ -48,6 +49,7 @@ class VectorCard(NamedTuple):
     last_uid: int = 0
     checksums: tuple[int, int] = (0, 0)
     states: tuple[tuple[int, ...], ...] = ()
+    generation: int = 0
     calibrated: int = 0
     slope: float = 0.0
     midpoint: float = 0.0
@@ -110,9 +112,8 @@ class Vectors:
             folder.parent.unlink()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("rows.f32", "uids.i64"):
-            (folder / name).write_bytes(b"")
-        made = cls(folder, card._replace(rows=0, last_uid=0, checksums=(0, 0)))
+        made = cls(folder, card._replace(rows=0, last_uid=0, checksums=(0, 0), generation=0))
+        made._begin()
         made._write_card()
         return made
 
@@ -123,11 +124,24 @@ class Vectors:
         """
         import numpy as np
 
-        flat = np.repeat(np.asarray(uids, dtype=np.int64), counts)
+        self._extend(np.repeat(np.asarray(uids, dtype=np.int64), counts), vectors)
+        self.card = self.card._replace(last_uid=int(uids[-1]))
+        self._write_card()
+        self._rows = self._uids = None
+
+    def _begin(self) -> None:
+        """Make the card's two files, empty."""
+        for name, _ in self._files():
+            (self.folder / name).write_bytes(b"")
+
+    def _extend(self, uids: npt.NDArray[np.int64], rows: Matrix) -> None:
+        """Write rows behind those that the card counts, and count them."""
+        import numpy as np
+
         sums = []
         for (name, width), data, before in zip(
             self._files(),
-            (vectors.astype(np.float32).tobytes(), flat.tobytes()),
+            (rows.astype(np.float32).tobytes(), uids.tobytes()),
             self.card.checksums,
             strict=True,
         ):
@@ -137,12 +151,8 @@ class Vectors:
                 file.write(data)
             sums.append(zlib.crc32(data, before))
         self.card = self.card._replace(
-            rows=self.card.rows + len(flat),
-            last_uid=int(uids[-1]),
-            checksums=(sums[0], sums[1]),
+            rows=self.card.rows + len(uids), checksums=(sums[0], sums[1])
         )
-        self._write_card()
-        self._rows = self._uids = None
 
     def keep(self, calibration: Calibration) -> None:
         """Write down what the cosines mean."""
@@ -159,7 +169,8 @@ class Vectors:
 
     def _files(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """Name the two files and say how many bytes a row has in each."""
-        return ("rows.f32", self.card.dimension * 4), ("uids.i64", 8)
+        number = self.card.generation
+        return (f"rows-{number}.f32", self.card.dimension * 4), (f"uids-{number}.i64", 8)
 
     def is_whole(self) -> bool:
         """Say whether the rows that the card counts are on disk as they were written."""
@@ -238,35 +249,52 @@ class Vectors:
         return sum(int(uid) not in alive for uid in uids) / len(uids) if len(uids) else 0.0
 
     def compact(self, alive: Callable[[int], bool]) -> None:
-        """Drop the rows of memories that are gone."""
+        """Drop the rows of memories that are gone: new files, the card, then the old ones go.
+
+        Cut off anywhere it leaves the card with all that it names.
+        """
         import numpy as np
 
         rows, uids = self._load()
         kept = np.fromiter((alive(int(uid)) for uid in uids), dtype=bool, count=len(uids))
-        keep_rows, keep_uids = np.array(rows[kept]), np.array(uids[kept])
-        last = self.card.last_uid
-        fresh = Vectors.create(self.folder, self.card)
-        if len(keep_uids):
-            fresh.append(keep_uids.tolist(), [1] * len(keep_uids), keep_rows)
-        self.card = fresh.card._replace(last_uid=last)
+        old = [name for name, _ in self._files()]
+        self.card = self.card._replace(
+            rows=0, checksums=(0, 0), generation=self.card.generation + 1
+        )
+        self._begin()
+        self._extend(np.array(uids[kept]), np.array(rows[kept]))
         self._write_card()
         self._rows = self._uids = None
+        for name in old:
+            (self.folder / name).unlink(missing_ok=True)
 
     def _load(self) -> tuple[Matrix, npt.NDArray[np.int64]]:
+        """Map the rows into memory; where another process compacted them, its new ones."""
+        if self._rows is None or self._uids is None:
+            try:
+                self._rows, self._uids = self._mapped()
+            except FileNotFoundError as error:
+                found = Vectors.open(self.folder, self.card.manifest)
+                if found is None:
+                    raise DamagedVectors(str(error)) from error
+                self.card = found.card
+                self._rows, self._uids = self._mapped()
+        return self._rows, self._uids
+
+    def _mapped(self) -> tuple[Matrix, npt.NDArray[np.int64]]:
         import numpy as np
 
-        if self._rows is None or self._uids is None:
-            count, width = self.card.rows, self.card.dimension
-            if not count:
-                return np.zeros((0, width), np.float32), np.zeros(0, np.int64)
-            try:
-                self._rows = np.memmap(
-                    self.folder / "rows.f32", np.float32, mode="r", shape=(count, width)
-                )
-                self._uids = np.fromfile(self.folder / "uids.i64", np.int64, count)
-            except (ValueError, FileNotFoundError) as error:  # compacted by another process
-                raise DamagedIndex(str(error)) from error
-        return self._rows, self._uids
+        count, width = self.card.rows, self.card.dimension
+        if not count:
+            return np.zeros((0, width), np.float32), np.zeros(0, np.int64)
+        (rows, _), (uids, _) = self._files()
+        try:
+            return (
+                np.memmap(self.folder / rows, np.float32, mode="r", shape=(count, width)),
+                np.fromfile(self.folder / uids, np.int64, count),
+            )
+        except ValueError as error:  # cut off since the card was read
+            raise DamagedVectors(str(error)) from error
 
     def _write_card(self) -> None:
         self.card = self.card._replace(states=self._states())

@@ -122,8 +122,8 @@ class Engine:
         for _ in range(_RETRIES - 1):
             try:
                 return action()
-            except DamagedIndex:
-                self._index.discard()
+            except DamagedIndex as error:
+                self._index.discard(error)
         try:
             return action()
         except DamagedIndex as error:
