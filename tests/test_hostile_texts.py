@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import Run, write
+from memvault import Vault
 from memvault.index.analysis import analyser
+from memvault.index.plan import batches
 from memvault.memories.proposals import steps_of
+from memvault.model import FileState
 from memvault.recall.query import parse
 from memvault.vault.normal_form import normal_form
 
@@ -152,3 +161,64 @@ def test_texts_that_people_write_mean_what_they_meant() -> None:
     )
     assert normal_form("NFC", "e\u0301" * 1_000) == "é" * 1_000
     assert normal_form("NFC", "字か\u3099" * 100) == "字が" * 100
+
+
+_WORDS = " ".join(f"word{number:06}" for number in range(9_000))
+"""100 KB, no word twice."""
+_REPEATED = {
+    "a heading": f"# {_WORDS}\n\n",
+    "a title": f"---\ntitle: {_WORDS}\n---\n",
+    "a path of headings": "".join(f"{'#' * level} {_WORDS[::level]}\n\n" for level in range(1, 7)),
+    "tags and values": f"---\ntags: [{_WORDS.replace(' ', ',')[:48_000]}]\n"
+    f"aliases: [{_WORDS}]\nx: [{', '.join([_WORDS[:499]] * 100)}]\n---\n",
+}
+
+
+def _peak(folder: Path, head: str) -> int:
+    """Index a file of 4 MB with such a beginning; return the process's peak memory in bytes."""
+    shutil.rmtree(folder / "notes", ignore_errors=True)
+    write(folder, "notes/a.md", head + "The river rose in spring and fell.\n\n" * 110_000)
+    command = [sys.executable, "-m", "memvault", "recall", "river", "--json"]
+    child = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@pytest.mark.parametrize("name", _REPEATED)
+def test_what_stands_above_a_text_is_not_multiplied_by_it(folder: Path, name: str) -> None:
+    """A title, headings or tags of 100 KB above 4 MB of text need little more memory than none."""
+    assert _peak(folder, _REPEATED[name]) < _peak(folder, "# A\n\n") + 150_000_000
+
+
+def test_a_long_title_is_found_by_all_its_words(vault: Vault, folder: Path) -> None:
+    """What a title, tags and other values say past the first lines is searched too."""
+    text = "The river rose.\n\n" * 2_000
+    write(folder, "a.md", f"---\ntitle: {_WORDS} zeppelin\nx: [{_WORDS[:499]}, heron]\n---\n{text}")
+    write(folder, "b.md", f"---\ntags: [{_WORDS.replace(' ', ',')[:4_000]}, osprey]\n---\n{text}")
+    for word, path in (("zeppelin", "a.md"), ("heron", "a.md"), ("osprey", "b.md")):
+        found = vault.call("memory_recall", query=word, type="keyword")["memories"]
+        assert [entry["filePath"] for entry in found] == [path]
+
+
+def test_thousands_of_headings_make_no_thousands_of_vectors(vault: Vault, folder: Path) -> None:
+    """A body of nothing but short headings has not as many passages as lines."""
+    write(folder, "a.md", "# a\n" * 250_000 + "\n# Last\n\nperiwinkle\n")
+    found = vault.call("memory_recall", query="periwinkle")["memories"]
+    assert [entry["filePath"] for entry in found] == ["a.md"]
+    assert vault.call("vault_status")["embedder"]["vectors"] < 3_000
+
+
+@given(st.lists(st.integers(0, 20_000_000), max_size=60))
+def test_files_are_indexed_in_parts_that_fit_in_memory(sizes: list[int]) -> None:
+    """A part is one file or has at most 8 MB and 2,000 files, in their order and none left out."""
+    files = [FileState(f"{number}.md", size, 0, 0, 0) for number, size in enumerate(sizes)]
+    parts = batches(files)
+    assert [state for part in parts for state in part] == files
+    assert all(len(part) == 1 or sum(state.size for state in part) <= 8_000_000 for part in parts)
+    assert [len(part) for part in batches([FileState("a.md", 9, 0, 0, 0)] * 4_500)] == [
+        2_000,
+        2_000,
+        500,
+    ]
