@@ -28,8 +28,15 @@ _BAR = 0.75
 _LEAST_WORDS = 3
 """Telling words that make a statement; fewer are a heading or a remark."""
 _LONGEST = 300
+_MOST_STEMS = 40
+"""Stems of a statement that may be said with a word or two more; longer ones only as they are."""
+_MOST_KEPT = 500_000
+_MOST_TRIED = 2_000_000
+"""Shorter wordings that are kept and looked up in all, so that no text costs memory without end."""
+_MOST_NEAR = 20
+"""Statements nearly alike that one is compared with."""
 _TASK = re.compile(r"(?i)^(?:todo|fixme|xxx)\b")
-_ADDRESS = re.compile(r"\w+://\S+")
+_ADDRESS = re.compile(r"(?<!\w)\w+://\S+")
 _LIGHT = frozenset(
     "a an the is are was were be been being am it its this that these those there here do does did "
     "i we you he she they my our your his her their us me them also just really very indeed again "
@@ -59,7 +66,7 @@ _LIMITS = frozenset(
 )
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:[.,:]\d+)*")
 _SIGNS = re.compile(r"[<>=≠≤≥$€£%°^|&~]|!=|\+\+?|#(?!\w)|(?<!\w)--?[A-Za-z]\b")
-_MARKED_WORD = re.compile(r"`[^`]+`|\w*[A-Z0-9][\w.:/-]*|\w+[./:_@]\w[\w./:_@-]*")
+_MARKED_WORD = re.compile(r"`[^`]+`|(?<!\w)(?:\w*[A-Z0-9][\w.:/-]*|\w+[./:_@]\w[\w./:_@-]*)")
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)])\s+")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
@@ -166,22 +173,26 @@ class Said:
         self._alike = alike
         self._exact: dict[Key, Statement] = {}
         self._shortened: dict[Key, list[Statement]] = {}
+        self._kept = self._tried = 0
 
     def add(self, said: Statement) -> None:
         """Take a statement in."""
         if said.key not in self._exact:
             self._exact[said.key] = said
-            for shorter in _shorter(said):
+            for shorter in _shorter(said) if self._kept < _MOST_KEPT else ():
                 self._shortened.setdefault(shorter, []).append(said)
+                self._kept += 1
 
     def find(self, said: Statement) -> Statement | None:
         """Return the statement taken in that says the same, the most alike of several."""
         exact = self._exact.get(said.key)
         if exact is not None:
             return exact
-        near = [self._exact[key] for key in _shorter(said) if key in self._exact]
+        shorter = _shorter(said) if self._tried < _MOST_TRIED else set()
+        self._tried += len(shorter)
+        near = [self._exact[key] for key in sorted(shorter & self._exact.keys())]
         near += self._shortened.get(said.key, ())
-        measured = [(self._alike(said.text, other.text), other) for other in near]
+        measured = [(self._alike(said.text, other.text), other) for other in near[:_MOST_NEAR]]
         fitting = [entry for entry in measured if entry[0] >= _BAR]
         if not fitting:
             return None
@@ -194,6 +205,8 @@ def _shorter(said: Statement) -> set[Key]:
     One word of four may go, and two of eight.
     """
     stems, signed = said.key
+    if len(stems) > _MOST_STEMS:
+        return set()
     free = [
         place for place, stem in enumerate(stems) if stem not in said.fixed and not stem.isdigit()
     ]
