@@ -59,6 +59,12 @@ def _dates() -> list[re.Pattern[str]]:
     return _patterns()
 
 
+def _folders() -> list[re.Pattern[str]]:
+    from memvault.upkeep.paths import _any_of
+
+    return [_any_of(["/home/me/notes", "/home/me", "/tmp"]), _any_of(["/a" * 60, "/a" * 59])]
+
+
 def _scalars() -> list[re.Pattern[str]]:
     from memvault.vault.plain_yaml import loader
 
@@ -71,6 +77,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
     "memvault.vault.layout._ignore_pattern": (_ignored, ("match",)),
     "memvault.recall.dates._patterns": (_dates, ("finditer", "sub", "search")),
+    "memvault.upkeep.paths._any_of": (_folders, ("sub",)),
     "memvault.vault.plain_yaml.loader": (_scalars, ("match",)),
 }
 """Patterns that are put together when the program runs: examples of them, and their methods."""
