@@ -95,7 +95,8 @@ class Hard(NamedTuple):
 def hard_texts(pattern: re.Pattern[str], most: int) -> list[Hard]:
     """Return up to ``most`` texts, the same ones each time; single parts come first."""
     tokens, beginnings = _parts(pattern)
-    single = [Hard("", unit, tail) for unit in (*tokens, *_HAND_PICKED) for tail in _TAILS]
+    single = [Hard("", unit, tail) for unit in tokens for tail in _TAILS]
+    single += [Hard("", unit, tail) for unit in _HAND_PICKED for tail in _TAILS[:2]]
     begun = [
         Hard(head, unit, tail)
         for head in beginnings
@@ -108,8 +109,8 @@ def hard_texts(pattern: re.Pattern[str], most: int) -> list[Hard]:
     rest = [Hard("", unit, chance.choice(_TAILS)) for unit in joined]
     chance.shuffle(begun)
     chance.shuffle(rest)
-    left = max(0, most - len(single))
-    chosen = [*single[:most], *begun[: left // 3], *rest[: left - len(begun[: left // 3])]]
+    begun = begun[: max(0, most - len(single)) // 2]
+    chosen = [*single, *begun, *rest][:most]
     return list(dict.fromkeys(chosen))
 
 

