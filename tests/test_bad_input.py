@@ -30,7 +30,9 @@ FILES: dict[str, tuple[bytes, str, str]] = {
     "empty.md": (b"", "empty", ""),
     "mark.md": (b"\xef\xbb\xbf", "mark", ""),
     "folder.md/inner.md": (b"word15\n", "word15", ""),
-    "half.md": (b"\xff\xfe\x00", "half", "binary"),
+    "half.md": (b"\xff\xfe\x00", "half", "not UTF-8, read as cp1252"),
+    "short.md": (b"word16 a\0b\n", "word16", ""),
+    "bells.md": (b"\x07\x07\0 word17\x1b\n", "word17", ""),
     "many.md": (
         b"---\n" + b"".join(b"k%d: 1\n" % n for n in range(9_000)) + b"---\nx",
         "many",

@@ -10,11 +10,12 @@ become single characters and overlapping pairs.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
 from typing import NamedTuple
+
+from memvault.vault.normal_form import normal_form
 
 __all__ = ["VERSION", "Analyser", "Terms", "analyser"]
 
@@ -42,6 +43,8 @@ _MARKS = re.compile(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
 _CONTRACTION = re.compile(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _MAX_TERM = 80
 _MAX_CACHED = 300_000
+_LONGEST_CACHED = 100
+"""Characters of what is remembered at most: text without blanks is one chunk of any length."""
 _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
     "should will shall may might must has have had dont doesnt didnt cant wont im ive "
@@ -74,13 +77,13 @@ def fold(text: str) -> str:
     """Lower-case, compatibility-normalise and take accents off (not off Cyrillic letters)."""
     if text.isascii():
         return text.lower()
-    apart = unicodedata.normalize("NFKD", text.casefold())
-    return unicodedata.normalize("NFC", _MARKS.sub("", apart)).replace("ё", "е").casefold()
+    apart = normal_form("NFKD", text.casefold())
+    return normal_form("NFC", _MARKS.sub("", apart)).replace("ё", "е").casefold()
 
 
 def _composed(text: str) -> str:
     """Return a text with its accents composed, as both spellings are one."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return text if text.isascii() else normal_form("NFC", text)
 
 
 class Analyser:
@@ -116,9 +119,11 @@ class Analyser:
         """Analyse a chunk of a text, or remember what came of it."""
         parts = self._known.get(chunk)
         if parts is None:
-            if len(self._known) > _MAX_CACHED:
-                self._known.clear()
-            parts = self._known[chunk] = self._analyse(chunk)
+            parts = self._analyse(chunk)
+            if len(chunk) <= _LONGEST_CACHED:
+                if len(self._known) > _MAX_CACHED:
+                    self._known.clear()
+                self._known[chunk] = parts
         return parts
 
     def telling(self, text: str) -> list[str]:
@@ -149,7 +154,7 @@ class Analyser:
 
     def _analyse(self, chunk: str, querying: bool = False) -> Parts:
         if _ONLY_ASCII_WORD.fullmatch(chunk):
-            return (self._stem(chunk.lower())[:_MAX_TERM],), ()
+            return (self._stem(chunk.lower()),), ()
         chunk = _CONTRACTION.sub("", chunk)
         stems: list[str] = []
         wholes: list[str] = []
@@ -177,9 +182,9 @@ class Analyser:
         parts = _CAMEL.findall(rest)
         if len(parts) > 1 and not rest.isupper():
             wholes.append(fold(rest)[:_MAX_TERM])
-            yield from (self._stem(fold(part))[:_MAX_TERM] for part in parts)
+            yield from (self._stem(fold(part)) for part in parts)
         else:
-            yield self._stem(fold(rest))[:_MAX_TERM]
+            yield self._stem(fold(rest))
 
 
 def _pairs(run: str, querying: bool) -> Iterable[str]:
@@ -197,15 +202,20 @@ def analyser(language: str) -> Analyser:
 
 @cache
 def _stemmer(language: str) -> Callable[[str], str]:
-    """Return a Snowball stemmer that remembers what it stemmed."""
+    """Return a Snowball stemmer that remembers what it stemmed; what is no word it only cuts.
+
+    Its time grows with the square of some words' length.
+    """
     if language == "none":
-        return str
+        return lambda word: word[:_MAX_TERM]
     from py_rust_stemmers import SnowballStemmer
 
     stem = SnowballStemmer(language).stem_word
     seen: dict[str, str] = {}
 
     def stem_once(word: str) -> str:
+        if len(word) > _MAX_TERM:
+            return word[:_MAX_TERM]
         found = seen.get(word)
         if found is None:
             if len(seen) > _MAX_CACHED:

@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from memvault.model import Passage
 from memvault.vault.markdown import headings
 
-__all__ = ["VERSION", "blocks", "passages"]
+__all__ = ["LONGEST_TITLE", "VERSION", "blocks", "passages"]
 
-VERSION = 2
+VERSION = 3
 """Raised whenever the same body gives other passages."""
 
+LONGEST_TITLE = 200
+"""Characters of a title, a heading or a path of headings that stand with each passage at most."""
 _LIMIT = 1_200
 _DENSE_LIMIT = 400
 _BLOCK = 6_000
+_MANY = 1_000
+"""Passages of one body after which short ones are joined across headings."""
 _LINES = re.compile(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
 _SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。!?；]|\n")
 _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -31,8 +35,9 @@ def passages(body: str) -> list[Passage]:
     found: list[Passage] = []
     for start, end, heading in _paragraphs(body):
         last = found[-1] if found else None
-        if last and last.heading == heading and end - last.start <= limit:
-            found[-1] = Passage(last.start, end, heading)
+        joined = last and (last.heading == heading or len(found) > _MANY)
+        if last and joined and end - last.start <= limit:
+            found[-1] = Passage(last.start, end, last.heading)
         elif end - start <= limit:
             found.append(Passage(start, end, heading))
         else:
@@ -54,7 +59,7 @@ def blocks(found: list[Passage]) -> list[tuple[int, int]]:
 def _paragraphs(body: str) -> Iterator[tuple[int, int, str]]:
     """Yield stretches between blank lines with the headings above; a heading begins one."""
     above: list[tuple[int, str]] = []
-    marks = {start: (level, text) for start, _, level, text in headings(body)}
+    marks = {start: (level, text[:LONGEST_TITLE]) for start, _, level, text in headings(body)}
     start, end, heading = -1, -1, ""
     for line in _LINES.finditer(body):
         mark = marks.get(line.start())
@@ -64,12 +69,19 @@ def _paragraphs(body: str) -> Iterator[tuple[int, int, str]]:
             start = -1
         if mark:
             above = [*(entry for entry in above if entry[0] < mark[0]), mark]
-            heading = " > ".join(text for _, text in above)
+            heading = _path([text for _, text in above])
         if not blank:
             start = line.start() if start < 0 else start
             end = line.start() + len(line[0].rstrip())
     if start >= 0:
         yield start, end, heading
+
+
+def _path(above: list[str]) -> str:
+    """Join headings, the outermost first, as many of the inner ones as there is room for."""
+    while len(path := " > ".join(above)) > LONGEST_TITLE and len(above) > 1:
+        above = above[1:]
+    return path
 
 
 def _pieces(body: str, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from memvault.index import chunks
-from memvault.index.analysis import Analyser
+from memvault.index.analysis import Analyser, Terms
+from memvault.index.chunks import LONGEST_TITLE
 from memvault.index.keyword import KeywordDocument
 from memvault.model import Memory
 from memvault.vault.codec import printable
@@ -20,44 +22,84 @@ _NAMED_ELSEWHERE = frozenset(
     "id memory_type tags tag title created modified date updated importance confidence".split()
 )
 _LONGEST_VALUE = 500
+_LONGEST_REPEATED = 500
+"""Characters of tags, of aliases, of the path and of other values that stand in every block."""
+
+
+class _Shared(NamedTuple):
+    """The terms that a memory's blocks have in common."""
+
+    title: Terms
+    tags: Terms
+    wholes: Counter[str]
 
 
 def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[KeywordDocument]:
-    """Count a memory's terms, one document a block; title, tags and type are in each."""
-    title = analyser.terms("\n".join([memory.title, *_aliases(memory.metadata)]))
-    tags = analyser.terms("\n".join(memory.tags))
-    kind = analyser.terms(memory.memory_type)
+    """Count a memory's terms, one document a block; title, tags and type are in each.
+
+    The first block has all that the header says, the others as much of it as
+    does not multiply with the body.
+    """
     extra = analyser.terms("\n".join(_values(memory.metadata)))
-    path = analyser.terms(printable(memory.path))
     name = analyser.terms(printable(PurePosixPath(memory.path).stem))
-    marks = list(headings(memory.body))
+    kind = analyser.terms(memory.memory_type[:LONGEST_TITLE])
+    marks = [(place, text[:LONGEST_TITLE]) for place, _, _, text in headings(memory.body)]
+    places = [place for place, _ in marks]
+    shared = _shared(memory, analyser, None)
     found: list[KeywordDocument] = []
     for start, end in chunks.blocks(chunks.passages(memory.body)):
+        if len(found) == 1:
+            shared = _shared(memory, analyser, _LONGEST_REPEATED)
         body = analyser.terms(memory.body[start:end])
-        above = " \n".join(text for place, _, _, text in marks if start <= place < end)
-        wholes = title.wholes + tags.wholes + path.wholes + body.wholes + extra.wholes
+        inside = marks[bisect_left(places, start) : bisect_left(places, end)]
+        above = " \n".join(text for _, text in inside)
         stems = body.stems if found else body.stems + extra.stems + name.stems
         found.append(
             KeywordDocument(
                 uid,
                 {
-                    "title": title.stems,
+                    "title": shared.title.stems,
                     "headings": analyser.terms(above).stems if above else Counter(),
                     "body": stems,
-                    "tags": tags.stems,
+                    "tags": shared.tags.stems,
                     "type": kind.stems,
-                    "identifier": wholes,
+                    "identifier": shared.wholes + body.wholes,
                 },
             )
         )
     return found
 
 
+def _shared(memory: Memory, analyser: Analyser, most: int | None) -> _Shared:
+    """Return what stands in every block, of each part at most so many characters."""
+
+    def terms(text: str) -> Terms:
+        return analyser.terms(_beginning(text, most))
+
+    title = _beginning(memory.title, LONGEST_TITLE if most else None)
+    aliases = _beginning("\n".join(_aliases(memory.metadata)), most)
+    named = analyser.terms(f"{title}\n{aliases}")
+    tags = terms("\n".join(memory.tags))
+    path = terms(printable(memory.path))
+    extra = terms("\n".join(_values(memory.metadata)))
+    return _Shared(named, tags, named.wholes + tags.wholes + path.wholes + extra.wholes)
+
+
+def _beginning(text: str, most: int | None) -> str:
+    """Return the words at a text's beginning that have at most so many characters."""
+    if most is None or len(text) <= most:
+        return text
+    cut = text[:most]
+    blank = max(cut.rfind(" "), cut.rfind("\n"))
+    return cut[:blank] if blank > 0 else cut
+
+
 def passage_texts(memory: Memory) -> list[str]:
     """Return each passage's text with the title and headings that it stands under."""
     texts = []
+    title = memory.title[:LONGEST_TITLE]
     for start, end, heading in chunks.passages(memory.body):
-        context = memory.title if heading in ("", memory.title) else f"{memory.title}\n{heading}"
+        context = title if heading in ("", title) else f"{title}\n{heading}"
         texts.append(f"{context}\n{memory.body[start:end]}")
     return texts
 

@@ -88,7 +88,8 @@ class KeywordAnswer(NamedTuple):
 def _mapped(function: Callable[P, R]) -> Callable[P, R]:
     """Turn what Whoosh raises of an index that it cannot read into ``DamagedIndex``.
 
-    Errors that only a mistake in a program raises pass.
+    Errors that only a mistake in a program raises pass, so nothing of a caller's
+    may run inside.
     """
 
     @functools.wraps(function)
@@ -173,7 +174,6 @@ class KeywordIndex:
         total = reader.doc_count_all()
         return 1.0 - reader.doc_count() / total if total else 0.0
 
-    @_mapped
     def search(
         self,
         stems: list[str],
@@ -210,13 +210,15 @@ class KeywordIndex:
         hits = [KeywordHit(uid, score, shares.get(uid, {})) for uid, score in found.items()]
         return KeywordAnswer(hits, rarity)
 
-    def _segments(self) -> Iterator[_Segment]:
+    @_mapped
+    def _segments(self) -> list[_Segment]:
         if self._opened() is None:
-            return
+            return []
+        found = []
         for leaf, _ in self._open_reader().leaf_readers():
 
             def postings(name: str, term: str, leaf: Any = leaf) -> Iterator[tuple[int, float]]:
-                if (name, encoded := term.encode()) not in leaf:
+                if (name, encoded := term.encode("utf-8", "replace")) not in leaf:
                     return
                 matcher = leaf.postings(name, encoded)
                 while matcher.is_active():
@@ -226,10 +228,12 @@ class KeywordIndex:
             def length(name: str, number: int, leaf: Any = leaf) -> float:
                 return float(leaf.doc_field_length(number, name))
 
+            @_mapped
             def uid(number: int, leaf: Any = leaf) -> int:
                 return int(leaf.stored_fields(number)["uid"])
 
-            yield _Segment(postings, length, uid, leaf.doc_count())
+            found.append(_Segment(postings, length, uid, leaf.doc_count()))
+        return found
 
     def _open_reader(self) -> Any:
         if self._reader is None:
@@ -263,6 +267,7 @@ _Place = tuple[int, int]
 """A segment's number and a document's number in it."""
 
 
+@_mapped
 def _score(
     segments: list[_Segment],
     wanted: list[tuple[str, Mapping[str, float]]],
@@ -277,6 +282,7 @@ def _score(
     return scores, rarities
 
 
+@_mapped
 def _shares(
     segments: list[_Segment],
     wanted: list[tuple[str, Mapping[str, float]]],

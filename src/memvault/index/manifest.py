@@ -21,7 +21,7 @@ from memvault.errors import TimedOut
 from memvault.index.damage import DamagedIndex
 from memvault.model import FileState, Memory
 
-__all__ = ["Commit", "Known", "Manifest", "Record"]
+__all__ = ["Commit", "Known", "Manifest", "Record", "row_of"]
 
 _TABLE = ".toc"
 """How the names of those files end that name all others; the highest is the one that is read."""
@@ -180,7 +180,11 @@ class Manifest:
             number = self._counter("identity"), self._counter("commits")
         if made_for is None:
             return None
-        return Commit(number, made_for[0], {name: json.loads(state) for name, state in rows})
+        try:
+            files = {name: json.loads(state) for name, state in rows}
+        except (ValueError, TypeError) as error:  # not as ``commit`` wrote it
+            raise DamagedIndex(str(error)) from error
+        return Commit(number, made_for[0], files)
 
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
@@ -266,40 +270,47 @@ class Manifest:
 
     def apply(self, removed: Iterable[int], added: Iterable[Record]) -> None:
         """Take out and put in rows as one transaction."""
+        rows = [row_of(record) for record in added]
         with _mapped(), self._transaction():
             self._db.executemany("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in removed])
-            highest = 0
-            for record in added:
-                highest = max(highest, record.uid)
-                self._db.execute(
-                    f"INSERT OR REPLACE INTO memories ({_COLUMNS}) VALUES ({','.join('?' * 22)})",
-                    _row(record),
-                )
+            self._db.executemany(
+                f"INSERT OR REPLACE INTO memories ({_COLUMNS}) VALUES ({','.join('?' * 22)})", rows
+            )
             self._db.execute(
                 "UPDATE counters SET value = max(value, ?) WHERE name = 'next_uid'",
-                (highest + 1,),
+                (max((row[0] for row in rows), default=0) + 1,),
             )
 
     def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[Record]:
         with _mapped():
             for row in self._db.execute(f"SELECT {_COLUMNS} FROM memories {where}", values):
+                try:
+                    tags, metadata = tuple(json.loads(row[11])), json.loads(row[14])
+                except json.JSONDecodeError as error:  # not as ``row_of`` wrote it
+                    raise DamagedIndex(str(error)) from error
                 yield Record._make(
                     (
                         row[0],
                         _state(row[1:6]),
                         *row[6:11],
-                        tuple(json.loads(row[11])),
+                        tags,
                         *row[12:14],
-                        json.loads(row[14]),
+                        metadata,
                         row[15],
                         tuple(row[16:]),
                     )
                 )
 
 
-def _row(record: Record) -> tuple[Any, ...]:
+def row_of(record: Record) -> tuple[Any, ...]:
+    """Return a record as SQLite keeps it.
+
+    Raises:
+        ValueError: it holds what JSON or UTF-8 cannot spell.
+        TypeError: it holds what is no plain value.
+    """
     dump = json.dumps
-    return (
+    row = (
         record.uid,
         _encoded(record.path),
         *record.state[1:],
@@ -307,10 +318,14 @@ def _row(record: Record) -> tuple[Any, ...]:
         dump(record.tags),
         record.created,
         record.modified,
-        dump(record.metadata),
+        dump(record.metadata, allow_nan=False),
         record.problem,
         *record.lengths,
     )
+    for value in row:
+        if isinstance(value, str):
+            value.encode()
+    return row
 
 
 def _encoded(path: str) -> str | bytes:
@@ -346,7 +361,7 @@ def _mapped() -> Iterator[None]:
             if said in str(error):
                 raise OSError(number, os.strerror(number)) from error
         raise DamagedIndex(str(error)) from error
-    except (sqlite3.Error, ValueError, TypeError) as error:
+    except sqlite3.Error as error:
         raise DamagedIndex(f"{type(error).__name__}: {error}") from error
 
 

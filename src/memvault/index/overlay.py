@@ -9,7 +9,7 @@ from memvault.errors import MemvaultError, NotFound
 from memvault.index.analysis import Analyser
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.keyword import KeywordDocument
-from memvault.index.manifest import Known, Record
+from memvault.index.manifest import Known, Record, row_of
 from memvault.index.plan import Plan
 from memvault.index.snapshot import Overlay
 from memvault.model import FileState, Memory
@@ -22,7 +22,10 @@ Read = tuple[Memory, FileState, int]
 
 
 def read_file(store: Store, state: FileState) -> Read | None:
-    """Read a file; one that cannot be read is known by its name, one that is gone is None."""
+    """Read a file; one that cannot be read is known by its name, one that is gone is None.
+
+    One whose header no index can keep is known by its name and its text.
+    """
     checked = time.time_ns()
     try:
         data, fresh = store.read_bytes(state.path)
@@ -31,7 +34,21 @@ def read_file(store: Store, state: FileState) -> Read | None:
     except MemvaultError as error:
         memory = store.parse(b"", state)._replace(etag="", problem=error.message)
         return memory, state, checked
-    return store.parse(data, fresh), fresh, checked
+    memory = store.parse(data, fresh)
+    problem = header_problem(memory, fresh)
+    if problem:
+        bare = store.parse(b"", fresh)
+        memory = bare._replace(etag=memory.etag, body=memory.body, problem=problem)
+    return memory, fresh, checked
+
+
+def header_problem(memory: Memory, state: FileState) -> str:
+    """Say why an index cannot keep what a memory's header says; empty where it can."""
+    try:
+        row_of(Record.of(0, state, 0, memory))
+    except (ValueError, TypeError, RecursionError) as error:
+        return f"the front matter cannot be indexed: {error}"
+    return ""
 
 
 def overlay_of(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from memvault.index.manifest import Known
 from memvault.model import FileState
 from memvault.vault.scan import Scan
 
-__all__ = ["Plan", "compare"]
+__all__ = ["Plan", "batches", "compare"]
 
 _GRANULARITY = 1_000_000_000
 """Nanoseconds within which two edits may leave a file with the same times."""
+
+
+_MOST_FILES = 2_000
+_MOST_BYTES = 8_000_000
 
 
 class Plan(NamedTuple):
@@ -57,6 +61,22 @@ def compare(known: Mapping[str, Known], found: Scan) -> Plan:
         if path not in seen and not (hidden and path.startswith(hidden)):
             plan.removed.append(entry.uid)
     return plan
+
+
+def batches(files: Sequence[FileState]) -> list[list[FileState]]:
+    """Divide files into parts of which all texts can be held at once, in their order.
+
+    One has at most 2,000 files and 8 MB, or is a single larger file.
+    """
+    found: list[list[FileState]] = []
+    size = 0
+    for state in files:
+        size += state.size
+        if not found or len(found[-1]) == _MOST_FILES or size > _MOST_BYTES:
+            found.append([])
+            size = state.size
+        found[-1].append(state)
+    return found
 
 
 def _edited(state: FileState) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from memvault.errors import EmbedderError, MemvaultError
@@ -24,6 +24,8 @@ Progress = Callable[[str, int, int], None]
 
 _BATCH = 256
 _SLOW_BATCH = 16
+_MOST_PASSAGES = 4_000
+"""Passages embedded at once after which no further memory is added."""
 _WASTE = 0.5
 _WORTH_COMPACTING = 1_000
 
@@ -135,13 +137,15 @@ class Sidecar:
             return
         pending = self.pending(manifest)
         size = _SLOW_BATCH if slow else _BATCH
-        for start in range(0, len(pending), size):
-            batch = pending[start : start + size]
-            passages = [texts.get(uid) or self._passages(path) for uid, path in batch]
+        done = 0
+        while done < len(pending):
+            passages = self._next(pending[done : done + size], texts)
+            batch = pending[done : done + len(passages)]
             rows = embedder.embed([text for entry in passages for text in entry])
             found.append([uid for uid, _ in batch], [len(entry) for entry in passages], rows)
+            done += len(batch)
             if len(pending) > size:
-                self._progress("embedding", start + len(batch), len(pending))
+                self._progress("embedding", done, len(pending))
             if deadline is not None and time.monotonic() > deadline:
                 break
         alive = manifest.uids()
@@ -178,6 +182,19 @@ class Sidecar:
 
     def _of(self, name: str) -> Path:
         return self._folder / "vectors" / vectors.folder_name(name)
+
+    def _next(
+        self, pending: Sequence[tuple[int, str]], texts: Mapping[int, list[str]]
+    ) -> list[list[str]]:
+        """Return the passages of the first of some memories, as many as are embedded at once."""
+        found: list[list[str]] = []
+        count = 0
+        for uid, path in pending:
+            found.append(texts.get(uid) or self._passages(path))
+            count += len(found[-1])
+            if count > _MOST_PASSAGES:
+                break
+        return found
 
     def _passages(self, path: str) -> list[str]:
         try:

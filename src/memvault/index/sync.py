@@ -30,7 +30,7 @@ from memvault.index.keyword import KeywordDocument, KeywordIndex, field_lengths
 from memvault.index.manifest import Commit, Known, Manifest, Record
 from memvault.index.overlay import overlay_of, read_file
 from memvault.index.place import KEPT, Place
-from memvault.index.plan import Plan, compare
+from memvault.index.plan import Plan, batches, compare
 from memvault.index.sidecar import Progress, Sidecar
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.vectors import VectorCard
@@ -43,7 +43,6 @@ from memvault.vault.store import Store
 __all__ = ["Index"]
 
 _FORMAT = 2
-_BATCH = 2_000
 _OVERLAY_LIMIT = 500
 _WAIT_FOR_BUILDER = 60.0
 _SLOW_BUDGET = 5.0
@@ -340,14 +339,15 @@ class Index:
         old = {state.path: known.uid for known, state in plan.changed}
         todo = [*plan.added, *(state for _, state in plan.changed)]
         removed = list(plan.removed)
-        for start in range(0, max(len(todo), bool(removed)), _BATCH):
-            batch = todo[start : start + _BATCH]
+        done = 0
+        for batch in batches(todo) or ([[]] if removed else []):
             gone = [*removed, *(old[state.path] for state in batch if state.path in old)]
-            texts = self._index(batch, gone, start, len(todo))
+            texts = self._index(batch, gone, done, len(todo))
             removed = []
+            done += len(batch)
             self._commit()  # before the embedding, which others need not wait for
             if embed:
-                self._embed(texts, 0.0 if start + _BATCH < len(todo) else budget)
+                self._embed(texts, 0.0 if done < len(todo) else budget)
         if embed and self._unfinished():
             self._embed({}, budget)
         if plan.size and self._keyword.wasted() > _WASTE:

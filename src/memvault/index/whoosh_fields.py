@@ -25,4 +25,4 @@ class Bag(FieldType):  # type: ignore[misc]  # Whoosh's classes are only partly 
     ) -> Iterator[tuple[bytes, int, float, bytes]]:
         """Yield (term, count, weight, nothing) for each term."""
         for term, count in value.items():
-            yield term.encode(), count, float(count), b""
+            yield term.encode("utf-8", "replace"), count, float(count), b""

@@ -32,10 +32,11 @@ def step(action: str, analyser: Analyser) -> Step:
 
 
 def repeated(episodes: Sequence[Sequence[str]], analyser: Analyser, least: int) -> list[Steps]:
-    """Return every sequence of two or more actions that at least ``least`` episodes hold.
+    """Return the sequences of two or more actions that at least ``least`` episodes hold.
 
-    A sequence of one action again and again is none. Longer ones are found
-    from shorter ones: what is not repeated cannot be part of a repeated one.
+    A sequence of one action again and again is none, nor is a part of a longer
+    one that the same episodes hold. Longer ones are found from shorter ones:
+    what is not repeated cannot be part of a repeated one.
     """
     told = [[step(text, analyser) for text in actions[:_MOST_ACTIONS]] for actions in episodes]
     wordings: dict[Step, Counter[str]] = defaultdict(Counter)
@@ -51,15 +52,22 @@ def repeated(episodes: Sequence[Sequence[str]], analyser: Analyser, least: int) 
         (row, start): head for row, heads in enumerate(rows) for start, head in enumerate(heads)
     }
     length = 1
+    shorter: dict[int, Steps] = {}
     while heads:
-        heads = _longer(heads, rows, length, least)
+        before, heads = heads, _longer(heads, rows, length, least)
         length += 1
-        for held in _grouped(heads).values():
+        longer: dict[int, Steps] = {}
+        for name, held in _grouped(heads).items():
             row, start = held[0]
             steps = tuple(told[row][start : start + length])
             if len(set(steps)) > 1:
                 inside = tuple(sorted({row for row, _ in held}))
-                found.append(Steps(steps, tuple(said[part] for part in steps), inside))
+                longer[name] = Steps(steps, tuple(said[part] for part in steps), inside)
+                for part in (before[row, start], before[row, start + 1]):
+                    if part in shorter and shorter[part].episodes == inside:
+                        del shorter[part]
+        found += shorter.values()
+        shorter = longer
     return found
 
 

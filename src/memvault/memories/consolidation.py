@@ -7,7 +7,6 @@ a fact or a procedure holds it.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -34,6 +33,7 @@ from memvault.memories.proposals import (
 from memvault.memories.said import Said
 from memvault.memories.statements import Alike, Statement, sentences, statement, unmarked
 from memvault.model import IMPORTANCE, Memory
+from memvault.vault.normal_form import normal_form
 
 __all__ = ["FORGOTTEN_AFTER_DAYS", "REPEATED", "UNIMPORTANT", "consider", "propose"]
 
@@ -180,7 +180,7 @@ def _unheld_procedures(
     names, used, proposals = set(), set(), set()
     for procedure, proposal in held:
         known.add(_steps(steps_of(procedure.prompt), analyser))
-        names.add(unicodedata.normalize("NFC", procedure.name).casefold())
+        names.add(normal_form("NFC", procedure.name).casefold())
         used.add(skills.key(procedure.skill_id))
         proposals.add(proposal)
     out = []

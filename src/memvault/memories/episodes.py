@@ -248,14 +248,15 @@ def _sections(body: str) -> dict[str, str]:
     """Return what stands under each of the headings; the reflection goes on to the end."""
     marks = list(headings(body))
     ends = [start for start, *_ in marks[1:]] + [len(body)]
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for (_, end, _, title), stop in zip(marks, ends, strict=False):
         name = title.strip().casefold()
         name = _ALSO.get(name, name)
         if name == "reflection":
-            return {**found, name: body[end:]}
-        found[name] = f"{found[name]}\n{body[end:stop]}" if name in found else body[end:stop]
-    return found
+            found[name] = [body[end:]]
+            break
+        found.setdefault(name, []).append(body[end:stop])
+    return {name: "\n".join(parts) for name, parts in found.items()}
 
 
 def _entries(section: str) -> list[str]:

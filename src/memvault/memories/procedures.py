@@ -10,7 +10,6 @@ twice, the oldest file counts.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from memvault.recall.engine import Engine
 from memvault.recall.filters import Filters
 from memvault.vault.codec import plain_text
 from memvault.vault.lock import FileLock
+from memvault.vault.normal_form import normal_form
 from memvault.vault.store import Store, private_folder
 
 __all__ = [
@@ -146,7 +146,7 @@ def clean_name(name: str) -> str:
     Raises:
         UsageError: nothing is left of it.
     """
-    return unicodedata.normalize("NFC", adding.clean_title(name))
+    return normal_form("NFC", adding.clean_title(name))
 
 
 def _header(rate: float, used: int, skill: str) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _changed(
 def _path(engine: Engine, title: str) -> str | None:
     """Return the file of the procedure of a name; of several the oldest counts."""
     records = engine.listed(Filters(memory_type=TYPE))
-    named = [entry for entry in records if unicodedata.normalize("NFC", entry.title) == title]
+    named = [entry for entry in records if normal_form("NFC", entry.title) == title]
     return min(named, key=lambda entry: (entry.created, entry.path)).path if named else None
 
 

@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from memvault.vault.normal_form import normal_form
+
 __all__ = ["CLOSE", "OPEN", "PREAMBLE", "PREFIX", "Block", "Cut", "Entry", "Section", "build"]
 
 OPEN, CLOSE = "<memory-data>", "</memory-data>"
@@ -21,7 +23,7 @@ PREAMBLE = (
 )
 _LONGEST = 1_000
 """Characters of one entry at most, so that none takes the whole budget."""
-_FENCE = re.compile(r"[<‹〈⟨«〈](?=\s*[/∕⁄\\]?\s*memory\W{0,3}_?data)", re.IGNORECASE)
+_FENCE = re.compile(r"[<‹〈⟨«〈](?=\s*+[/∕⁄\\]?\s*+memory\W{0,3}_?data)", re.IGNORECASE)
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U000e0000-\U000e0fff]"
@@ -145,7 +147,7 @@ def _plain(text: str) -> str:
     """Return the lines of a text without blank ones, unseen characters and fences."""
     told = "".join(_shown(char) for char in "\n".join(text.splitlines()))
     told = _UNSEEN.sub("", told)
-    normal = unicodedata.normalize("NFKC", told)
+    normal = normal_form("NFKC", told)
     if _FENCE.search(normal):
         told = _FENCE.sub("(", normal)
     lines = (_BLANKS.sub(" ", line).strip() for line in told.split("\n"))

@@ -28,7 +28,7 @@ __all__ = [
     "steps_of",
 ]
 
-_STEP = re.compile(r"^\s*\d+[.)]\s+(.+?)\s*$", re.MULTILINE)
+_STEP = re.compile(r"\d+[.)]\s+(.+)")
 
 
 class HeldFact(NamedTuple):
@@ -148,4 +148,5 @@ def confidence_of(count: int) -> float:
 
 def steps_of(prompt: str) -> tuple[str, ...]:
     """Return the numbered steps of a prompt; one without has none."""
-    return tuple(_STEP.findall(prompt))
+    found = (_STEP.match(line.strip()) for line in prompt.splitlines())
+    return tuple(match[1] for match in found if match)

@@ -23,6 +23,8 @@ _MOST_DROPPED = 2
 _WORDS_PER_DROPPED = 4
 _MOST_COMPARED = 1_000
 """Statements held against one: more share its words only where someone made them so."""
+_MOST_NEAR = 20
+"""Statements nearly alike that one is measured against."""
 
 _Word = tuple[int, str, int]
 _Place = tuple[_Word, tuple[str, ...], int]
@@ -53,7 +55,8 @@ class Said:
         exact = self._exact.get(said.key)
         if exact is not None:
             return exact
-        measured = ((self._alike(said.text, other.text), other) for other in self._near(said))
+        near = islice(self._near(said), _MOST_NEAR)
+        measured = ((self._alike(said.text, other.text), other) for other in near)
         fitting = [entry for entry in measured if entry[0] >= _BAR]
         if not fitting:
             return None

@@ -7,10 +7,10 @@ compared without case.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 
 from memvault.errors import UsageError
+from memvault.vault.normal_form import normal_form
 
 __all__ = ["below", "branches", "checked_id", "found_id", "key"]
 
@@ -20,7 +20,7 @@ _LONGEST = 120
 
 def key(skill_id: str) -> str:
     """Return an id in the spelling under which it is compared."""
-    return unicodedata.normalize("NFC", skill_id).strip().casefold()
+    return normal_form("NFC", skill_id).strip().casefold()
 
 
 def checked_id(skill_id: str) -> str:
@@ -41,7 +41,7 @@ def checked_id(skill_id: str) -> str:
 
 def found_id(value: object) -> str:
     """Return the id that a header holds, or an empty text where it holds none."""
-    plain = unicodedata.normalize("NFC", str(value if value is not None else "")).strip()
+    plain = normal_form("NFC", str(value if value is not None else "")).strip()
     return plain if len(plain) <= _LONGEST and _ID.fullmatch(plain) else ""
 
 

@@ -36,7 +36,7 @@ LEAST_WORDS = 3
 """Telling words that make a statement; fewer are a heading or a remark."""
 _LONGEST = 300
 _TASK = re.compile(r"(?i)^(?:todo|fixme|xxx)\b")
-_ADDRESS = re.compile(r"\w+://\S+")
+_ADDRESS = re.compile(r"(?<!\w)\w+://\S+")
 _LIGHT = frozenset(
     "a an the is are was were be been being am it its this that these those there here do does did "
     "i we you he she they my our your his her their us me them also just really very indeed again "
@@ -66,7 +66,7 @@ _LIMITS = frozenset(
 )
 _NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:[.,:]\d+)*")
 _SIGNS = re.compile(r"[<>=≠≤≥$€£%°^|&~]|!=|\+\+?|#(?!\w)|(?<!\w)--?[A-Za-z]\b")
-_MARKED_WORD = re.compile(r"`[^`]+`|\w*[A-Z0-9][\w.:/-]*|\w+[./:_@]\w[\w./:_@-]*")
+_MARKED_WORD = re.compile(r"`[^`]+`|(?<!\w)(?:\w*[A-Z0-9][\w.:/-]*|\w+[./:_@]\w[\w./:_@-]*)")
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d+[.)])\s+")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")

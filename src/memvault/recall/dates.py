@@ -58,7 +58,8 @@ _LED = re.compile(
     r"(?:\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?)?$",
     re.IGNORECASE | re.ASCII,
 )
-_BETWEEN = re.compile(r"\b(?:between|from)\b.*\b(?:and|to|until|till)\b", re.IGNORECASE)
+_FROM = re.compile(r"\b(?:between|from)\b", re.IGNORECASE)
+_TO = re.compile(r"\b(?:and|to|until|till)\b", re.IGNORECASE)
 _BOUND = re.compile(r"\b(?:until|till|before)(?:\s+the)?\s*$", re.IGNORECASE)
 _SINCE = re.compile(r"\b(?:since|after)(?:\s+the)?\s*$", re.IGNORECASE)
 _END = re.compile(r"\s*(?:[?!.,;:)]|$)")
@@ -84,7 +85,7 @@ def named(text: str, today: date) -> Named | None:
 
     "Since" or "after" a day means until today.
     """
-    if not _HINT.search(text) or _BETWEEN.search(text):
+    if not _HINT.search(text) or any(map(_is_between, text.split("\n"))):
         return None
     *absolute, relative = _patterns()
     for pattern in absolute:
@@ -100,6 +101,12 @@ def named(text: str, today: date) -> Named | None:
         return _bounded(_relative(found.groupdict(), today), found, today)
     except (OverflowError, ValueError):  # before the first or after the last of all days
         return None
+
+
+def _is_between(line: str) -> bool:
+    """Say whether a line names a beginning and an end."""
+    start = _FROM.search(line)
+    return start is not None and _TO.search(line, start.end()) is not None
 
 
 def _bounded(days: Span, match: re.Match[str], today: date) -> Named | None:

@@ -8,15 +8,18 @@ asks for its words.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import NamedTuple
 
 from memvault.index.analysis import Analyser, fold
 
 __all__ = ["Query", "parse"]
 
-_PHRASE = re.compile(r'"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»')
+_PHRASE = re.compile(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')
 _SPACE = re.compile(r"\s+")
 _LONGEST = 4_000
+_MOST_PHRASES = 20
+_MOST_HINTS = 100
 _PASSING = 3
 """How many times as many words as its phrases a query must have for them to be only words."""
 
@@ -37,7 +40,8 @@ class Query(NamedTuple):
     def hint(self) -> re.Pattern[str]:
         """Return a pattern that finds beginnings of the query's words, and some that are not."""
         stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in (*self.stems, *self.wholes))
-        return re.compile("|".join(dict.fromkeys(stems)) or r"(?!)", re.IGNORECASE)
+        distinct = islice(dict.fromkeys(stems), _MOST_HINTS)
+        return re.compile("|".join(distinct) or r"(?!)", re.IGNORECASE)
 
     def has_phrases(self, text: str) -> bool:
         """Say whether a text holds every phrase, spelling and spaces folded."""
@@ -55,6 +59,7 @@ def parse(text: str, analyser: Analyser) -> Query:
     phrases = tuple(phrase for phrase in (normal(entry) for entry in quoted) if phrase)
     if len(shown.split()) > _PASSING * sum(len(phrase.split()) for phrase in phrases):
         phrases = ()
+    phrases = tuple(islice(dict.fromkeys(phrases), _MOST_PHRASES))
     return Query(shown, stems, wholes, phrases)
 
 

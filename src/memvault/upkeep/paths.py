@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from memvault import user_folders
@@ -29,9 +29,6 @@ def told(workspace: Workspace, text: str) -> str:
             if Path(path).is_absolute() and Path(path).name:
                 for spelled in (path, repr(path)[1:-1]):
                     names.setdefault(spelled, name)
-    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    slash = re.escape(os.sep)
-    pattern = rf"(?<![\w.~-])(?:({known})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?"
 
     def instead(match: re.Match[str]) -> str:
         name, rest = names[match[1]], match[2] or ""
@@ -39,7 +36,14 @@ def told(workspace: Workspace, text: str) -> str:
             return name + rest
         return "" if rest else "the vault"
 
-    return re.sub(pattern, instead, text)
+    return _any_of(names).sub(instead, text)
+
+
+def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
+    """Return what finds folders in a text, and whether something in them is meant."""
+    known = "|".join(map(re.escape, sorted(folders, key=len, reverse=True)))
+    slash = re.escape(os.sep)
+    return re.compile(rf"(?<![\w.~-])(?:({known})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
 
 
 def _folders(workspace: Workspace) -> Iterator[tuple[str, str]]:

@@ -47,6 +47,8 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _BLANKS = " \t\r\n"
+_FEW_CONTROLS = 8
+"""Control characters that any text may hold, such as a NUL that a crash left behind."""
 
 
 class Text(NamedTuple):
@@ -102,11 +104,12 @@ def decode(data: bytes) -> Text:
 
 
 def _is_binary(data: bytes) -> bool:
+    """Say whether bytes are no text; one with a few control characters is one."""
     head = data[:65536]
     if b"\0" not in head:
         return False
     controls = sum(byte < 9 or 13 < byte < 27 for byte in head)
-    return controls * 100 > len(head)
+    return controls > _FEW_CONTROLS and controls * 100 > len(head)
 
 
 def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> Memory:

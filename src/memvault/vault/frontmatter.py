@@ -1,34 +1,27 @@
-"""Headers of markdown files: found, read, and patched without touching the rest.
+"""Headers of markdown files: found, and patched without touching the rest.
 
-Reading goes through python-frontmatter's YAML handler with a stricter loader:
-``yes`` and ``2026-01-01`` stay the text that a person wrote. Editing replaces
-only the characters of the values that change, because dumping YAML again loses
-comments, order and quoting (python-frontmatter issues 26, 114, 117).
+Editing replaces only the characters of the values that change, because dumping
+YAML again loses comments, order and quoting (python-frontmatter issues 26, 114,
+117). What the values are says ``plain_yaml``.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused
+from memvault.vault.plain_yaml import MAX_HEADER, loader, parse_header, plain
 
 __all__ = ["Parts", "new_header", "parse_header", "patch_entry", "patch_header", "split"]
 
 _OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)")
 _CLOSING = re.compile(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
 _PLAIN = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
-_REPEATED = re.compile(r"(?:[-?:][ \t]+){100}")
-_BRACKETS = re.compile(r"[\[\]{}]")
 _LINE_END = re.compile(r"\r\n|\n|\r|\Z")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
-_MAX_HEADER = 256 * 1024
-_MAX_VALUES = 5_000
-_MAX_DEPTH = 30
 
 
 class Parts(NamedTuple):
@@ -61,7 +54,7 @@ def split(text: str) -> Parts:
     opening = _OPENING.match(text)
     if opening is None:
         return Parts("", "", "", text)
-    closing = _CLOSING.search(text, opening.end(), opening.end() + _MAX_HEADER)
+    closing = _CLOSING.search(text, opening.end(), opening.end() + MAX_HEADER)
     if closing is None:
         return Parts("", "", "", text)
     return Parts(
@@ -70,88 +63,6 @@ def split(text: str) -> Parts:
         text[closing.start() : closing.end()],
         text[closing.end() :],
     )
-
-
-@cache
-def _loader() -> Any:
-    """Return a safe loader for which all but booleans, null and decimal numbers is text."""
-    import yaml
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class HeaderLoader(base):  # type: ignore[misc]  # the base is chosen at run time
-        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own spelling
-
-        def flatten_mapping(self, node: Any) -> None:
-            """Leave merge keys alone: written into each other they multiply without end."""
-
-    for tag, pattern, first in (
-        ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-        ("null", r"~|null|Null|NULL|", "~nN"),
-        ("int", r"[-+]?(?:0|[1-9][0-9]{0,300})", "-+0123456789"),
-        ("float", r"[-+]?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][-+]?[0-9]+)?", "-+0123456789"),
-    ):
-        HeaderLoader.add_implicit_resolver(
-            f"tag:yaml.org,2002:{tag}",
-            re.compile(f"^(?:{pattern})$"),
-            [*first, ""] if tag == "null" else list(first),
-        )
-    return HeaderLoader
-
-
-def parse_header(header: str) -> dict[str, Any]:
-    """Read a header as plain JSON values.
-
-    Raises:
-        ValueError: it is not YAML, not a mapping, or made to exhaust its reader.
-    """
-    import yaml
-    from frontmatter.default_handlers import YAMLHandler
-
-    _check_depth(header)
-    try:
-        value = YAMLHandler().load(header, Loader=_loader())
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 2 if error.problem_mark else 2
-        raise ValueError(f"line {line}: {error.problem or 'not valid YAML'}") from error
-    except (yaml.YAMLError, ValueError, RecursionError, OverflowError, TypeError) as error:
-        first = str(error).splitlines()[0] if str(error) else "not valid YAML"
-        raise ValueError(first) from error
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError("the front matter is not a list of keys and values")
-    plain = _plain(value, [_MAX_VALUES], _MAX_DEPTH)
-    assert isinstance(plain, dict)
-    return plain
-
-
-def _check_depth(header: str) -> None:
-    """Refuse a header nested so deeply that the C parser, which recurses, would crash on it."""
-    if _REPEATED.search(header):
-        raise ValueError("the front matter is nested too deeply")
-    depth = 0
-    for match in _BRACKETS.finditer(header):
-        depth = depth + 1 if match[0] in "[{" else max(0, depth - 1)
-        if depth > _MAX_DEPTH * 4:
-            raise ValueError("the front matter is nested too deeply")
-
-
-def _plain(value: Any, budget: list[int], depth: int) -> Any:
-    budget[0] -= 1
-    if budget[0] < 0 or depth < 0:
-        raise ValueError("the front matter holds too many values")
-    if isinstance(value, dict):
-        return {str(key): _plain(entry, budget, depth - 1) for key, entry in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_plain(entry, budget, depth - 1) for entry in value]
-    if isinstance(value, str):  # YAML can spell half a character, which UTF-8 cannot
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    return str(value)
 
 
 def new_header(values: Mapping[str, Any], newline: str = "\n") -> str:
@@ -209,7 +120,7 @@ def _made_safely(make: Callable[[], str], wanted: Mapping[str, Any], what: str) 
 
     try:
         patched = make()
-        if parse_header(patched) == wanted:
+        if parse_header(patched) == plain(dict(wanted)):
             return patched
     except (ValueError, yaml.YAMLError):
         pass
@@ -222,7 +133,7 @@ def _made_safely(make: Callable[[], str], wanted: Mapping[str, Any], what: str) 
 def _with_entry(header: str, key: str, name: str, value: Any, newline: str) -> str:
     import yaml
 
-    root: Any = yaml.compose(header, Loader=_loader())
+    root: Any = yaml.compose(header, Loader=loader())
     node = next(pair[1] for pair in root.value if str(pair[0].value) == key)
     for label, entry in node.value:
         if str(label.value) == name:
@@ -244,7 +155,7 @@ def _with_entry(header: str, key: str, name: str, value: Any, newline: str) -> s
 def _patch(header: str, key: str, value: Any, newline: str) -> str:
     import yaml
 
-    root = yaml.compose(header, Loader=_loader())
+    root = yaml.compose(header, Loader=loader())
     entry = None
     if isinstance(root, yaml.MappingNode):
         entry = next((pair for pair in root.value if str(pair[0].value) == key), None)
@@ -326,7 +237,7 @@ def _is_plain(text: str) -> bool:
     if not _PLAIN.fullmatch(text) or text != text.strip() or not text.isprintable():
         return False
     try:
-        return bool(yaml.load(text, Loader=_loader()) == text)  # noqa: S506  # a safe loader
+        return bool(yaml.load(text, Loader=loader()) == text)  # noqa: S506  # a safe loader
     except yaml.YAMLError:
         return False
 

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from memvault import clock
 from memvault.errors import Refused, UsageError
+from memvault.vault.normal_form import normal_form
 
 __all__ = [
     "RESERVED",
@@ -46,7 +47,7 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
     Cut at a word within ``limit`` bytes of UTF-8; never empty, never a name
     that Windows reserves.
     """
-    folded = unicodedata.normalize("NFC", title).lower()
+    folded = normal_form("NFC", title).lower()
     kept = "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
     words = [word for word in (_LEADING_MARKS.sub("", part) for part in kept.split("-")) if word]
     out = ""
@@ -117,7 +118,7 @@ def normal_type(name: str) -> str:
         UsageError: nothing of it can be a folder's name.
     """
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip())
-    kebab = re.sub(r"[\s_-]+", "-", unicodedata.normalize("NFC", spaced)).strip("-").lower()
+    kebab = re.sub(r"[\s_-]+", "-", normal_form("NFC", spaced)).strip("-").lower()
     if slug(kebab, 200) not in (kebab, f"{kebab}-memory") or len(kebab) > 60:
         raise UsageError(
             f"{name!r} cannot be a memory type",

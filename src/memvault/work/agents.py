@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from pathlib import Path
 from typing import NamedTuple
 
 from memvault.errors import UsageError
+from memvault.vault.normal_form import normal_form
 
 __all__ = ["PRIMARY", "USER", "Address", "address", "alike", "known"]
 
@@ -100,7 +100,7 @@ def known(root: Path) -> list[str]:
 
 def _checked(name: str, what: str) -> str:
     """Return a name that can be a folder's on every system."""
-    plain = unicodedata.normalize("NFC", name.strip())
+    plain = normal_form("NFC", name.strip())
     size = len(plain.encode("utf-8", "surrogatepass"))
     fits = plain and size <= _LONGEST and plain[0].isalnum()
     if not fits or not all(char.isalnum() or char in "-_." for char in plain):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,19 +22,21 @@ from memvault import clock
 from memvault.errors import Conflict, MemvaultError, Refused, UsageError
 from memvault.vault import atomic, codec, layout
 from memvault.vault.frontmatter import new_header, parse_header, split
+from memvault.vault.normal_form import normal_form
 from memvault.vault.store import Store
 
 __all__ = ["Entries", "Entry", "Found", "normal", "one_line"]
 
 _LONGEST_NAME = 1_000
 _LONGEST_STEM = 80
-_CONFLICT = re.compile(r"^<{7} .*?^={7}$.*?^>{7} ", re.MULTILINE | re.DOTALL)
+_CONFLICT = ("\n<<<<<<< ", "\n=======\n", "\n>>>>>>> ")
+"""What git writes around two versions, in this order, each mark at the beginning of a line."""
 _UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
 
 
 def normal(text: str) -> str:
     """Return a key, an id or a name in the spelling under which it is looked for."""
-    return unicodedata.normalize("NFC", codec.plain_text(text)).strip()
+    return normal_form("NFC", codec.plain_text(text)).strip()
 
 
 def one_line(text: str, what: str) -> str:
@@ -52,6 +53,17 @@ def one_line(text: str, what: str) -> str:
             f"use one line of at most {_LONGEST_NAME:,} characters that is not blank",
         )
     return plain
+
+
+def _in_conflict(text: str) -> bool:
+    """Say whether a text holds the marks of a conflict in git."""
+    lines, place = f"\n{text}\n", 0
+    for mark in _CONFLICT:
+        place = lines.find(mark, place)
+        if place < 0:
+            return False
+        place += len(mark) - 1  # the end of one line is the beginning of the next
+    return True
 
 
 class Entry(NamedTuple):
@@ -108,7 +120,7 @@ class Entries:
                 said = error.message if isinstance(error, MemvaultError) else str(error)
                 notes.append(f"{codec.printable(path)} is passed over: {said}")
                 continue
-            if _CONFLICT.search(entry.text):
+            if _in_conflict(entry.text):
                 notes.append(f"{codec.printable(path)} holds the marks of a conflict in git")
             first = found.setdefault(entry.name, entry)
             if first is not entry:
@@ -255,7 +267,7 @@ class Entries:
             raise ValueError("broken front matter: it has no closing line")
         given = header.get(self._key)
         named = codec.printable(Path(path).stem) if given in (None, "") else str(given)
-        name = unicodedata.normalize("NFC", named).strip()
+        name = normal_form("NFC", named).strip()
         return Entry(name, path, header, body.removesuffix("\n"), codec.etag(data), saved)
 
     def _revisions(self, entry: Entry) -> str:

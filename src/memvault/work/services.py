@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from memvault.errors import UsageError
+from memvault.vault.normal_form import normal_form
 from memvault.work.agents import PRIMARY, USER, known
 
 __all__ = ["PLAN", "SERVICE", "SPACE_MESSAGE", "TALK", "UNNAMED", "checked", "is_taken", "speaker"]
@@ -47,7 +47,7 @@ def is_taken(root: Path, name: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).casefold().strip()
+    return normal_form("NFKC", name).casefold().strip()
 
 
 def speaker(kind: str, data: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-import unicodedata
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from memvault import clock
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.plain_files import STATE
 from memvault.vault import atomic, layout
+from memvault.vault.normal_form import normal_form
 from memvault.work import letters
 from memvault.work.agents import Address, address
 from memvault.work.locking import private
@@ -248,7 +248,7 @@ class Spaces:
 
 def _spelling(name: str) -> str:
     """Return a space's name without what people write now in one way and now in another."""
-    folded = unicodedata.normalize("NFC", name).casefold()
+    folded = normal_form("NFC", name).casefold()
     return re.sub(r"[\s_-]+", " ", folded).strip()
 
 

@@ -1,0 +1,225 @@
+"""Every regular expression of the package, taken from its source, and how it is used."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import memvault
+
+__all__ = ["BOUNDS", "METHODS", "Unresolved", "Used", "patterns"]
+
+METHODS = frozenset(("match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer"))
+_FLAGS = {"compile": 1, "split": 3, "sub": 4, "subn": 4}
+"""Where a function of ``re`` takes its flags; the others take them third."""
+
+
+BOUNDS = {
+    "memvault.memories.contradictions._VALUE": 300,  # statements are no longer
+    "memvault.tools.covering._VAULT": 4_000,  # nor are the commands of tools
+}
+"""Characters of the longest text that a pattern ever meets, where its time may grow faster."""
+
+
+class Unresolved(Exception):
+    """A pattern in the source is hidden from this check."""
+
+
+class Used(NamedTuple):
+    """A pattern, where it stands, and the methods that are called on it."""
+
+    where: str
+    pattern: re.Pattern[str]
+    methods: frozenset[str]
+
+
+def _hints() -> list[re.Pattern[str]]:
+    from memvault.index.analysis import analyser
+    from memvault.recall.query import parse
+
+    texts = ("which database do we use", "src/app.py getUserName 数据库", " ".join(_LONG_WORDS))
+    return [parse(text, analyser("english")).hint() for text in texts]
+
+
+def _ignored() -> list[re.Pattern[str]]:
+    from memvault.vault.layout import _ignore_pattern
+
+    globs = ("drafts/**", "*a*a*a*a*a*a*b", "**/**/**/x", "[!a-c]*?*[]-]", "?*" * 50)
+    return [found for glob in globs if (found := _ignore_pattern((glob,)))]
+
+
+def _dates() -> list[re.Pattern[str]]:
+    from memvault.recall.dates import _patterns
+
+    return _patterns()
+
+
+def _folders() -> list[re.Pattern[str]]:
+    from memvault.upkeep.paths import _any_of
+
+    return [_any_of(["/home/me/notes", "/home/me", "/tmp"]), _any_of(["/a" * 60, "/a" * 59])]
+
+
+def _scalars() -> list[re.Pattern[str]]:
+    from memvault.vault.plain_yaml import loader
+
+    resolvers = loader().yaml_implicit_resolvers
+    return [pattern for entries in resolvers.values() for _, pattern in entries]
+
+
+_LONG_WORDS = ("a" * 60, "ab" * 30, "a" * 59 + "b")
+_MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]] = {
+    "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
+    "memvault.vault.layout._ignore_pattern": (_ignored, ("match",)),
+    "memvault.recall.dates._patterns": (_dates, ("finditer", "sub", "search")),
+    "memvault.upkeep.paths._any_of": (_folders, ("sub",)),
+    "memvault.vault.plain_yaml.loader": (_scalars, ("match",)),
+}
+"""Patterns that are put together when the program runs: examples of them, and their methods."""
+
+
+def patterns() -> list[Used]:
+    """Return every pattern of the package.
+
+    Raises:
+        Unresolved: one is written in a way that this check cannot read.
+    """
+    found: dict[tuple[str, str, int], Used] = {}
+    made = set()
+    package = Path(str(memvault.__file__)).parent
+    for file in sorted(package.rglob("*.py")):
+        inside = file.relative_to(package).with_suffix("").parts
+        name = ".".join(("memvault", *(part for part in inside if part != "__init__")))
+        source = _Source(name, ast.parse(file.read_text("utf-8")))
+        for used in source.patterns():
+            found[used.where, used.pattern.pattern, used.pattern.flags] = used
+        made |= source.made
+        _check_module(source, {used.pattern for used in found.values()})
+    if unused := _MADE.keys() - made:
+        raise Unresolved(f"nothing is made any more in {', '.join(sorted(unused))}")
+    return list(found.values())
+
+
+class _Source:
+    """One module's text and the module itself, which is imported only if it has patterns."""
+
+    def __init__(self, name: str, tree: ast.Module) -> None:
+        self.name = name
+        self.made: set[str] = set()
+        self._tree = tree
+        self._parents = {
+            child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
+        }
+        self._module: ModuleType | None = None
+
+    @property
+    def module(self) -> ModuleType:
+        """The module, imported."""
+        if self._module is None:
+            self._module = importlib.import_module(self.name)
+        return self._module
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether the module imports ``re``."""
+        return any(
+            isinstance(node, ast.Import) and any(alias.name == "re" for alias in node.names)
+            for node in ast.walk(self._tree)
+        )
+
+    def patterns(self) -> Iterator[Used]:
+        """Yield the patterns that the text holds."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.ImportFrom) and node.module in ("re", "regex"):
+                raise Unresolved(f"{self._place(node)}: write import re")
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name == "regex" or (alias.name == "re" and alias.asname):
+                        raise Unresolved(f"{self._place(node)}: write import re")
+            if isinstance(node, ast.Name) and node.id == "re":
+                yield from self._mentioned(node)
+
+    def _mentioned(self, name: ast.Name) -> Iterator[Used]:
+        attribute = self._parents[name]
+        if not isinstance(attribute, ast.Attribute):
+            raise Unresolved(f"{self._place(name)}: re itself is handed on")
+        if attribute.attr != "compile" and attribute.attr not in METHODS:
+            return
+        call = self._parents[attribute]
+        if not isinstance(call, ast.Call) or call.func is not attribute:
+            raise Unresolved(f"{self._place(name)}: re.{attribute.attr} is handed on")
+        function = self._function(call)
+        if function in _MADE:
+            self.made.add(function)
+            make, methods = _MADE[function]
+            for pattern in make():
+                yield Used(function, pattern, frozenset(methods))
+            return
+        pattern = self._compiled(call, attribute.attr)
+        where, methods_used = self._use(call, attribute.attr)
+        yield Used(where, pattern, methods_used)
+
+    def _compiled(self, call: ast.Call, function: str) -> re.Pattern[str]:
+        given = {word.arg: word.value for word in call.keywords}
+        place = _FLAGS.get(function, 2)
+        text = call.args[0] if call.args else given["pattern"]
+        flags = call.args[place] if len(call.args) > place else given.get("flags")
+        try:
+            return re.compile(self._value(text), self._value(flags) if flags else 0)
+        except Exception as error:  # whatever a name that is not there may raise
+            raise Unresolved(f"{self._place(call)}: {type(error).__name__}: {error}") from error
+
+    def _value(self, node: ast.expr) -> Any:
+        code = compile(ast.Expression(node), self.name, "eval")
+        return eval(code, dict(vars(self.module)))
+
+    def _use(self, call: ast.Call, function: str) -> tuple[str, frozenset[str]]:
+        """Say where a pattern stands and which methods are called on it."""
+        if function != "compile":
+            return self._place(call), frozenset((function,))
+        parent = self._parents[call]
+        if isinstance(parent, ast.Attribute):
+            return self._place(call), frozenset((parent.attr,))
+        if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
+            name = parent.targets[0].id
+            return f"{self.name}.{name}", self._methods(name)
+        return self._place(call), METHODS
+
+    def _methods(self, name: str) -> frozenset[str]:
+        """Return the methods called on a name; all of them where it is handed on."""
+        used = set()
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+                parent = self._parents[node]
+                if not isinstance(parent, ast.Attribute):
+                    return METHODS
+                used.add(parent.attr)
+        return METHODS & used or METHODS
+
+    def _function(self, node: ast.AST) -> str:
+        names: list[str] = []
+        while node in self._parents:
+            node = self._parents[node]
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.append(node.name)
+        return ".".join((self.name, *reversed(names)))
+
+    def _place(self, node: ast.AST) -> str:
+        return f"{self.name}:{getattr(node, 'lineno', 0)}"
+
+
+def _check_module(source: _Source, known: set[re.Pattern[str]]) -> None:
+    """Make sure that a module holds no pattern that its text did not show."""
+    if not source.has_patterns:
+        return
+    for name, value in vars(source.module).items():
+        held = value if isinstance(value, list | tuple | set | frozenset) else [value]
+        held = list(value.values()) if isinstance(value, dict) else held
+        for entry in held:
+            if isinstance(entry, re.Pattern) and entry not in known:
+                raise Unresolved(f"{source.name}.{name} was not found in the source")

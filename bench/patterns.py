@@ -1,0 +1,169 @@
+"""Try every regular expression of the package on texts that are hard for it.
+
+Twice the text may take three times the time at most; a pattern that only ever
+meets short texts may take a hundredth of a second for the longest of them.
+Prints a table, one line a pattern, with the text that takes longest; exits with
+1 where one takes too long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from hard_texts import Hard, hard_texts
+from pattern_source import BOUNDS, Used, patterns
+
+__all__ = ["TooSlow", "limited", "tried"]
+
+_FIRST = 4_000
+"""Characters in which growth with the square of the text shows: it takes 2 ms and more."""
+_SUSPICIOUS = 0.001
+_SLOWEST = 8
+"""Texts of each pattern whose growth is measured, and those that take longer than is usual."""
+_MEASURABLE = 0.01
+_LARGEST = 1_000_000
+_MOST_GROWTH = 3.0
+_GIVE_UP = 20.0
+
+
+class TooSlow(Exception):
+    """A pattern did not come to its end in the time given."""
+
+
+class Worst(NamedTuple):
+    """What took a pattern longest: method, text, seconds for ``size`` characters, growth."""
+
+    method: str
+    hard: Hard
+    size: int
+    seconds: float
+    growth: float
+
+
+_METHODS: dict[str, Callable[[re.Pattern[str], str], object]] = {
+    "match": lambda pattern, text: pattern.match(text),
+    "search": lambda pattern, text: pattern.search(text),
+    "fullmatch": lambda pattern, text: pattern.fullmatch(text),
+    "sub": lambda pattern, text: pattern.sub("", text),
+    "subn": lambda pattern, text: pattern.subn("", text),
+    "split": lambda pattern, text: pattern.split(text),
+    "findall": lambda pattern, text: pattern.findall(text),
+    "finditer": lambda pattern, text: sum(1 for _ in pattern.finditer(text)),
+}
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """End what takes longer with ``TooSlow``; regular expressions hear of signals too."""
+
+    def late(*_: object) -> None:
+        raise TooSlow(f"more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def tried(used: Used, method: str, text: str) -> float:
+    """Apply a pattern to a text; return the seconds that it took."""
+    start = time.perf_counter()
+    _METHODS[method](used.pattern, text)
+    return time.perf_counter() - start
+
+
+def worst(used: Used, most: int) -> Worst:
+    """Return the text whose time grows fastest with its size, or else the slowest."""
+    if used.where in BOUNDS:
+        return _bounded(used, most, BOUNDS[used.where])
+    tries = [(method, hard) for hard in hard_texts(used.pattern, most) for method in used.methods]
+    timed: list[tuple[float, str, Hard]] = []
+    for method, hard in tries:
+        text = hard.text(_FIRST)
+        try:
+            with limited(_GIVE_UP):
+                timed.append((tried(used, method, text), method, hard))
+        except TooSlow:
+            return Worst(method, hard, len(text), _GIVE_UP, float("inf"))
+    timed.sort(key=lambda entry: -entry[0])
+    found: list[Worst] = []
+    for seconds, method, hard in timed:
+        if len(found) >= _SLOWEST and seconds < _SUSPICIOUS:
+            break
+        try:
+            with limited(_GIVE_UP):
+                found.append(_grown(used, method, hard))
+        except TooSlow:
+            found.append(Worst(method, hard, _FIRST, _GIVE_UP, float("inf")))
+        if found[-1].growth > _MOST_GROWTH:
+            break
+    return max(found, key=lambda entry: (entry.growth > _MOST_GROWTH, entry.seconds / entry.size))
+
+
+def _bounded(used: Used, most: int, size: int) -> Worst:
+    """Return the text of at most ``size`` characters that takes longest."""
+    found = []
+    for hard in hard_texts(used.pattern, most):
+        text = hard.text(size)[:size]
+        for method in used.methods:
+            with limited(_GIVE_UP):
+                seconds = _best(used, method, text)
+            growth = float("inf") if seconds > _MEASURABLE else 0.0
+            found.append(Worst(method, hard, len(text), seconds, growth))
+    return max(found, key=lambda entry: entry.seconds)
+
+
+def _grown(used: Used, method: str, hard: Hard) -> Worst:
+    """Measure how much longer twice the text takes; what looks too long is measured again."""
+    size = _FIRST
+    while (seconds := _best(used, method, hard.text(size))) < _MEASURABLE and size < _LARGEST:
+        size *= 2
+    if seconds < _MEASURABLE:
+        return Worst(method, hard, size, seconds, 0.0)
+    growth = float("inf")
+    for _ in range(4):
+        growth = min(growth, _best(used, method, hard.text(2 * size)) / seconds)
+        if growth <= _MOST_GROWTH:
+            break
+        seconds = _best(used, method, hard.text(size))
+    return Worst(method, hard, size, seconds, growth)
+
+
+def _best(used: Used, method: str, text: str) -> float:
+    return min(tried(used, method, text) for _ in range(3))
+
+
+def main() -> None:
+    """Try them all, or those whose place holds a given text."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--texts", type=int, default=1500, help="texts for each pattern")
+    options.add_argument("--only", default="", help="only patterns whose place holds this")
+    given = options.parse_args()
+    failed = 0
+    found = [used for used in patterns() if given.only in used.where]
+    for used in found:
+        slowest = worst(used, given.texts)
+        bad = slowest.growth > _MOST_GROWTH
+        failed += bad
+        growth = f"{slowest.growth:4.1f}x"
+        print(
+            f"{'SLOW' if bad else 'ok':4}  {used.where:52} {slowest.method:9} "
+            f"{slowest.size:>9,} {slowest.seconds * 1000:8.2f} ms {growth}  {slowest.hard}",
+            flush=True,
+        )
+    print(f"{len(found)} patterns, {failed} too slow")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

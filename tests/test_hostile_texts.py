@@ -1,0 +1,261 @@
+"""Texts from anyone: what is written to stall or swell a program costs what its size is worth."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Run, write
+from memvault import Vault
+from memvault.index.analysis import analyser
+from memvault.index.plan import batches
+from memvault.memories.action_sequences import repeated
+from memvault.memories.proposals import steps_of
+from memvault.model import FileState
+from memvault.recall.query import parse
+from memvault.vault.normal_form import normal_form
+
+_SOON = 20.0
+
+
+@pytest.mark.parametrize("size", [25_000, 1_000_000])
+@pytest.mark.parametrize("marks", ["<<<<<<< a\n", "<<<<<<< a\n=======\n"])
+def test_a_file_of_conflict_marks_does_not_stop_the_context(
+    run: Run, folder: Path, size: int, marks: str
+) -> None:
+    """An entry full of the beginnings of conflicts is read as soon as any other of its size."""
+    write(folder, "agents/main/goals/report.md", "---\nid: report\n---\nHand in the report\n")
+    write(folder, "agents/main/goals/odd.md", marks * (size // len(marks)))
+    started = time.monotonic()
+    ran = run("context", "the report", "--budget", "3000")
+    assert ran.code == 0, ran
+    assert "Hand in the report" in ran.out
+    assert time.monotonic() - started < _SOON
+
+
+def test_a_conflict_is_still_named(run: Run, folder: Path) -> None:
+    """Marks of a conflict in git are told of where all three begin lines in their order."""
+    conflict = "a\n<<<<<<< ours\nb\n=======\nc\n>>>>>>> theirs\n"
+    goals = "agents/main/goals"
+    write(folder, f"{goals}/torn.md", conflict)
+    write(folder, f"{goals}/empty.md", "<<<<<<< ours\n=======\n>>>>>>> theirs")
+    write(folder, f"{goals}/quoted.md", conflict.replace("\n", "\n> "))
+    write(folder, f"{goals}/half.md", "<<<<<<< ours\nb\n=======\nc\n")
+    said = run("goals", "get").err
+    assert [name for name in ("torn", "empty", "quoted", "half") if f"{name}.md holds" in said] == [
+        "torn",
+        "empty",
+    ]
+
+
+@pytest.mark.parametrize("text", ["<" + " " * 100_000, "< " * 50_000, "<" * 100_000])
+def test_no_message_stops_who_reads_it(run: Run, text: str) -> None:
+    """A talk of 100,000 brackets and blanks costs the other agent's context no time."""
+    assert run("space", "enter", "team", "--agent", "bob").code == 0
+    assert run("memories", "set", f"note=x{text}x", "--agent", "bob").code == 0
+    sent = run("talk", "agent", "bob", "-", stdin=f"x{text}x")
+    assert sent.code == 0, sent
+    started = time.monotonic()
+    for words in (("context", "x", "--agent", "bob"), ("inbox", "peek", "--agent", "bob")):
+        ran = run(*words)
+        assert ran.code == 0, ran
+    assert time.monotonic() - started < _SOON
+
+
+def test_long_lists_of_actions_are_one_sequence() -> None:
+    """Two episodes with the same hundred actions share one sequence, not its thousands of parts."""
+    told = [f"Turn wheel {number}" for number in range(100)]
+    other = ["Open the gate", *told[:3], "Shut the gate"]
+    found = repeated([told, told, other], analyser("english"), 2)
+    assert sorted((len(steps.key), steps.episodes) for steps in found) == [
+        (3, (0, 1, 2)),
+        (100, (0, 1)),
+    ]
+
+
+_SENTENCES = {
+    "long words": "a" * 299 + ". ",
+    "many words": "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 5 + "1. ",
+    "values": "The a is " + "the " * 70 + "1. ",
+    "blanks": "The door is" + " " * 280 + "open. ",
+    "dots": "The door is " + "." * 280 + " . ",
+    "marks": "`" * 299 + ". ",
+    "addresses": "a://" * 70 + ". ",
+    "joints": "a_" * 140 + ". ",
+    "steps": "1. " * 90 + ". ",
+}
+
+
+@pytest.mark.parametrize("name", _SENTENCES)
+def test_consolidation_comes_to_its_end(run: Run, folder: Path, name: str) -> None:
+    """Episodes of hundreds of sentences that are hard to compare are consolidated soon."""
+    lines = [f"{number} {_SENTENCES[name]}" for number in range(300)]
+    for episode in range(3):
+        body = f"## Context\n\n- {lines[0]}\n\n## Reflection\n\n{''.join(lines)}\n{lines[0]}\n"
+        write(folder, f"episode/{episode}.md", f"# Episode {episode}\n\n{body}")
+        write(folder, f"fact/{episode}.md", "\n".join(lines))
+        write(folder, f"procedure/{episode}.md", "\n" * 100_000 + "1. a\n2. b\n")
+    started = time.monotonic()
+    ran = run("consolidate", "--json")
+    assert ran.code == 0, ran
+    assert time.monotonic() - started < _SOON
+
+
+@pytest.mark.parametrize("mark", ['"', "“", "„", "«", '"a" ', "from between ", "in may ", "字"])
+def test_no_query_stalls(run: Run, folder: Path, mark: str) -> None:
+    """A question of 100,000 quotes, days or words is answered like any other."""
+    write(folder, "a.md", "# A\n\nperiwinkle in may\n")
+    write(folder, "b.md", "# B\n\n" + "periwinkle 字 may a. " * 20_000)
+    started = time.monotonic()
+    query = "periwinkle " + mark * (100_000 // len(mark))
+    ran = run("call", "memory_recall", "-", stdin=json.dumps({"query": query}))
+    assert ran.code == 0, ran
+    assert time.monotonic() - started < _SOON
+
+
+_BODIES = {
+    "accents": "\u0300\u0316" * 200_000,
+    "half-wide accents": "\uff9e\u0316" * 100_000,
+    "one word": "y" * 1_000_000,
+    "one identifier": "aA1_" * 80_000,
+    "headings": "## Context\n- a\n" * 20_000,
+    "quotes": "> " * 500_000,
+    "fences": "```\n" * 80_000,
+    "brackets": "< " * 500_000,
+    "numbers": "1. " * 100_000,
+    "bare headings": "# \n" * 100_000,
+    "tabs": "\t" * 1_000_000,
+    "returns": "\r" * 200_000,
+}
+
+
+def test_no_body_stalls_the_vault(run: Run, folder: Path) -> None:
+    """Memories, episodes and goals of a great many characters of one kind hold nothing up."""
+    for number, body in enumerate(_BODIES.values()):
+        write(folder, f"notes/{number}.md", f"# Note {number}\n\n{body}\n\nheliotrope{number}\n")
+        write(folder, f"episode/{number}.md", body)
+        write(folder, f"agents/main/goals/{number}.md", body)
+    write(folder, "fine.md", "# Fine\n\nperiwinkle\n")
+    for words in (
+        ["recall", "periwinkle", "--mode", "keyword"],
+        ["recall", "heliotrope5"],
+        ["list"],
+        ["context", "periwinkle"],
+        ["consolidate"],
+    ):
+        started = time.monotonic()
+        ran = run(*words, "--json")
+        assert ran.code == 0, ran
+        assert time.monotonic() - started < 2 * _SOON, words
+
+
+def test_texts_that_people_write_mean_what_they_meant() -> None:
+    """Steps, phrases and accents are read as before, however they are spelled."""
+    assert steps_of("Do this:\n 1. first  \n\n2) second one\n10. tenth\nno step\n3.\n") == (
+        "first",
+        "second one",
+        "tenth",
+    )
+    english = analyser("english")
+    assert parse('"the red door" opens', english).phrases == ("the red door",)
+    assert parse("“red door”, «green door» „blue door“", english).phrases == (
+        "red door",
+        "green door",
+        "blue door",
+    )
+    assert normal_form("NFC", "e\u0301" * 1_000) == "é" * 1_000
+    assert normal_form("NFC", "字か\u3099" * 100) == "字が" * 100
+
+
+_WORDS = " ".join(f"word{number:06}" for number in range(9_000))
+"""100 KB, no word twice."""
+_REPEATED = {
+    "a heading": f"# {_WORDS}\n\n",
+    "a title": f"---\ntitle: {_WORDS}\n---\n",
+    "a path of headings": "".join(f"{'#' * level} {_WORDS[::level]}\n\n" for level in range(1, 7)),
+    "tags and values": f"---\ntags: [{_WORDS.replace(' ', ',')[:48_000]}]\n"
+    f"aliases: [{_WORDS}]\nx: [{', '.join([_WORDS[:499]] * 100)}]\n---\n",
+}
+
+
+def _peak(folder: Path, head: str) -> int:
+    """Index a file of 4 MB with such a beginning; return the process's peak memory in bytes."""
+    shutil.rmtree(folder / "notes", ignore_errors=True)
+    write(folder, "notes/a.md", head + "The river rose in spring and fell.\n\n" * 110_000)
+    command = [sys.executable, "-m", "memvault", "recall", "river", "--json"]
+    child = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@pytest.mark.parametrize("name", _REPEATED)
+def test_what_stands_above_a_text_is_not_multiplied_by_it(folder: Path, name: str) -> None:
+    """A title, headings or tags of 100 KB above 4 MB of text need little more memory than none."""
+    assert _peak(folder, _REPEATED[name]) < _peak(folder, "# A\n\n") + 150_000_000
+
+
+def test_a_long_title_is_found_by_all_its_words(vault: Vault, folder: Path) -> None:
+    """What a title, tags and other values say past the first lines is searched too."""
+    text = "The river rose.\n\n" * 2_000
+    write(folder, "a.md", f"---\ntitle: {_WORDS} zeppelin\nx: [{_WORDS[:499]}, heron]\n---\n{text}")
+    write(folder, "b.md", f"---\ntags: [{_WORDS.replace(' ', ',')[:4_000]}, osprey]\n---\n{text}")
+    for word, path in (("zeppelin", "a.md"), ("heron", "a.md"), ("osprey", "b.md")):
+        found = vault.call("memory_recall", query=word, type="keyword")["memories"]
+        assert [entry["filePath"] for entry in found] == [path]
+
+
+def test_thousands_of_headings_make_no_thousands_of_vectors(vault: Vault, folder: Path) -> None:
+    """A body of nothing but short headings has not as many passages as lines."""
+    write(folder, "a.md", "# a\n" * 250_000 + "\n# Last\n\nperiwinkle\n")
+    found = vault.call("memory_recall", query="periwinkle")["memories"]
+    assert [entry["filePath"] for entry in found] == ["a.md"]
+    assert vault.call("vault_status")["embedder"]["vectors"] < 3_000
+
+
+@given(st.lists(st.integers(0, 20_000_000), max_size=60))
+def test_files_are_indexed_in_parts_that_fit_in_memory(sizes: list[int]) -> None:
+    """A part is one file or has at most 8 MB and 2,000 files, in their order and none left out."""
+    files = [FileState(f"{number}.md", size, 0, 0, 0) for number, size in enumerate(sizes)]
+    parts = batches(files)
+    assert [state for part in parts for state in part] == files
+    assert all(len(part) == 1 or sum(state.size for state in part) <= 8_000_000 for part in parts)
+    assert [len(part) for part in batches([FileState("a.md", 9, 0, 0, 0)] * 4_500)] == [
+        2_000,
+        2_000,
+        500,
+    ]
+
+
+def test_no_pattern_of_what_to_ignore_stalls(run: Run, folder: Path) -> None:
+    """Stars by the dozen in ``ignore`` cost a look at the folder nothing that is felt."""
+    globs = ["*a" * 60 + "b", "**/" * 60 + "x", "?*" * 60 + "b"]
+    write(folder, "memvault.toml", f"version = 1\nignore = {json.dumps(globs)}\n")
+    write(folder, f"{'a' * 200}/{'a' * 200}/{'a' * 200}.md", "# A\n\nperiwinkle\n")
+    started = time.monotonic()
+    assert run("recall", "periwinkle", "--json").json["count"] == 1
+    assert time.monotonic() - started < _SOON
+
+
+def test_a_day_that_never_comes_is_found_out_soon(run: Run, folder: Path) -> None:
+    """Plans for the 30th of February and for impossible Mondays cost a look at them no time."""
+    lines = ("0 0 30 2 *", "0 0 */30 2 MON#5", "* * */27 * MON#5", "59 23 */27 2 0#5")
+    for number in range(40):
+        line = lines[number % len(lines)]
+        text = f"---\nid: p{number}\nname: P\ncron: '{line}'\n---\nDo it\n"
+        write(folder, f"agents/main/plans/{number}.md", text)
+    started = time.monotonic()
+    for words in (["plans", "get"], ["inbox", "peek"], ["context"]):
+        ran = run(*words, "--json")
+        assert ran.code == 0, ran
+    assert time.monotonic() - started < _SOON
