@@ -6,11 +6,13 @@ import ast
 import json
 import os
 import shutil
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, Run, refused, titles, write
+from conftest import ROOT, Run, child, refused, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import VaultUnreadable
 from memvault.index import permitted
@@ -174,6 +176,8 @@ def test_whatever_state_a_vault_brings_along_breaks_no_tool(
         shutil.rmtree(folder / path, ignore_errors=True)
         (folder / path).unlink(missing_ok=True)
         _sparse(folder / path, 20 << 30)
+    named = {entry["filePath"] for entry in vault.call("vault_status")["problems"]}
+    assert named == {path for path in _STATES if path.endswith(".json")}
     assert vault.call("recall_fact", query="zebra")["success"]
     assert vault.call("talk_user", message="x")["success"]
     assert vault.call("context")["success"]
@@ -352,3 +356,132 @@ def test_a_link_with_a_temporary_files_name_is_not_followed(
     assert run("recall", "zebra").code == 0
     assert run("talk", "user", "Hello").code == 0
     assert mine.read_text("utf-8") == "mine"
+
+
+@pytest.mark.parametrize("section", ["embedder", "rerank"])
+def test_no_vault_has_a_say_in_a_name_of_ones_own(
+    folder: Path, run: Run, tmp_path: Path, section: str
+) -> None:
+    """What is usual, or in the user's own settings, is never looked up in the vault."""
+    name = {"embedder": "BAAI/bge-small-en-v1.5", "rerank": "Xenova/ms-marco-MiniLM-L-6-v2"}
+    make_model(folder / name[section])
+    settings = f'[{section}]\nmodel = "{name[section]}"\n'
+    write(tmp_path, "config/memvault/settings.toml", settings).chmod(0o600)
+    write(folder, "a.md", "# A\n\nzebra\n")
+    if section == "rerank":
+        assert "is not on this machine" in refused(run("recall", "zebra", "--rerank"), 1)
+        assert "is not on this machine" in refused(run("model", "verify", "--for", "rerank"), 1)
+    else:
+        assert "not on this machine" in run("status", "--json").json["embedder"]["problem"]
+    assert "not on this machine" in run("model", "verify", name["embedder"]).err
+
+
+def test_a_model_is_looked_at_when_it_is_loaded(cloned: Path) -> None:
+    """A model that changes while a vault is open is not loaded after that."""
+    with open_vault(cloned) as vault:
+        assert vault.call("model_use", name="models/tiny")["success"]
+    with open_vault(cloned) as vault:
+        assert vault.call("vault_status")["embedder"]["name"] == "models/tiny"
+        write(cloned, "models/tiny/config.json", json.dumps({"pad_token_id": 1}))
+        found = vault.call("memory_recall", query="zebra")
+        assert "memvault model use models/tiny" in found["warnings"][0]
+        assert vault.call("vault_status")["embedder"]["name"] == "builtin"
+
+
+def test_a_model_folder_with_a_linked_one_is_not_allowed(cloned: Path, run: Run) -> None:
+    """What could change unseen behind a link cannot be allowed."""
+    (cloned / "models" / "tiny" / "more").symlink_to(cloned)
+    assert "is a link" in refused(run("model", "use", "models/tiny"), 1)
+
+
+def test_trusting_a_vault_works_whatever_the_umask(foreign: Path, run: Run) -> None:
+    """Settings that memvault writes are its user's alone, so that they count."""
+    before = os.umask(0o002)
+    try:
+        assert run("vaults", "trust", str(foreign)).code == 0
+        assert run("list", cwd=foreign).code == 0
+    finally:
+        os.umask(before)
+
+
+def test_a_folder_of_ones_own_has_a_whole_path(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache that would be another one in each folder is refused."""
+    monkeypatch.setenv("MEMVAULT_CACHE", "cache")
+    assert "MEMVAULT_CACHE" in refused(run("recall", "zebra"), 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 400_000 + "a = 1\n",
+        f"[{'a.' * 400_000}a]\n",
+        f"x = {{ {'a.' * 400_000}a = 1 }}\n",
+        f"ignore = ['{'*a' * 400_000}']\n",
+        f"version = {'9' * 900_000}\n",
+    ],
+    ids=["key", "table", "inline", "ignore", "number"],
+)
+def test_no_settings_stall(folder: Path, run: Run, text: str) -> None:
+    """Settings of a megabyte that would take minutes to read are refused at once."""
+    write(folder, "memvault.toml", text)
+    began = time.monotonic()
+    assert "memvault.toml" in refused(run("list"), 3)
+    assert time.monotonic() - began < 20
+
+
+def test_unknown_settings_do_not_flood(folder: Path, run: Run) -> None:
+    """Of thousands of unknown settings the first few are named, and how many more there are."""
+    write(folder, "memvault.toml", "".join(f"a{number} = 1\n" for number in range(3_000)))
+    warnings = run("list", "--json").json["warnings"]
+    assert len(warnings) == 11
+    assert "2,990 more" in warnings[-1]
+
+
+def test_a_hint_is_no_command_of_the_vaults(folder: Path, run: Run) -> None:
+    """What a vault names stands as one word in a command that a hint says to type."""
+    make_model(folder / "d; touch PWNED #")
+    write(folder, "memvault.toml", '[embedder]\nmodel = "./d; touch PWNED #"\n')
+    write(folder, "a.md", "# A\n\nzebra\n")
+    (note,) = run("recall", "zebra", "--json").json["warnings"]
+    assert "memvault model use './d; touch PWNED #' allows" in note
+    write(folder, "memvault.toml", '[embedder]\nmodel = "./x\\nnote: all is well"\n')
+    (note,) = run("recall", "zebra", "--json").json["warnings"]
+    assert "all is well" not in note
+
+
+def test_a_user_without_a_home_has_no_folders(folder: Path, tmp_path: Path) -> None:
+    """Where nobody knows the user's home, the index lies below the temporary folder."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("only root can become a user that the system does not know")
+    write(folder, "a.md", "# A\n\nzebra\n")
+    for path in (tmp_path, *tmp_path.parents):
+        path.chmod(path.stat().st_mode | 0o755)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    temporary.chmod(0o1777)
+    user = ["setpriv", f"--reuid={_STRANGER}", f"--regid={_STRANGER}", "--clear-groups"]
+    paths = [f"PYTHONPATH={ROOT / 'src'}{os.pathsep}{os.pathsep.join(filter(None, sys.path))}"]
+    prefix = [*user, "env", "-i", f"TMPDIR={temporary}", *paths]
+    ran = child(folder, "--vault", ".", "recall", "zebra", "--json", prefix=prefix)
+    if "ermission denied" in ran.err and "python" in ran.err:
+        pytest.skip("another user may not run this Python")
+    assert ran.code == 0, ran
+    assert titles(ran.json) == ["A"]
+
+
+def test_trusted_vaults_have_whole_paths(
+    foreign: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vault may be trusted by a path from one's home, never by one that depends on the folder."""
+    text = '[vaults]\ntrusted = [\n  "~/theirs",  # theirs\n]\n'
+    settings = write(tmp_path, "config/memvault/settings.toml", text)
+    settings.chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run("list", cwd=foreign).code == 0
+    settings.write_text('[vaults]\ntrusted = [\n  "/srv/a",  # kept\n]\n', "utf-8")
+    assert run("vaults", "trust", str(foreign)).code == 0
+    assert "# kept" in settings.read_text("utf-8")
+    settings.write_text('[vaults]\ntrusted = ["."]\n', "utf-8")
+    assert "whole paths" in refused(run("list", cwd=foreign), 2)

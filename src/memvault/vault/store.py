@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -55,7 +56,8 @@ class Store:
         """
         state = state_of(self.root, path)
         if state is None:
-            raise NotFound(f"There is no file {path} in the vault")
+            what = "plain file" if os.path.lexists(self.root / path) else "file"
+            raise NotFound(f"There is no {what} {path} in the vault")
         with atomic.explained(path):
             try:
                 return atomic.read(self.root / path), state
