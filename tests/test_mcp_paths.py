@@ -162,6 +162,22 @@ def test_a_models_folder_is_told_by_its_name(
     assert any("okapi" in answer for answer in said)
 
 
+def test_a_model_of_the_users_own_is_told_by_its_name(
+    kept: Path, tmp_path: Path, home: Path
+) -> None:
+    """What the user's own settings name is no more of a client's business."""
+    elsewhere = tmp_path / "house" / "zoo" / "okapi"
+    write(elsewhere, "model.onnx", "no model")
+    write(
+        tmp_path,
+        "wishes/memvault/settings.toml",
+        f'[embedder]\nmodel = "{elsewhere}"\n[rerank]\nmodel = "{elsewhere}"\n',
+    ).chmod(0o600)
+    said = answers(kept, [*right(), ("memory_recall", {"query": "zebra", "rerank": True})], [])
+    no_paths(home, said)
+    assert any("okapi" in answer for answer in said)
+
+
 def test_no_models_folder_is_named(kept: Path, home: Path, run: Run) -> None:
     """Over MCP a model has a name; at the machine it may be any folder."""
     write(home, "zoo/model.onnx", "no model")

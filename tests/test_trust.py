@@ -193,6 +193,20 @@ def test_what_is_not_covered_is_said(folder: Path, run: Run) -> None:
     assert run("tools", "trust", "t", "--yes", "--json").json["notCovered"] == ["./"]
 
 
+def test_a_file_outside_of_the_vault_is_said_to_be_uncovered(
+    folder: Path, run: Run, tmp_path: Path
+) -> None:
+    """What a command names beside the vault is said not to be covered, even if nothing is there."""
+    other = write(tmp_path, "other.py", "")
+    command = f"command: [python3, ../later.py, {other}]"
+    write(folder, "tools/up.md", f"---\nname: up\ndescription: Up\n{command}\n---\n")
+    shown = run("tools", "trust", "up", "--yes", "--json").json
+    assert shown["notCovered"] == [
+        "../later.py, outside of the vault",
+        f"{other}, outside of the vault",
+    ]
+
+
 def test_the_same_text_in_another_vault_is_not_trusted(
     hostile: Path, run: Run, tmp_path: Path
 ) -> None:
@@ -216,10 +230,12 @@ def test_trust_that_a_vault_brings_along_means_nothing(
         shutil.copytree(state / "memvault" / "trust", hostile / place, dirs_exist_ok=True)
     shutil.rmtree(state)
     assert not trusted(run, hostile)
-    for folder in (hostile / "state" / "memvault", Path("state/memvault")):
-        monkeypatch.setenv("MEMVAULT_STATE", str(folder))
-        assert not trusted(run, hostile)
-        assert "lies in the vault" in refused(run("tools", "trust", "evil", "--yes"), 1)
+    monkeypatch.setenv("MEMVAULT_STATE", str(hostile / "state" / "memvault"))
+    assert not trusted(run, hostile)
+    assert "lies in the vault" in refused(run("tools", "trust", "evil", "--yes"), 1)
+    monkeypatch.setenv("MEMVAULT_STATE", "state/memvault")
+    assert "not a whole path" in refused(run("tools", "trust", "evil", "--yes"), 2)
+    assert run("evil").code != 0
 
 
 def test_only_ones_own_trust_counts(hostile: Path, run: Run, tmp_path: Path) -> None:

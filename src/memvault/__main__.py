@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 
 __all__ = ["main"]
@@ -15,6 +16,9 @@ _OBJECTS = 100_000
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # What Python's own handler raises is lost in a callback, and imports run many.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from memvault.cli.streams import guarded
 
     if arguments is None:

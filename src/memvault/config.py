@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,12 @@ __all__ = [
 ]
 
 _MEND = "mend the line, or delete it"
+_SHOWN = 10
+_MOST_DOTS = 100
+_MOST_IGNORED = 10_000
+"""Characters of all patterns of ``ignore``: each file of the vault is held against them."""
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+_LONG_NUMBER = re.compile(r"(?<!\d)\d{300}")
 BUILTIN_TYPES = (
     MemoryType("architectural-decision", "A choice about the system's structure, with its reasons"),
     MemoryType("design-decision", "A choice about one part, its interface or its looks"),
@@ -82,7 +89,7 @@ def load_settings(root: Path) -> Settings:
 
     path = root / SETTINGS_FILE
     try:
-        table = tomllib.loads(_bytes(path).decode("utf-8-sig"))
+        table = tomllib.loads(_checked(_bytes(path).decode("utf-8-sig")))
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits
         raise VaultUnreadable(f"{path} is not valid TOML: {error}", _MEND) from error
     warnings: list[str] = []
@@ -91,7 +98,7 @@ def load_settings(root: Path) -> Settings:
     reranker = _model(table, "rerank", path, warnings)
     settings = Settings(
         types=_types(table.pop("types", []), path),
-        ignore=tuple(_strings(table.pop("ignore", []), "ignore", path)),
+        ignore=_ignored(table.pop("ignore", []), path),
         language=_choice(table.pop("language", "english"), LANGUAGES, "language", path),
         embedder=embedder or plain.embedder,
         reranker=reranker or plain.reranker,
@@ -102,12 +109,38 @@ def load_settings(root: Path) -> Settings:
     )
     if table.pop("version", 1) != 1:
         warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
-    warnings += [f"{SETTINGS_FILE}: unknown setting {key!r} is ignored" for key in table]
+    unknown = list(table)
+    warnings += [f"{SETTINGS_FILE}: unknown setting {key!r} is ignored" for key in unknown[:_SHOWN]]
+    if len(unknown) > _SHOWN:
+        warnings.append(f"{SETTINGS_FILE}: {len(unknown) - _SHOWN:,} more settings are unknown")
     named = {key: SETTINGS_FILE if value else "default" for key, value in _set(settings).items()}
     for key, model in (("embedder", embedder), ("reranker", reranker)):
         if model:  # also where it names the default
             named[key] = SETTINGS_FILE
     return settings._replace(sources=named, warnings=tuple(warnings))
+
+
+def _checked(text: str) -> str:
+    """Return the text of settings, unless reading it would take longer than anyone waits.
+
+    Raises:
+        ValueError: a key has too many parts, each of which is a table within the last.
+    """
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.count(".") > _MOST_DOTS and _QUOTED.sub("", line).count(".") > _MOST_DOTS:
+            raise ValueError(f"line {number} has more than {_MOST_DOTS} dots")
+        if _LONG_NUMBER.search(line):
+            raise ValueError(f"line {number} has a number of hundreds of digits")
+    return text
+
+
+def _ignored(value: Any, path: Path) -> tuple[str, ...]:
+    patterns = _strings(value, "ignore", path)
+    if sum(map(len, patterns)) > _MOST_IGNORED:
+        raise VaultUnreadable(
+            f"{path}: ignore has more than {_MOST_IGNORED:,} characters", "name folders, not files"
+        )
+    return tuple(patterns)
 
 
 def _set(settings: Settings) -> dict[str, bool]:
@@ -259,7 +292,13 @@ def with_setting(path: Path, section: str, key: str, value: Any) -> bytes:
     if not isinstance(table, dict):
         table = tomlkit.table()
         document[section] = table
-    table[key] = value
+    held = table.get(key)
+    if isinstance(held, list) and isinstance(value, list):  # its comments stay
+        for entry in [entry for entry in held if entry not in value]:
+            held.remove(entry)
+        held.extend(entry for entry in value if entry not in held)
+    else:
+        table[key] = value
     return tomlkit.dumps(document).encode()
 
 

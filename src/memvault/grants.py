@@ -60,9 +60,7 @@ def grant(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
     with atomic.explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)  # before anything lies in it
-        file = folder / _key(root, kind, name)
-        atomic.put(file, json.dumps(record, indent=2).encode())
-        file.chmod(0o600)
+    atomic.put_private(folder / _key(root, kind, name), json.dumps(record, indent=2).encode())
 
 
 def revoke(root: Path, kind: str, name: str) -> bool:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from memvault import user_settings
+from memvault import user_settings, visible
 from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
 from memvault.user_folders import SETTINGS_FILE, home_expanded, is_owned
 
@@ -39,12 +39,12 @@ def _named(text: str) -> Path:
         raise VaultNotFound(f"{text} is a file", "a vault is a folder; name the one it is in")
     if not root.is_dir():
         raise VaultNotFound(
-            f"There is no folder {text}", f"memvault init {text} makes a vault there"
+            f"There is no folder {text}", f"memvault init {visible.shell(text)} makes a vault there"
         )
     if not (root / SETTINGS_FILE).is_file():
         raise VaultNotFound(
             f"{text} is not a vault: it has no {SETTINGS_FILE}",
-            f"memvault init {text} makes it one without touching its files",
+            f"memvault init {visible.shell(text)} makes it one without touching its files",
         )
     return root.resolve()
 
@@ -60,7 +60,7 @@ def _nearest(here: Path, environ: Mapping[str, str]) -> Path:
         if not is_owned(status) and str(folder) not in user_settings.load(environ).trusted:
             raise VaultUnreadable(
                 f"The vault {folder} belongs to another user",
-                f"memvault vaults trust {folder} if you trust its owner; "
+                f"memvault vaults trust {visible.shell(str(folder))} if you trust its owner; "
                 "--vault or MEMVAULT_VAULT names it for once",
             )
         return folder

@@ -26,7 +26,7 @@ def read(path: Path, most: int = MEMORY) -> bytes:
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0)
-    if path.is_symlink():
+    if not stat.S_ISREG(path.lstat().st_mode):
         raise FileNotFoundError(errno.ENOENT, "Not a plain file", str(path))
     with open(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())

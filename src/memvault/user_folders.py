@@ -9,7 +9,10 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from memvault.errors import UsageError
+
 __all__ = [
+    "NotPrivate",
     "cache_folder",
     "config_folder",
     "home_expanded",
@@ -73,19 +76,30 @@ def config_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 def _named(variable: str, kind: str, environ: Mapping[str, str]) -> Path | None:
     if environ.get(variable):
-        return home_expanded(environ[variable])
+        chosen = home_expanded(environ[variable])
+        if not chosen.is_absolute():  # it would be another one in each folder, also in a stranger's
+            raise UsageError(f"{variable} is not a whole path: {chosen}", "begin it with /")
+        return chosen
     import platformdirs
 
-    found = Path(getattr(platformdirs, f"user_{kind}_dir")("memvault", appauthor=False))
-    return found if found.is_absolute() else None  # without a home it begins with ~
+    try:
+        found = Path(getattr(platformdirs, f"user_{kind}_dir")("memvault", appauthor=False))
+    except RuntimeError:  # nobody knows where this user's home is
+        return None
+    return found if found.is_absolute() else None
 
 
 def vault_above(folder: Path) -> Path | None:
-    """Return the vault that a folder lies in, or None: what a vault holds may come from anyone."""
+    """Return the vault that a folder lies in, or None: what a vault holds may come from anyone.
+
+    One of another user does not count: it cannot bring along what is this user's alone.
+    """
     whole = Path(os.path.realpath(folder))
-    return next(
-        (above for above in (whole, *whole.parents) if os.path.lexists(above / SETTINGS_FILE)), None
-    )
+    for above in (whole, *whole.parents):
+        with contextlib.suppress(OSError):
+            if is_owned(os.lstat(above / SETTINGS_FILE)):
+                return above
+    return None
 
 
 def is_owned(status: os.stat_result) -> bool:
@@ -113,17 +127,22 @@ def is_own_alone(path: Path) -> bool:
     return status.st_uid == os.geteuid() and not writable and not stat.S_ISLNK(status.st_mode)
 
 
+class NotPrivate(OSError):
+    """A folder is there, and may be somebody else's."""
+
+
 def make_private(folder: Path) -> None:
     """Make a folder that nobody but this user can look into, or check that it is one.
 
     Raises:
-        OSError: it cannot be made, or is a link, another user's, or open to others.
+        NotPrivate: it is a link, another user's, or open to others.
+        OSError: it cannot be made.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         folder.mkdir(0o700)
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, "It is no folder of its own", str(folder))
+        raise NotPrivate(errno.ENOTDIR, "it is a link or a file", str(folder))
     if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
-        raise PermissionError(errno.EACCES, "It is not this user's alone", str(folder))
+        raise NotPrivate(errno.EACCES, "others may look into it, or own it", str(folder))

@@ -19,9 +19,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memvault import visible
 from memvault.errors import StorageError, UsageError
 from memvault.plain_files import SETTING, read
-from memvault.user_folders import config_folder, is_own_alone, vault_above
+from memvault.user_folders import config_folder, home_expanded, is_own_alone, vault_above
 
 __all__ = ["FILE", "UserSettings", "file", "load"]
 
@@ -59,8 +60,11 @@ def load(environ: Mapping[str, str] = os.environ) -> UserSettings:
     trusted = _section(table, "vaults", path).get("trusted", [])
     if not isinstance(trusted, list) or not all(isinstance(entry, str) for entry in trusted):
         raise UsageError(f"{path}: vaults.trusted must be a list of folders", "mend the line")
+    folders = [home_expanded(entry) for entry in trusted]
+    if not all(folder.is_absolute() for folder in folders):
+        raise UsageError(f"{path}: vaults.trusted must name whole paths", "begin them with / or ~")
     return UserSettings(
-        tuple(os.path.realpath(entry) for entry in trusted),
+        tuple(os.path.realpath(folder) for folder in folders),
         _model(table, "embedder", path),
         _model(table, "rerank", path),
     )
@@ -96,7 +100,9 @@ def _check_place(path: Path) -> None:
             "set MEMVAULT_CONFIG to a folder outside of every vault",
         )
     if path.exists() and not is_own_alone(path):
-        raise UsageError(f"Others can write your settings {path}", "chmod go-w it, or own it")
+        raise UsageError(
+            f"Others can write your settings {path}", f"chmod go-w {visible.shell(str(path))}"
+        )
 
 
 def _section(table: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Any
 
-__all__ = ["as_json", "escaped", "line", "text"]
+__all__ = ["as_json", "escaped", "line", "shell", "text"]
 
 _UNSEEN = re.compile(
     "[\x7f-\x9f"  # delete, and what steers a terminal as ESC does
@@ -33,6 +34,11 @@ def line(told: str) -> str:
 def text(told: str) -> str:
     """Return a text for people as the lines that it has."""
     return escaped(told).translate(_SIGNS_BUT_LINES)
+
+
+def shell(told: str) -> str:
+    """Return a text from anyone as one word of a command that somebody may type."""
+    return shlex.quote(told) if told.isprintable() else "NAME"
 
 
 def as_json(value: Any, indent: int | None = None) -> str:

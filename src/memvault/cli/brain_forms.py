@@ -47,7 +47,7 @@ def _load(found: Result) -> list[Line]:
         }
         said = f"   cut at {limits[found['cutAt']]}; --offset {end} loads on"
         out.append([(said, "yellow")])
-    return [*out, [("", "")], *([(line, "")] for line in found["content"].splitlines())]
+    return [*out, [("", "")], *quoted(found["content"])]
 
 
 def _similar(found: Result) -> list[Line]:

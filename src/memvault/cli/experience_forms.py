@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from memvault.cli.quoting import quoted
+
 if TYPE_CHECKING:
     from memvault.cli.render import Line, Result
 
@@ -13,10 +15,6 @@ __all__ = ["EXPERIENCE_FORMS"]
 
 def _message(found: Result) -> list[Line]:
     return [[(found["message"], "")]] if "message" in found else []
-
-
-def _texts(text: str) -> list[Line]:
-    return [[(f"   {line}", "")] for line in text.splitlines() if line.strip()]
 
 
 def _times(count: int) -> str:
@@ -45,7 +43,7 @@ def _episodes(found: Result) -> list[Line]:
         if "distance" in entry:
             line.append((f"  distance {entry['distance']:.2f}", "green"))
         line.append(("  went well", "green") if said["success"] else ("  went badly", "yellow"))
-        out += [[*line, (f"  importance {said['importance']:g}", "")], *_texts(entry["summary"])]
+        out += [[*line, (f"  importance {said['importance']:g}", "")], *quoted(entry["summary"])]
     return [*out, *_message(found)]
 
 
@@ -60,7 +58,7 @@ def _facts(found: Result) -> list[Line]:
                 (f"  {said}, recalled {_times(entry['accessCount'])}", "dim"),
             ]
         )
-        out += _texts(entry["factText"])
+        out += quoted(entry["factText"])
     return [*out, *_message(found)]
 
 
@@ -79,7 +77,7 @@ def _procedures(found: Result) -> list[Line]:
     out: list[Line] = []
     for entry in found["procedures"]:
         out.append([(entry["name"], "bold"), (_rate(entry), "green")])
-        out += _texts(entry["prompt"])
+        out += quoted(entry["prompt"])
     return [*out, *_message(found)]
 
 
@@ -95,7 +93,7 @@ def _memory(found: Result) -> list[Line]:
         for text in texts:
             first, *more = text.splitlines() or [""]
             out.append([(f" - {first}", "")])
-            out += _texts("\n".join(more))
+            out += quoted("\n".join(more))
     return [*out, *_message(found)]
 
 
@@ -122,7 +120,7 @@ def _skill(found: Result) -> list[Line]:
     chance = f"  expected success {entry['expectedSuccess']:.3g}"
     return [
         [(entry["skillId"], "bold"), (f"  {entry['name']}", ""), (chance, "green")],
-        *_texts(entry["prompt"]),
+        *quoted(entry["prompt"]),
     ]
 
 

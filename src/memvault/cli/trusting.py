@@ -98,6 +98,7 @@ def _shown(kept: Kept, covered: Cover) -> dict[str, Any]:
         "covers": [kept.path, *covered.files],
     }
     besides = [f"what {name} reads besides in the vault's folder" for name in covered.readers]
+    besides += [f"{path}, outside of the vault" for path in covered.outside]
     if covered.folders or besides:
         shown["notCovered"] = [*(f"{path}/" for path in covered.folders), *besides]
     return shown

@@ -22,10 +22,10 @@ _BATCH = 1
 class CrossEncoder:
     """A cross-encoder run by ONNX Runtime on the processor."""
 
-    def __init__(self, name: str, root: Path, download: bool = False) -> None:
+    def __init__(self, name: str, root: Path | None, download: bool = False) -> None:
         """Load one of fastembed's cross-encoders, or a folder's with ``model.onnx``.
 
-        Folders are relative to the vault. Only with ``download`` is the network used.
+        Folders may be relative to the vault ``root``. Only with ``download`` is the network used.
 
         Raises:
             EmbedderError: there is no such model, or it is not on this machine.

@@ -89,10 +89,10 @@ def known_version(name: str) -> str | None:
     return str(read_card()["version"])
 
 
-def open_embedder(name: str, root: Path, download: bool = False) -> Embedder:
+def open_embedder(name: str, root: Path | None, download: bool = False) -> Embedder:
     """Load an embedder: ``builtin``, a folder with ``model.onnx``, or a fastembed model.
 
-    Folders are relative to the vault. Only with ``download`` is the network used.
+    Folders may be relative to the vault ``root``. Only with ``download`` is the network used.
 
     Raises:
         EmbedderError: there is no such model, or it is not on this machine.

@@ -25,7 +25,7 @@ class OnnxEmbedder:
 
     calibration = None  # index/calibrate.py finds it
 
-    def __init__(self, name: str, root: Path, download: bool = False) -> None:
+    def __init__(self, name: str, root: Path | None, download: bool = False) -> None:
         self.name = name
         self._model, self.version = load(EMBEDDING, name, root, download)
         with explained(EMBEDDING, name):

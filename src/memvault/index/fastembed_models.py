@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memvault import visible
 from memvault.errors import EmbedderError
 from memvault.index.permitted import folder_of
 from memvault.user_folders import models_folder
@@ -52,8 +53,8 @@ class Loaded(NamedTuple):
     version: str
 
 
-def load(kind: Kind, name: str, root: Path, download: bool) -> Loaded:
-    """Load a model that fastembed knows by name, or a folder's; folders are relative to ``root``.
+def load(kind: Kind, name: str, root: Path | None, download: bool) -> Loaded:
+    """Load a model that fastembed knows by name, or a folder's, which may be relative to ``root``.
 
     Raises:
         EmbedderError: there is no such model, or it is not on this machine.
@@ -117,7 +118,7 @@ def _by_name(kind: Kind, name: str, download: bool) -> Loaded:
         if not download:
             raise EmbedderError(
                 f"The model {name} is not on this machine",
-                f"memvault model use {name}{kind.option} downloads it once; "
+                f"memvault model use {visible.shell(name)}{kind.option} downloads it once; "
                 "every other command works offline",
             ) from error
         try:

@@ -3,9 +3,7 @@
 A memory is one Whoosh document for each block of its text (almost always one),
 with fields for title, headings, body, tags, type and whole identifiers. Terms
 come from ``analysis``, not from Whoosh's analysers, which are most of its cost.
-Scoring is BM25F (Robertson and Zaragoza 2009) computed a term at a time over
-the postings: Whoosh's own tree of matchers took 0.5 s for a ten-word question
-over 10,000 memories where this takes 0.05 s.
+Scoring is ``bm25f``, over the postings.
 
 Whoosh reads pickles: it gets those of our own folder alone (``place``), and of
 few classes (``whoosh_pickles``). Whatever it raises becomes ``DamagedIndex``.
@@ -13,17 +11,23 @@ few classes (``whoosh_pickles``). Whatever it raises becomes ``DamagedIndex``.
 
 from __future__ import annotations
 
+import errno
 import functools
 import heapq
-import math
-import pickle
-import struct
-import zlib
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from memvault.index import bm25f
+from memvault.index.bm25f import (
+    FIELDS,
+    WHOLE,
+    WHOLE_WEIGHT,
+    KeywordDocument,
+    Segment,
+    field_lengths,
+    memory_segment,
+)
 from memvault.index.damage import DamagedIndex
 
 __all__ = [
@@ -35,39 +39,11 @@ __all__ = [
     "field_lengths",
 ]
 
-FIELDS: Mapping[str, float] = {
-    "title": 3.0,
-    "headings": 1.5,
-    "body": 1.0,
-    "tags": 2.0,
-    "type": 0.5,
-}
-"""Fields of stemmed terms with their weights in BM25F."""
-_WHOLE = "identifier"
-_WHOLE_WEIGHT = 1.0
-_K1 = 1.2
-_B = {"title": 0.5, "headings": 0.5, "body": 0.75, "tags": 0.3, "type": 0.0, _WHOLE: 0.5}
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class KeywordDocument(NamedTuple):
-    """One block of a memory: for each field the terms and how often they occur."""
-
-    uid: int
-    fields: Mapping[str, Counter[str]]
-
-
-def field_lengths(documents: Iterable[KeywordDocument]) -> dict[str, int]:
-    """Return how many terms each field has in some documents."""
-    counted = dict.fromkeys(_B, 0)
-    for document in documents:
-        for name, terms in document.fields.items():
-            counted[name] += sum(terms.values())
-    return counted
 
 
 class KeywordHit(NamedTuple):
@@ -85,42 +61,55 @@ class KeywordAnswer(NamedTuple):
     rarity: dict[str, float]
 
 
-def _mapped(function: Callable[P, R]) -> Callable[P, R]:
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing of the index: this process may open no more files, or have no memory."""
+
+
+def _writing(function: Callable[P, R]) -> Callable[P, R]:
     """Turn what Whoosh raises of an index that it cannot read into ``DamagedIndex``.
 
-    Errors that only a mistake in a program raises pass, so nothing of a caller's
-    may run inside.
+    What the disk says, and errors that only a mistake in a program raises, pass.
     """
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except (
-            FileNotFoundError,
-            EOFError,
-            LookupError,
-            ValueError,
-            struct.error,
-            zlib.error,
-            pickle.UnpicklingError,
-        ) as error:
-            raise DamagedIndex(f"{type(error).__name__}: {error}") from error
         except Exception as error:
-            if type(error).__module__.startswith("whoosh"):
-                raise DamagedIndex(f"{type(error).__name__}: {error}") from error
-            raise
+            refused = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+            if refused or not _is_whooshs(error):
+                raise
+            raise DamagedIndex(f"{type(error).__name__}: {error}") from error
 
     return guarded
 
 
-class _Segment(NamedTuple):
-    """Where postings come from: a part of the index on disk, or documents held in memory."""
+def _is_whooshs(error: Exception) -> bool:
+    """Say whether an error was raised by Whoosh, or by what reads its pickles."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
+    return str(module).startswith(("whoosh.", "memvault.index.whoosh_"))
 
-    postings: Callable[[str, str], Iterable[tuple[int, float]]]
-    length: Callable[[str, int], float]
-    uid: Callable[[int], int]
-    documents: int
+
+def _reading(function: Callable[P, R]) -> Callable[P, R]:
+    """Turn whatever reading an index raises into ``DamagedIndex``.
+
+    Bytes that are not as Whoosh wrote them end in almost any error. Nothing of
+    a caller's may run in what is guarded.
+    """
+
+    @functools.wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in _SCARCE:
+                raise
+            raise DamagedIndex(f"{type(error).__name__}: {error}") from error
+
+    return guarded
 
 
 class KeywordIndex:
@@ -132,7 +121,7 @@ class KeywordIndex:
         self._reader: Any = None
 
     @classmethod
-    @_mapped
+    @_writing
     def create(cls, folder: Path) -> KeywordIndex:
         """Make an empty index in an empty folder."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +135,7 @@ class KeywordIndex:
             self._index = _storage(self._folder).open_index()
         return self._index
 
-    @_mapped
+    @_writing
     def apply(
         self, removed: Iterable[int], added: Iterable[KeywordDocument], merge: bool = False
     ) -> None:
@@ -167,7 +156,7 @@ class KeywordIndex:
         writer.commit(optimize=merge, merge=merge or many)
         self.close()
 
-    @_mapped
+    @_reading
     def wasted(self) -> float:
         """Return the share of documents that are marked deleted and still take room."""
         reader = self._open_reader()
@@ -191,10 +180,10 @@ class KeywordIndex:
         that are not in the index yet and are searched with it; ``allowed`` says
         of a memory whether it may be found. Only with ``explain`` do hits name their terms.
         """
-        segments = [*self._segments(), _memory_segment(list(overlay))]
+        segments = [*self._segments(), memory_segment(list(overlay))]
         wanted = [(stem, FIELDS) for stem in stems]
-        wanted += [(whole, {_WHOLE: _WHOLE_WEIGHT}) for whole in wholes]
-        scores, rarity = _score(segments, wanted, lengths)
+        wanted += [(whole, {WHOLE: WHOLE_WEIGHT}) for whole in wholes]
+        scores, rarity = _reading(bm25f.score)(segments, wanted, lengths)
         ranked = heapq.nlargest(len(scores), scores.items(), key=lambda item: item[1])
         found: dict[int, float] = {}
         places: dict[int, tuple[int, int]] = {}
@@ -206,12 +195,12 @@ class KeywordIndex:
             places[uid] = place
             if len(found) >= limit:
                 break
-        shares = _shares(segments, wanted, lengths, places) if explain else {}
+        shares = _reading(bm25f.shares)(segments, wanted, lengths, places) if explain else {}
         hits = [KeywordHit(uid, score, shares.get(uid, {})) for uid, score in found.items()]
         return KeywordAnswer(hits, rarity)
 
-    @_mapped
-    def _segments(self) -> list[_Segment]:
+    @_reading
+    def _segments(self) -> list[Segment]:
         if self._opened() is None:
             return []
         found = []
@@ -228,11 +217,11 @@ class KeywordIndex:
             def length(name: str, number: int, leaf: Any = leaf) -> float:
                 return float(leaf.doc_field_length(number, name))
 
-            @_mapped
+            @_reading
             def uid(number: int, leaf: Any = leaf) -> int:
                 return int(leaf.stored_fields(number)["uid"])
 
-            found.append(_Segment(postings, length, uid, leaf.doc_count()))
+            found.append(Segment(postings, length, uid, leaf.doc_count()))
         return found
 
     def _open_reader(self) -> Any:
@@ -245,92 +234,6 @@ class KeywordIndex:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-
-
-def _memory_segment(documents: list[KeywordDocument]) -> _Segment:
-    inverted: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
-    for number, document in enumerate(documents):
-        for name, terms in document.fields.items():
-            for term, count in terms.items():
-                inverted[name, term].append((number, float(count)))
-
-    def postings(name: str, term: str) -> Iterable[tuple[int, float]]:
-        return inverted.get((name, term), ())
-
-    def length(name: str, number: int) -> float:
-        return float(sum(documents[number].fields.get(name, Counter()).values()))
-
-    return _Segment(postings, length, lambda number: documents[number].uid, len(documents))
-
-
-_Place = tuple[int, int]
-"""A segment's number and a document's number in it."""
-
-
-@_mapped
-def _score(
-    segments: list[_Segment],
-    wanted: list[tuple[str, Mapping[str, float]]],
-    lengths: Mapping[str, float],
-) -> tuple[dict[_Place, float], dict[str, float]]:
-    scores: dict[_Place, float] = defaultdict(float)
-    rarities: dict[str, float] = {}
-    for term, rarity, gains in _gains(segments, wanted, lengths, None):
-        rarities.setdefault(term, rarity)  # as a word, where it is looked for as a whole too
-        for place, gain in gains:
-            scores[place] += gain
-    return scores, rarities
-
-
-@_mapped
-def _shares(
-    segments: list[_Segment],
-    wanted: list[tuple[str, Mapping[str, float]]],
-    lengths: Mapping[str, float],
-    places: Mapping[int, _Place],
-) -> dict[int, dict[str, float]]:
-    """Say what each term gave to each of the places found."""
-    owners = {place: uid for uid, place in places.items()}
-    shares: dict[int, dict[str, float]] = {uid: {} for uid in places}
-    for term, _, gains in _gains(segments, wanted, lengths, frozenset(owners)):
-        for place, gain in gains:
-            share = shares[owners[place]]
-            share[term] = share.get(term, 0.0) + gain
-    return shares
-
-
-def _gains(
-    segments: list[_Segment],
-    wanted: list[tuple[str, Mapping[str, float]]],
-    lengths: Mapping[str, float],
-    only: frozenset[_Place] | None,
-) -> Iterator[tuple[str, float, list[tuple[_Place, float]]]]:
-    """Yield for each term its rarity and what it adds to each document.
-
-    Fields are weighted before saturation.
-    """
-    total = sum(segment.documents for segment in segments)
-    if not total:
-        return
-    means = {name: lengths.get(name, 0.0) / total or 1.0 for name in _B}
-    for term, fields in wanted:
-        frequencies: dict[_Place, float] = defaultdict(float)
-        for number, segment in enumerate(segments):
-            for name, boost in fields.items():
-                slope, mean, length = _B[name], means[name], segment.length
-                for document, count in segment.postings(name, term):
-                    norm = 1.0 - slope + slope * length(name, document) / mean
-                    frequencies[number, document] += boost * count / norm
-        rarity = math.log(1.0 + (total - len(frequencies) + 0.5) / (len(frequencies) + 0.5))
-        yield (
-            term,
-            rarity,
-            [
-                (place, rarity * value * (_K1 + 1.0) / (value + _K1))
-                for place, value in frequencies.items()
-                if only is None or place in only
-            ],
-        )
 
 
 def _storage(folder: Path) -> Any:
@@ -347,5 +250,5 @@ def _schema() -> Any:
 
     from memvault.index.whoosh_fields import Bag
 
-    names = {**dict.fromkeys(FIELDS, True), _WHOLE: True}
+    names = {**dict.fromkeys(FIELDS, True), WHOLE: True}
     return Schema(uid=ID(stored=True, unique=True), **{name: Bag() for name in names})

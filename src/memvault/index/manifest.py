@@ -19,12 +19,11 @@ from typing import Any, NamedTuple
 
 from memvault.errors import TimedOut
 from memvault.index.damage import DamagedIndex
+from memvault.index.file_states import Commit, states_in
 from memvault.model import FileState, Memory
 
-__all__ = ["Commit", "Known", "Manifest", "Record", "row_of"]
+__all__ = ["Known", "Manifest", "Record", "row_of"]
 
-_TABLE = ".toc"
-"""How the names of those files end that name all others; the highest is the one that is read."""
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of one."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -116,24 +115,6 @@ class Record(NamedTuple):
         )
 
 
-class Commit(NamedTuple):
-    """One commit of the index: which one, what it was made for, its keyword index's files."""
-
-    number: tuple[int, int]
-    fingerprint: str
-    files: dict[str, list[int]]
-
-    def holds(self, folder: Path) -> bool:
-        """Say whether the keyword index in a folder is still exactly the one committed."""
-        try:
-            tables = {name for name in os.listdir(folder) if name.endswith(_TABLE)}
-        except OSError:
-            return False
-        return tables == {name for name in self.files if name.endswith(_TABLE)} and all(
-            _signature(os.path.join(folder, name)) == state for name, state in self.files.items()
-        )
-
-
 class Manifest:
     """The manifest's rows; every method may raise ``DamagedIndex``."""
 
@@ -160,11 +141,7 @@ class Manifest:
 
     def commit(self, fingerprint: str, keyword: Path) -> None:
         """Write down what the index was made for, and its keyword index's files as they are now."""
-        files = {}
-        for name in os.listdir(keyword):
-            state = None if "WRITELOCK" in name else _signature(os.path.join(keyword, name))
-            if state is not None:
-                files[name] = json.dumps(state)
+        files = {name: json.dumps(state) for name, state in states_in(keyword).items()}
         with _mapped(), self._transaction():
             self._db.execute("DELETE FROM files")
             self._db.executemany("INSERT INTO files VALUES (?, ?)", files.items())
@@ -181,7 +158,7 @@ class Manifest:
         if made_for is None:
             return None
         try:
-            files = {name: json.loads(state) for name, state in rows}
+            files = {name: tuple(json.loads(state)) for name, state in rows}
         except (ValueError, TypeError) as error:  # not as ``commit`` wrote it
             raise DamagedIndex(str(error)) from error
         return Commit(number, made_for[0], files)
@@ -371,11 +348,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _signature(path: str) -> list[int] | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]

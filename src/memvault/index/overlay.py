@@ -32,7 +32,8 @@ def read_file(store: Store, state: FileState) -> Read | None:
     except NotFound:
         return None
     except MemvaultError as error:
-        memory = store.parse(b"", state)._replace(etag="", problem=error.message)
+        said = error.message.removesuffix(f": {state.path}")  # which is told beside it
+        memory = store.parse(b"", state)._replace(etag="", problem=said)
         return memory, state, checked
     memory = store.parse(data, fresh)
     problem = header_problem(memory, fresh)

@@ -19,8 +19,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault.errors import StorageError
-from memvault.plain_files import read
-from memvault.user_folders import SETTINGS_FILE, cache_folder, make_private, vault_above
+from memvault.plain_files import SETTING, read
+from memvault.user_folders import (
+    SETTINGS_FILE,
+    NotPrivate,
+    cache_folder,
+    make_private,
+    vault_above,
+)
 from memvault.vault import atomic, layout
 from memvault.vault.lock import FileLock
 
@@ -45,14 +51,16 @@ class Place(NamedTuple):
 
 def place_of(root: Path, environ: Mapping[str, str] = os.environ) -> Place:
     """Return where the index of a vault lies; the folder is there, private and can be written."""
-    failed: list[str] = []
+    note = ""
     for base in _bases(environ):
         try:
-            return Place(_ready(base, Path(os.path.realpath(root))), "; ".join(failed))
+            return Place(_ready(base, Path(os.path.realpath(root))), note)
+        except NotPrivate as error:
+            note = note or f"the index is not kept in {error.filename}: {error.strerror}"
         except (OSError, StorageError) as error:
-            if environ.get("MEMVAULT_CACHE") and not failed:
-                said = error.message if isinstance(error, StorageError) else error.strerror
-                failed.append(f"MEMVAULT_CACHE is not used: {said}")
+            said = error.message if isinstance(error, StorageError) else error.strerror
+            if environ.get("MEMVAULT_CACHE"):  # in a sandbox the usual folder is away unasked
+                note = note or f"the index is not kept in MEMVAULT_CACHE: {said}"
     return Place(
         None,
         "the index can be kept nowhere, so each call makes one in memory; "
@@ -71,11 +79,12 @@ def clean(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
     """Delete the indexes of vaults that are gone and were not used for some days; return them."""
     gone = []
     for folder in indexes.iterdir():
-        with contextlib.suppress(OSError):
-            stamp = folder / _VAULT
-            named = stamp if stamp.is_file() else folder
-            old = time.time() - named.stat().st_mtime > days * _DAY
-            if old and not _is_vault(stamp) and _deleted(folder):
+        with contextlib.suppress(OSError):  # such as for what is no index
+            root = os.fsdecode(read(folder / _VAULT, SETTING))
+            old = time.time() - (folder / _VAULT).stat().st_mtime > days * _DAY
+            named = folder.name == folder_name(Path(root))
+            vault = os.path.lexists(os.path.join(root, SETTINGS_FILE))
+            if old and named and not vault and _deleted(folder):
                 gone.append(folder)
     return gone
 
@@ -95,7 +104,9 @@ def _bases(environ: Mapping[str, str]) -> Iterator[Path]:
 
     user = os.geteuid() if os.name == "posix" else environ.get("USERNAME", "user")
     with contextlib.suppress(OSError):  # there is no temporary folder either
-        yield Path(tempfile.gettempdir()) / f"memvault-{user}"
+        temporary = Path(tempfile.gettempdir())
+        if temporary != Path.cwd():  # which Python takes where it finds no other
+            yield temporary / f"memvault-{user}"
 
 
 def _ready(base: Path, root: Path) -> Path:
@@ -106,7 +117,7 @@ def _ready(base: Path, root: Path) -> Path:
     """
     above = vault_above(base)
     if above is not None:
-        raise PermissionError(errno.EACCES, f"It lies in the vault {above}", str(base))
+        raise NotPrivate(errno.EACCES, f"it lies in the vault {above}", str(base))
     make_private(base)
     folder = base / folder_name(root)
     make_private(folder)
@@ -124,12 +135,6 @@ def _ready(base: Path, root: Path) -> Path:
         os.utime(stamp)
         clean(base)
     return folder
-
-
-def _is_vault(stamp: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return os.path.lexists(os.path.join(os.fsdecode(read(stamp)), SETTINGS_FILE))
-    return False
 
 
 def _deleted(folder: Path) -> bool:

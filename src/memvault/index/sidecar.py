@@ -38,7 +38,7 @@ class Sidecar:
         self._folder = folder
         self._progress = progress
         self._embedders: dict[str, Embedder] = {}
-        self._choice: permitted.Choice | None = None
+        self._choice: tuple[object, permitted.Choice] | None = None
 
     @property
     def wanted(self) -> str:
@@ -48,9 +48,11 @@ class Sidecar:
     @property
     def choice(self) -> permitted.Choice:
         """The embedder to use, and why it is not the one in the settings, where it is not."""
-        if self._choice is None or self._choice.note:  # by now the user may have allowed it
-            self._choice = permitted.embedder(self._store.settings, self._store.root, BUILTIN)
-        return self._choice
+        state = permitted.state(self._store.settings, self._store.root)
+        if self._choice is None or state != self._choice[0]:
+            found = permitted.embedder(self._store.settings, self._store.root, BUILTIN)
+            self._choice = state, found
+        return self._choice[1]
 
     def embedder(self, name: str, download: bool = False) -> Embedder:
         """Return an embedder, loaded once.
@@ -59,7 +61,10 @@ class Sidecar:
             EmbedderError: it cannot be loaded.
         """
         if name not in self._embedders:
-            self._embedders[name] = open_embedder(name, self._store.root, download)
+            root = self.choice.root if name == self.wanted else self._store.root
+            if root is not None and not permitted.is_allowed(name, root):
+                raise EmbedderError(f"The model {name} is not allowed here", "memvault model use")
+            self._embedders[name] = open_embedder(name, root, download)
         return self._embedders[name]
 
     def opened(self, name: str, manifest: Manifest) -> Vectors | None:
@@ -79,13 +84,16 @@ class Sidecar:
         found = self.opened(self.wanted, manifest)
         return manifest.uids_above(found.card.last_uid if found else 0)
 
-    def is_calibrated(self, manifest: Manifest) -> bool:
-        """Say whether it is known what the wanted embedder's vectors mean, as far as there are any.
+    def is_ready(self, manifest: Manifest) -> bool:
+        """Say whether the wanted embedder's vectors can be searched at once, if there are any.
 
-        It is found with the first of them; only an earlier version's may lack it.
+        What they mean is found with the first of them; only an earlier version's
+        may lack it. Files that something else has touched are read whole each
+        time, until their card says how they are now.
         """
-        found = self.opened(self.wanted, manifest) if self.wanted != BUILTIN else None
-        return found is None or found.card.calibration is not None
+        found = self.opened(self.wanted, manifest)
+        known = self.wanted == BUILTIN or found is None or found.card.calibration is not None
+        return known and (found is None or found.is_settled)
 
     def best(self, waiting: int, manifest: Manifest) -> Vectors | None:
         """Return the vectors to search: the wanted embedder's, unless another's cover more."""
@@ -108,6 +116,12 @@ class Sidecar:
         card = VectorCard(self.wanted, embedder.version, embedder.dimension, manifest=0)
         return Vectors(self._folder, card)
 
+    def settle(self, manifest: Manifest) -> None:
+        """Note how the wanted embedder's files are now, if something else has touched them."""
+        found = self.opened(self.wanted, manifest)
+        if found is not None and not found.is_settled:
+            found.settle()
+
     def embed(
         self,
         manifest: Manifest,
@@ -123,7 +137,7 @@ class Sidecar:
         slow = is_slow(self.wanted)
         if slow and budget == 0.0:
             return
-        if self.is_calibrated(manifest) and not self.pending(manifest):
+        if self.is_ready(manifest) and not self.pending(manifest):
             return
         deadline = time.monotonic() + budget if slow and budget is not None else None
         found = self.opened(self.wanted, manifest)

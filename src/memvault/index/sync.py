@@ -26,8 +26,9 @@ from memvault.index import analysis, chunks
 from memvault.index.damage import DamagedIndex, DamagedVectors
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.embed import Embedder
+from memvault.index.file_states import Commit
 from memvault.index.keyword import KeywordDocument, KeywordIndex, field_lengths
-from memvault.index.manifest import Commit, Known, Manifest, Record
+from memvault.index.manifest import Known, Manifest, Record
 from memvault.index.overlay import overlay_of, read_file
 from memvault.index.place import KEPT, Place
 from memvault.index.plan import Plan, batches, compare
@@ -252,8 +253,7 @@ class Index:
     def _unfinished(self) -> bool:
         """Say whether the vectors are not all there, or not known what they mean."""
         assert self._manifest is not None
-        calibrated = self._sidecar.is_calibrated(self._manifest)
-        return not calibrated or bool(self._waiting())
+        return not self._sidecar.is_ready(self._manifest) or bool(self._waiting())
 
     def _view(self, overlay: Overlay, embed: bool) -> Snapshot:
         waiting, found = 0, None
@@ -406,6 +406,7 @@ class Index:
 
     def _embed(self, texts: dict[int, list[str]], budget: float | None) -> None:
         assert self._manifest is not None
+        self._sidecar.settle(self._manifest)
         self._sidecar.embed(self._manifest, texts, budget)
 
     def _commit(self) -> None:

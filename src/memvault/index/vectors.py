@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import zlib
 from collections.abc import Callable, Sequence
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault.index import calibrate
 from memvault.index.damage import DamagedVectors
 from memvault.index.embed import Calibration
+from memvault.index.file_states import State, state_of
 from memvault.plain_files import SETTING
 from memvault.vault import atomic, layout
 
@@ -48,7 +48,7 @@ class VectorCard(NamedTuple):
     rows: int = 0
     last_uid: int = 0
     checksums: tuple[int, int] = (0, 0)
-    states: tuple[tuple[int, ...], ...] = ()
+    states: tuple[State, ...] = ()
     generation: int = 0
     calibrated: int = 0
     slope: float = 0.0
@@ -101,7 +101,7 @@ class Vectors:
             if card.manifest != manifest:
                 return None
             found = cls(folder, card)
-            return found if found._states() == card.states or found.is_whole() else None
+            return found if found.is_settled or found.is_whole() else None
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -159,13 +159,17 @@ class Vectors:
         self.card = self.card._replace(calibrated=calibrate.VERSION, **calibration._asdict())
         self._write_card()
 
-    def _states(self) -> tuple[tuple[int, ...], ...]:
-        """Return size, times and inode of the two files."""
-        found = (os.lstat(self.folder / name) for name, _ in self._files())
-        return tuple(
-            (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-            for status in found
-        )
+    @property
+    def is_settled(self) -> bool:
+        """Whether the files are as the card says, and need not be read whole to be trusted."""
+        return self._states() == self.card.states
+
+    def settle(self) -> None:
+        """Note how the files are now, which were found whole."""
+        self._write_card()
+
+    def _states(self) -> tuple[State, ...]:
+        return tuple(state_of(self.folder / name) or () for name, _ in self._files())
 
     def _files(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """Name the two files and say how many bytes a row has in each."""

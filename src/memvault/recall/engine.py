@@ -192,7 +192,7 @@ class Engine:
         from memvault.index.cross_encoder import CrossEncoder
 
         wanted = permitted.reranker(self._store.settings, self._store.root)
-        return CrossEncoder(wanted, self._store.root)
+        return CrossEncoder(wanted.name, wanted.root)
 
     def _search(self, request: Request, strict: bool) -> Answer:
         query = parse(request.query, self._analyser)

@@ -39,7 +39,8 @@ class Cover(NamedTuple):
 
     ``folders`` are named by the command too, and what lies in them is not
     covered. ``program`` is what the command's first word stands for. ``readers``
-    are programs that may read more in the vault's folder.
+    are programs that may read more in the vault's folder, ``outside`` files
+    that the command names elsewhere.
     """
 
     digest: str
@@ -47,6 +48,7 @@ class Cover(NamedTuple):
     folders: list[str]
     program: str
     readers: list[str]
+    outside: list[str]
 
 
 def cover(root: Path, kept: Kept) -> Cover:
@@ -79,7 +81,8 @@ def cover(root: Path, kept: Kept) -> Cover:
     text = hashlib.sha256(kept.data).hexdigest()
     digest = hashlib.sha256(json.dumps([text, digests]).encode()).hexdigest()
     open_folders = [path for path in folders if path not in (FOLDER, *modules)]
-    return Cover(digest, plain, open_folders, program, reading.programs)
+    outside = _outside(base, kept.definition.command[1:])
+    return Cover(digest, plain, open_folders, program, reading.programs, outside)
 
 
 def _named(base: str, words: Iterable[str]) -> set[str]:
@@ -89,6 +92,17 @@ def _named(base: str, words: Iterable[str]) -> set[str]:
         whole = _resolved(base, part)
         if whole is not None and running.is_below(whole, base):
             found.add(os.path.relpath(whole, base).replace(os.sep, "/"))
+    return found
+
+
+def _outside(base: str, words: Iterable[str]) -> list[str]:
+    """Return the files outside of the vault that words name, and what may come to be one."""
+    found = []
+    for part in dict.fromkeys(part for word in words for part in _parts(base, word)):
+        whole = os.path.normpath(os.path.join(base, part)) if "\0" not in part else base
+        climbs = part.startswith("../") and len(part) > len("../")
+        if not running.is_below(whole, base) and (climbs or Path(whole).is_file()):
+            found.append(part)
     return found
 
 

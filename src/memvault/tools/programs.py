@@ -40,6 +40,7 @@ _READ = {
     "poetry": ("poetry.toml", "poetry.lock", *_PACKAGE),
     "git": (".git/config", ".git/config.worktree", ".git/hooks", ".gitattributes", ".gitmodules"),
     "ninja": ("build.ninja",),
+    "pre-commit": (".pre-commit-config.yaml", ".pre-commit-hooks.yaml"),
     "cmake": ("CMakeLists.txt", "CMakePresets.json", "CMakeUserPresets.json"),
 }
 _READ.update(

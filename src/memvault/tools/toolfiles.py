@@ -218,7 +218,8 @@ def read_all(root: Path) -> Found:
             kept = _read(root, path)
         except (MemvaultError, ValueError, OSError) as error:
             stem = registry.normal(PurePosixPath(name).stem)
-            found.broken[stem] = f"{codec.printable(path)} is no tool: {error}"
+            said = error.strerror if isinstance(error, OSError) else error
+            found.broken[stem] = f"{codec.printable(path)} is no tool: {said}"
             continue
         if kept is not None:
             _enter(found, kept)

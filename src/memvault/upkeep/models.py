@@ -11,6 +11,7 @@ from memvault.errors import EmbedderError, NotFound, Refused, UsageError
 from memvault.index import permitted
 from memvault.index.cross_encoder import CrossEncoder
 from memvault.index.embed import BUILTIN, open_embedder
+from memvault.index.fastembed_models import CROSS_ENCODER, EMBEDDING, Kind, known_models
 from memvault.user_folders import SETTINGS_FILE, home_expanded
 from memvault.vault import atomic
 from memvault.workspace import Workspace
@@ -30,10 +31,11 @@ def use(workspace: Workspace, name: str) -> dict[str, Any]:
     Raises:
         EmbedderError: it cannot be loaded or fetched.
     """
-    wanted = _portable(workspace.root, name)
-    embedder = open_embedder(wanted, workspace.root, download=True)
+    wanted, root = _meant(workspace.root, name, EMBEDDING)
+    tried = permitted.fingerprint(wanted, root)
+    embedder = open_embedder(wanted, root, download=True)
     before = workspace.settings.embedder
-    permitted.allow(wanted, workspace.root)
+    permitted.allow(wanted, workspace.root, tried)
     if wanted != before:
         _write(workspace, "embedder", wanted)
     embedded = workspace.index.embed_all()
@@ -74,7 +76,8 @@ def verify(workspace: Workspace, name: str | None) -> dict[str, Any]:
         said, _, hint = choice.note.partition("; ")
         raise EmbedderError(said, hint)
     started = time.perf_counter()
-    embedder = open_embedder(_portable(workspace.root, name or choice.name), workspace.root)
+    wanted, root = _meant(workspace.root, name, EMBEDDING) if name else choice[:2]
+    embedder = open_embedder(wanted, root)
     vectors = embedder.embed([*_RELATED, _UNRELATED])
     related, unrelated = float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
     return {
@@ -90,10 +93,11 @@ def verify(workspace: Workspace, name: str | None) -> dict[str, Any]:
 
 def use_reranker(workspace: Workspace, name: str) -> dict[str, Any]:
     """Check a cross-encoder and write it into the settings; errors as for ``use``."""
-    wanted = _portable(workspace.root, name)
-    encoder = CrossEncoder(wanted, workspace.root, download=True)
+    wanted, root = _meant(workspace.root, name, CROSS_ENCODER)
+    tried = permitted.fingerprint(wanted, root)
+    encoder = CrossEncoder(wanted, root, download=True)
     encoder.scores(_QUESTION, _RELATED)
-    permitted.allow(wanted, workspace.root)
+    permitted.allow(wanted, workspace.root, tried)
     before = workspace.settings.reranker
     if wanted != before:
         _write(workspace, "rerank", wanted)
@@ -103,8 +107,11 @@ def use_reranker(workspace: Workspace, name: str) -> dict[str, Any]:
 def verify_reranker(workspace: Workspace, name: str | None) -> dict[str, Any]:
     """Load a cross-encoder, or the one in use, and let it judge two texts; errors as for verify."""
     started = time.perf_counter()
-    wanted = name or permitted.reranker(workspace.settings, workspace.root)
-    encoder = CrossEncoder(_portable(workspace.root, wanted), workspace.root)
+    if name:
+        wanted, root = _meant(workspace.root, name, CROSS_ENCODER)
+    else:
+        wanted, root, _ = permitted.reranker(workspace.settings, workspace.root)
+    encoder = CrossEncoder(wanted, root)
     related, unrelated = encoder.scores(_QUESTION, (_RELATED[0], _UNRELATED))
     return {
         "name": encoder.name,
@@ -126,12 +133,17 @@ def _write(workspace: Workspace, section: str, name: str) -> None:
     workspace.reload()
 
 
-def _portable(root: Path, name: str) -> str:
-    """Return a folder as a path that means the same from anywhere; a model's name as it is."""
+def _meant(root: Path, name: str, kind: Kind) -> tuple[str, Path | None]:
+    """Return a model's name, and the vault if it is a folder's path, portable where it can be.
+
+    What fastembed knows is fastembed's, whatever folder a vault has of that name.
+    """
     text = name.strip()
     if not text:
         raise UsageError("The model's name is empty", "memvault model list names those there are")
-    if text == BUILTIN or (root / text).is_dir():
-        return text
+    if text == BUILTIN or text.lower() in {model["name"].lower() for model in known_models(kind)}:
+        return text, None
     folder = home_expanded(text)
-    return str(folder.resolve()) if folder.is_dir() else text
+    if (root / text).is_dir() or not folder.is_dir():
+        return text, root
+    return str(folder.resolve()), root

@@ -9,7 +9,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from memvault import user_folders
+from memvault import user_folders, user_settings
+from memvault.errors import MemvaultError
 from memvault.workspace import Workspace
 
 __all__ = ["told"]
@@ -53,7 +54,14 @@ def _folders(workspace: Workspace) -> Iterator[tuple[str, str]]:
     """
     yield str(workspace.root), ""
     settings = workspace.__dict__.get("settings")  # as they were read, if they could be
-    for model in (settings.embedder, settings.reranker) if settings else ():
+    models = [settings.embedder, settings.reranker] if settings else []
+    with contextlib.suppress(MemvaultError):
+        own = user_settings.load()
+        models += [own.embedder, own.reranker]
+        for trusted in own.trusted:
+            yield trusted, Path(trusted).name
+        yield str(user_settings.file().parent), "the folder of settings"
+    for model in models:
         yield model, Path(model).name
     owned = (
         (user_folders.models_folder, "the folder of models"),

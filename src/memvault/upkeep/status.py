@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from memvault.errors import EmbedderError
+from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
 from memvault.upkeep.paths import told
 from memvault.workspace import Workspace
@@ -55,6 +57,7 @@ def status(workspace: Workspace) -> dict[str, Any]:
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
+    problems += _too_large(workspace.root)
     if problems:
         result["problems"] = problems
     return result
@@ -76,6 +79,20 @@ def _embedder(workspace: Workspace) -> dict[str, Any]:
         else:
             entry.update(version=loaded.version, dimension=loaded.dimension, vectors=0)
     return entry
+
+
+def _too_large(root: Path) -> list[dict[str, str]]:
+    """Name the files of the program's own state that are not read for their size."""
+    found = []
+    for parent, folders, names in os.walk(root / ".memvault"):
+        folders[:] = [name for name in folders if name not in ("history", "trash")]
+        for name in names:
+            path = Path(parent, name)
+            with contextlib.suppress(OSError):
+                if path.suffix == ".json" and path.lstat().st_size > STATE:
+                    said = f"larger than {STATE >> 20} MB, so it is not read and will be made anew"
+                    found.append({"filePath": path.relative_to(root).as_posix(), "problem": said})
+    return found
 
 
 def _size(folder: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from memvault import config, user_settings
-from memvault.errors import NotFound, UsageError
+from memvault.errors import NotFound, StorageError, UsageError
 from memvault.locate import find_vault
 from memvault.user_folders import home_expanded
 from memvault.vault import atomic
@@ -47,7 +47,10 @@ def _named(folder: str) -> str:
 
 def _kept(trusted: list[str]) -> list[str]:
     path = user_settings.file()
-    with atomic.explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.put(path, config.with_setting(path, "vaults", "trusted", trusted))
+    data = config.with_setting(path, "vaults", "trusted", trusted)
+    try:
+        atomic.put_private(path, data)
+    except StorageError as error:
+        hint = "MEMVAULT_CONFIG names another folder for your settings"
+        raise StorageError(error.message, hint) from error
     return trusted

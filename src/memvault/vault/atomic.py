@@ -23,6 +23,7 @@ __all__ = [
     "explained",
     "move_new",
     "put",
+    "put_private",
     "read",
     "replace",
     "sweep",
@@ -47,7 +48,7 @@ def explained(path: Path | str) -> Iterator[None]:
         said, hint = {
             errno.ENOSPC: ("The disk is full", "free some space; nothing was changed"),
             errno.EDQUOT: ("The disk quota is used up", "free some space; nothing was changed"),
-            errno.EROFS: ("The vault is on a read-only file system", "reading still works"),
+            errno.EROFS: ("The file system is read-only", "reading still works"),
             errno.EACCES: ("Permission denied", "reading still works where files can be read"),
             errno.EPERM: ("Permission denied", "reading still works where files can be read"),
             errno.EFBIG: (str(error.strerror), "split it, or keep it outside of the vault"),
@@ -129,6 +130,19 @@ def put(path: Path, data: bytes, durable: bool = True) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = _write_temporary(path, data, durable)
         try:
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def put_private(path: Path, data: bytes) -> None:
+    """Write a file of the user's own that nobody else may read, its folder too; else as ``put``."""
+    with explained(path):
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        temporary = _write_temporary(path, data)
+        try:
+            temporary.chmod(0o600)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -125,7 +125,7 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
             problem = f"broken front matter: {error}"
             parts = Parts("", "", "", text.text)
     elif text.text.startswith("---") and re.match(r"---[ \t]*\r?\n\w[\w-]*:", text.text):
-        problem = problem or "broken front matter: it has no closing line"
+        problem = problem or "broken front matter: no closing line, or it is longer than 256 KB"
     path = PurePosixPath(state.path)
     title = _title(metadata, parts.body, path)
     modified = _time(metadata, ("modified", "updated", "last_modified_at", "lastmod"))

@@ -54,7 +54,8 @@ class Store:
         """
         state = state_of(self.root, path)
         if state is None:
-            raise NotFound(f"There is no file {path} in the vault")
+            what = "plain file" if os.path.lexists(self.root / path) else "file"
+            raise NotFound(f"There is no {what} {path} in the vault")
         with atomic.explained(path):
             try:
                 return atomic.read(self.root / path), state

@@ -64,6 +64,7 @@ class Inbox:
         self.folder = letters.inside(root, owner.folder(root) / "inbox")
         self.next_due = next_due
         self.problems: list[str] = []
+        self._taken_names: frozenset[str] | None = None
         self._root = root
         self._owner = owner
         self._due = due
@@ -135,7 +136,7 @@ class Inbox:
         """Hold the agent's lock; dead takers' events are back and due plans fired."""
         lock = agent_lock(self._root, self._owner)
         letters.inside(self._root, self.folder)
-        self.problems = []
+        self.problems, self._taken_names = [], None
         with lock:
             self.problems += self._claims.recover()
             atomic.sweep(self.folder)
@@ -169,6 +170,12 @@ class Inbox:
             claim = None
         return Popped(taken, left, claim)
 
+    def _names(self) -> frozenset[str]:
+        """Return the names that no service may have, looked up once for each look at the inbox."""
+        if self._taken_names is None:
+            self._taken_names = services.taken(self._root)
+        return self._taken_names
+
     def _event(self, name: str) -> Event | None:
         """Read a file of the inbox; what is no event is named in ``problems``.
 
@@ -183,7 +190,7 @@ class Inbox:
             self.problems.append(f"{where} is no event: {error}")
             return None
         called = str(event.data.get("name", ""))
-        if event.kind == SERVICE and services.is_taken(self._root, called):
+        if event.kind == SERVICE and services.is_taken(called, self._names()):
             self.problems.append(
                 f"{where} is the event of a service, which may not be called {called!r}"
             )

@@ -10,7 +10,17 @@ from memvault.errors import UsageError
 from memvault.vault.normal_form import normal_form
 from memvault.work.agents import PRIMARY, USER, known
 
-__all__ = ["PLAN", "SERVICE", "SPACE_MESSAGE", "TALK", "UNNAMED", "checked", "is_taken", "speaker"]
+__all__ = [
+    "PLAN",
+    "SERVICE",
+    "SPACE_MESSAGE",
+    "TALK",
+    "UNNAMED",
+    "checked",
+    "is_taken",
+    "speaker",
+    "taken",
+]
 
 SPACE_MESSAGE = "space_message"
 PLAN = "plan"
@@ -24,7 +34,7 @@ _SENDERS = {TALK: "from", SPACE_MESSAGE: "senderName", PLAN: "planName"}
 
 
 def checked(root: Path, name: str) -> str:
-    """Return a service's name as it is compared.
+    """Return a service's name without blanks around it.
 
     Raises:
         UsageError: it is empty, or would pass for the user or an agent of the vault.
@@ -32,7 +42,9 @@ def checked(root: Path, name: str) -> str:
     wanted = name.strip()
     if not wanted:
         raise UsageError("The hook's name is empty", "memvault inbox push NAME")
-    if is_taken(root, wanted):
+    if not wanted.isprintable():
+        raise UsageError("The hook's name holds what nobody sees", "use letters and digits")
+    if is_taken(wanted, taken(root)):
         raise UsageError(
             f"{wanted!r} is no name for a service: it would pass for a person or an agent",
             "name it by what it is, such as ci or deployed",
@@ -40,14 +52,20 @@ def checked(root: Path, name: str) -> str:
     return wanted
 
 
-def is_taken(root: Path, name: str) -> bool:
-    """Say whether a name would pass for the user, or for an agent of the vault or its brain."""
-    plain = _plain(name.partition("/")[0])
-    return plain in _TAKEN or plain in map(_plain, known(root))
+def taken(root: Path) -> frozenset[str]:
+    """Return the names of the user and of the vault's agents, as they are compared."""
+    return frozenset((*_TAKEN, *map(_plain, known(root))))
+
+
+def is_taken(name: str, names: frozenset[str]) -> bool:
+    """Say whether a name would pass for one of ``taken``, or for a brain of theirs."""
+    return _plain(name.partition("/")[0]) in names
 
 
 def _plain(name: str) -> str:
-    return normal_form("NFKC", name).casefold().strip()
+    """Return a name as it is compared: without case, and without what nobody sees."""
+    seen = "".join(char for char in normal_form("NFKC", name) if char.isprintable())
+    return seen.casefold().strip()
 
 
 def speaker(kind: str, data: Mapping[str, Any]) -> str:

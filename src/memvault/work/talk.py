@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memvault import clock, visible
-from memvault.errors import NotFound
+from memvault.errors import NotFound, Refused
 from memvault.plain_files import STATE
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
@@ -133,8 +133,11 @@ class Talks:
     def _record(self) -> dict[str, list[tuple[int, str]]]:
         """Return the record; one that is missing or damaged is empty."""
         found: dict[str, list[tuple[int, str]]] = {"sent": [], "heard": []}
-        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
-            record = json.loads(atomic.read(self._me.private(self._root) / "talks.json", STATE))
+        with contextlib.suppress(
+            OSError, ValueError, TypeError, AttributeError, RecursionError, Refused
+        ):
+            folder = letters.inside(self._root, self._me.private(self._root))
+            record = json.loads(atomic.read(folder / "talks.json", STATE))
             for which in found:
                 found[which] = [(int(number), str(name)) for number, name in record.get(which, ())]
         return found
