@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import shutil
@@ -329,3 +330,30 @@ def test_a_full_disk_loses_nothing_and_hides_nothing(folder: Path) -> None:
     assert "hint: free some space" in parts["compound Small words"]
     assert "code 1" in parts["compound Small words"]
     assert "Remembered" in parts["remember New words"]
+
+
+_NO_FILES = """
+set -e
+mount -t tmpfs -o size=4m,nr_inodes=60 none "$1" || exit 99
+cd "$1"
+printf 'version = 1\\n' > memvault.toml
+"$0" -m memvault goals set zero "Set before" > /dev/null
+n=0; while : > "filler$n" 2> /dev/null; do n=$((n + 1)); done
+rm filler0
+exec "$0" -m memvault call set_goals "$2"
+"""
+
+
+def test_what_was_written_before_the_disk_refused_is_said(folder: Path) -> None:
+    """Of several goals the one that found room is named, and that there is no room for files."""
+    if not shutil.which("unshare"):
+        pytest.skip("there is no unshare to mount a small disk with")
+    goals = '{"goals": [{"id": "one", "description": "x"}, {"id": "two", "description": "x"}]}'
+    line = ["unshare", "-m", "sh", "-c", _NO_FILES, sys.executable, str(folder), goals]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode == 99 or "unshare failed" in done.stderr:
+        pytest.skip("a small disk cannot be mounted here")
+    error = json.loads(done.stdout)["error"]
+    assert "takes no more files" in error["message"]
+    assert error["message"].endswith("written before that: one")
+    assert error["hint"] == "set the others again"

@@ -46,7 +46,7 @@ def explained(path: Path | str) -> Iterator[None]:
         raise
     except OSError as error:
         said, hint = {
-            errno.ENOSPC: ("The disk is full", "free some space; nothing was changed"),
+            errno.ENOSPC: _no_room(path),
             errno.EDQUOT: ("The disk quota is used up", "free some space; nothing was changed"),
             errno.EROFS: ("The file system is read-only", "reading still works"),
             errno.EACCES: ("Permission denied", "reading still works where files can be read"),
@@ -58,6 +58,15 @@ def explained(path: Path | str) -> Iterator[None]:
             (error.strerror or str(error), "nothing was changed; check the disk and try again"),
         )
         raise StorageError(f"{said}: {path}", hint) from error
+
+
+def _no_room(path: Path | str) -> tuple[str, str]:
+    """Say what there is no more room for: bytes, or files."""
+    with contextlib.suppress(OSError, AttributeError):
+        left = os.statvfs(next(folder for folder in Path(path).parents if folder.is_dir()))
+        if left.f_files and not left.f_favail and left.f_bavail:
+            return "The disk takes no more files", "delete some files; nothing was changed"
+    return "The disk is full", "free some space; nothing was changed"
 
 
 def create(path: Path, data: bytes) -> None:

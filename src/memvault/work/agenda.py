@@ -12,7 +12,7 @@ from memvault.vault import layout
 from memvault.vault.store import Store
 from memvault.work import plans, runs
 from memvault.work.agents import Address
-from memvault.work.entries import Entry, normal, one_line
+from memvault.work.entries import Entry, Put, normal, one_line
 from memvault.work.locking import private
 from memvault.work.plans import ACTIVE, COMPLETED, EXPIRED, Plan
 from memvault.work.runs import Record
@@ -118,13 +118,14 @@ def put(
         name = one_line(plan.name, "A plan's name")
         before = _before(known.get(name), records, now, zone)
         checked[name] = (plan, {"name": name, **_lines(plan, name, before, now, zone)})
-    ids = []
+    puts = []
     for name, (plan, header) in checked.items():
         old = known.get(name)
         fresh = layout.named_id(name)
         plan_id = old.name if old else fresh if fresh not in taken else layout.new_id(name)
-        entries.put(plan_id, old, header, plan.instruction.strip(), stem=name)
-        ids.append(plan_id)
+        puts.append(Put(plan_id, old, header, plan.instruction.strip(), stem=name))
+    entries.put_all(puts)
+    ids = [entry.name for entry in puts]
     now_there = {plan.id: plan for plan in plans.all_plans(store, address)[0]}
     stands = [
         standing(now_there[plan_id], records.get(plan_id), now, zone)

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.errors import Conflict, MemvaultError, Refused, UsageError
+from memvault.errors import Conflict, MemvaultError, Refused, StorageError, UsageError
 from memvault.vault import atomic, codec, layout
 from memvault.vault.frontmatter import new_header, parse_header, split
 from memvault.vault.normal_form import normal_form
 from memvault.vault.store import Store
 
-__all__ = ["Entries", "Entry", "Found", "normal", "one_line"]
+__all__ = ["Entries", "Entry", "Found", "Put", "normal", "one_line"]
 
 _LONGEST_NAME = 1_000
 _LONGEST_STEM = 80
@@ -92,6 +92,16 @@ class Found(NamedTuple):
     copies: list[Entry]
 
 
+class Put(NamedTuple):
+    """An entry to be written, as for ``Entries.put``."""
+
+    name: str
+    old: Entry | None
+    header: Mapping[str, Any]
+    text: str
+    stem: str = ""
+
+
 class Entries:
     """The entries in one folder of the vault; ``key`` is the header's key that names them."""
 
@@ -148,6 +158,24 @@ class Entries:
             return old.path
         given = {key: value for key, value in header.items() if value is not None}
         return self._create(name, {self._key: name, **given}, text, stem or name)
+
+    def put_all(self, wanted: Iterable[Put]) -> None:
+        """Write entries one by one; where the disk refuses one, say which were written before.
+
+        Raises:
+            StorageError: the disk refused.
+            Refused: the folder leads out of the vault.
+        """
+        done: list[str] = []
+        for entry in wanted:
+            try:
+                self.put(entry.name, entry.old, entry.header, entry.text, entry.stem)
+            except StorageError as error:
+                if not done:
+                    raise
+                said = f"{error.message}; written before that: {', '.join(done)}"
+                raise StorageError(said, "set the others again") from error
+            done.append(entry.stem or entry.name)
 
     def mark(self, entry: Entry, header: Mapping[str, Any]) -> None:
         """Change header lines of an entry for the program's own reasons; all else stays.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from memvault.errors import UsageError
 from memvault.vault.store import Store
 from memvault.work.agents import Address
-from memvault.work.entries import Entries, one_line
+from memvault.work.entries import Entries, Put, one_line
 
 __all__ = ["ACTIVE", "Goal", "all_goals", "delete", "put", "status_word"]
 
@@ -58,12 +58,14 @@ def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
             hint = "; ".join(found.notes) or "say what is to be reached"
             raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
         wanted[name] = Goal(name, description, status)
+    puts = []
     for name, goal in wanted.items():
         old = known.get(name)
         fallback = "" if old and old.header.get("status") else ACTIVE
         status = goal.status or fallback
         header = {"id": name, **({"status": status} if status else {})}
-        entries.put(name, old, header, goal.description or (old.text if old else ""))
+        puts.append(Put(name, old, header, goal.description or (old.text if old else "")))
+    entries.put_all(puts)
     return len(wanted)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from memvault.vault.store import Store
 from memvault.work.agents import Address
-from memvault.work.entries import Entries, one_line
+from memvault.work.entries import Entries, Put, one_line
 
 __all__ = ["KeyValue", "all_values", "delete", "put"]
 
@@ -38,8 +38,7 @@ def put(store: Store, address: Address, values: Iterable[tuple[str, str]]) -> in
     wanted = {one_line(key, "A key"): value for key, value in values}
     entries = _entries(store, address)
     known = entries.read().entries
-    for key, value in wanted.items():
-        entries.put(key, known.get(key), {"key": key}, value)
+    entries.put_all(Put(key, known.get(key), {"key": key}, value) for key, value in wanted.items())
     return len(wanted)
 
 
