@@ -338,8 +338,8 @@ mount -t tmpfs -o size=4m,nr_inodes=60 none "$1" || exit 99
 cd "$1"
 printf 'version = 1\\n' > memvault.toml
 "$0" -m memvault goals set zero "Set before" > /dev/null
-n=0; while : > "filler$n" 2> /dev/null; do n=$((n + 1)); done
-rm filler0
+n=0; while touch "filler$n" 2> /dev/null; do n=$((n + 1)); done
+rm filler0 filler1
 exec "$0" -m memvault call set_goals "$2"
 """
 

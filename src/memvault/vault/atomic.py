@@ -60,11 +60,15 @@ def explained(path: Path | str) -> Iterator[None]:
         raise StorageError(f"{said}: {path}", hint) from error
 
 
+_A_FILE = 3
+"""Inodes that a new file may need for a moment: its temporary one, its name, its folder."""
+
+
 def _no_room(path: Path | str) -> tuple[str, str]:
     """Say what there is no more room for: bytes, or files."""
     with contextlib.suppress(OSError, AttributeError):
         left = os.statvfs(next(folder for folder in Path(path).parents if folder.is_dir()))
-        if left.f_files and not left.f_favail and left.f_bavail:
+        if left.f_files and left.f_favail < _A_FILE and left.f_bavail:
             return "The disk takes no more files", "delete some files; nothing was changed"
     return "The disk is full", "free some space; nothing was changed"
 
