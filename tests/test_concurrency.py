@@ -363,3 +363,37 @@ def test_a_locked_manifest_is_not_a_damaged_one(
         database.execute("ROLLBACK")
     assert {path: path.stat().st_ino for path in before} == before
     assert set(titles(run("recall", "wombat", "--json").json)) == {"A", "B"}
+
+
+def test_what_an_editor_writes_while_a_memory_is_compounded_is_kept(
+    folder: Path, vault: Vault
+) -> None:
+    """Each line that an editor saves, at any moment, is in the file or among its revisions."""
+    made = vault.call("memory_remember", title="Log", content="begin", memoryType="fact")
+    file = folder / made["filePath"]
+    written: list[str] = []
+    over = threading.Event()
+
+    def edit() -> None:
+        chance = random.Random(7)
+        while not over.is_set():
+            line = f"edited-{len(written)}"
+            with file.open("a", encoding="utf-8") as opened:
+                time.sleep(chance.uniform(0, 0.003))
+                opened.write(f"{line}\n")
+            written.append(line)
+
+    editor = threading.Thread(target=edit)
+    editor.start()
+    try:
+        for number in range(40):
+            done = vault.call("memory_compound", query=made["memId"], modifications=f"own-{number}")
+            if not done["success"]:  # the editor was always quicker
+                assert done["error"]["code"] == "conflict"
+    finally:
+        over.set()
+        editor.join()
+    kept = [path.read_text("utf-8") for path in (folder / ".memvault/history").rglob("*.md")]
+    texts = "\n".join([file.read_text("utf-8"), *kept]).splitlines()
+    assert len(written) > 20
+    assert set(written) <= set(texts)

@@ -9,9 +9,18 @@ from __future__ import annotations
 from memvault.vault.codec import plain_text
 from memvault.vault.markdown import headings
 
-__all__ = ["append", "replace_all", "replace_section"]
+__all__ = ["append", "modified", "replace_all", "replace_section"]
 
 _ENDS = ("\n", "\r")
+
+
+def modified(body: str, text: str, newline: str, mode: str, section: str) -> str:
+    """Return a body with a text put in: ``append``, ``replace`` or ``section``."""
+    if mode == "append":
+        return append(body, text, newline)
+    if mode == "replace":
+        return replace_all(body, text, newline)
+    return replace_section(body, section, text, newline)
 
 
 def append(body: str, text: str, newline: str) -> str:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from memvault.errors import UsageError
+from memvault.errors import Conflict, UsageError
 from memvault.tools.historian import FILTER_HELP, TYPE_HELP
 from memvault.tools.registry import Arg, tool
 from memvault.tools.shapes import candidate, filters, stamped
 from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.model import Memory
+    from memvault.vault.store import Change
 
 __all__ = ["memory_compound", "memory_forget"]
 
 _CLEAR_STRENGTH = 0.6
 _CLEAR_LEAD = 0.12
 _MOST_FORGOTTEN = 1_000
+_TRIES = 5
+"""Times that what is only added is added again, where an editor saved the file meanwhile."""
 
 
 @tool("memory_compound", "compound", "historian", destructive=True)
@@ -52,19 +58,24 @@ def memory_compound(
     if not modifications.strip() and mode != "section":
         raise UsageError("There is nothing to put in", "give the text, - for standard input")
     target = _target(workspace, query)
-    changes = stamped(target.metadata)
     kind = layout.normal_type(memory_type) if memory_type else None
-    if kind and kind != target.memory_type:
-        changes["memory_type"] = kind
-    if mode == "append":
-        body = compounding.append(target.body, modifications, target.newline)
-    elif mode == "replace":
-        body = compounding.replace_all(target.body, modifications, target.newline)
-    else:
-        body = compounding.replace_section(
-            target.body, section or "", modifications, target.newline
-        )
-    change = workspace.store.change(target, changes, body, if_match, kind)
+
+    def changed(memory: Memory) -> Change:
+        changes = stamped(memory.metadata)
+        if kind and kind != memory.memory_type:
+            changes["memory_type"] = kind
+        how = (modifications, memory.newline, mode, section or "")
+        body = compounding.modified(memory.body, *how)
+        return workspace.store.change(memory, changes, body, if_match, kind)
+
+    for left in range(_TRIES, -1, -1):
+        try:
+            change = changed(target)
+            break
+        except Conflict:
+            if if_match or mode == "replace" or not left:
+                raise  # what was changed would be replaced unseen
+            target = workspace.store.read(target.path)
     return {
         "filePath": change.memory.path,
         "memId": change.memory.mem_id,

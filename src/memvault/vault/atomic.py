@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ __all__ = [
     "create_one_of",
     "explained",
     "move_new",
+    "name_too",
     "put",
     "put_private",
     "read",
@@ -111,8 +112,11 @@ def create_one_of(paths: Iterable[Path], data: bytes) -> Path:
     raise FileExistsError(errno.EEXIST, "All names are taken", str(first))
 
 
-def replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: None) -> None:
     """Put new bytes in an existing file's place at once, keeping its permissions.
+
+    ``last_look`` is called when nothing is left to be done but the replacing;
+    what it raises leaves the file as it is.
 
     Raises:
         StorageError: the disk refused; the old file is as it was.
@@ -124,11 +128,32 @@ def replace(path: Path, data: bytes) -> None:
         temporary = _write_temporary(path, data)
         try:
             temporary.chmod(mode)
+            last_look()
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         _sync_folder(path.parent)
+
+
+def name_too(path: Path, name: Path, data: bytes) -> None:
+    """Give a file a second name, so that whatever is written into it until it is replaced stays.
+
+    Where the file system has no links a file with ``data`` gets the name.
+
+    Raises:
+        FileExistsError: the name is taken.
+        FileNotFoundError: the file is gone.
+        StorageError: the disk refused.
+    """
+    with explained(path):
+        name.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path, name, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            create(name, data)
 
 
 def put(path: Path, data: bytes, durable: bool = True) -> None:

@@ -44,14 +44,24 @@ class History:
         self._revisions = folder / "history"
         self._trash = folder / "trash"
 
-    def keep(self, mem_id: str, data: bytes) -> str:
-        """Keep a file's bytes from before a change; return the revision's name."""
+    def keep(self, mem_id: str, data: bytes, file: Path | None = None) -> str:
+        """Keep a file's bytes from before a change; return the revision's name.
+
+        With ``file`` it is the file itself that is kept, under a second name.
+        """
         folder = self._folder(mem_id)
         revision = f"{_stamp(self.revisions(mem_id))}-{etag(data)}"
-        atomic.create(folder / f"{revision}.md", data)
+        if file is None:
+            atomic.create(folder / f"{revision}.md", data)
+        else:
+            atomic.name_too(file, folder / f"{revision}.md", data)
         for old in self.revisions(mem_id)[:-_KEPT_REVISIONS]:
             (folder / f"{old}.md").unlink(missing_ok=True)
         return revision
+
+    def drop(self, mem_id: str, revision: str) -> None:
+        """Forget a revision of a change that was not made after all."""
+        (self._folder(mem_id) / f"{revision}.md").unlink(missing_ok=True)
 
     def revisions(self, mem_id: str) -> list[str]:
         """Name a memory's revisions, oldest first."""

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from memvault.config import Settings
-from memvault.errors import Conflict, NotFound, Refused
+from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.model import FileState, Memory
 from memvault.vault import atomic, codec, layout
 from memvault.vault.history import Discarded, History
@@ -133,25 +133,45 @@ class Store:
         private = private_folder(self.root)
         with self._lock(private):
             data, state = self.read_bytes(memory.path)
-            found = codec.etag(data)
             for seen in (if_match, memory.etag):
-                if seen is not None and seen != found:
-                    raise Conflict(
-                        f"{memory.path} was changed meanwhile: its etag is {found}, not {seen}",
-                        f"memvault show {memory.mem_id} shows it as it is now",
-                    )
+                _check_etag(memory, data, seen)
             after = edited(data, state)
-            self._check_place(self._moved(memory, memory_type))
-            revision = self.history.keep(memory.mem_id, data)
             path = self._moved(memory, memory_type)
+            self._check_place(path)
             if path == memory.path:
-                atomic.replace(self.root / path, after)
+                revision = self._replaced(memory, data, after)
             else:
+                revision = self.history.keep(memory.mem_id, data)
                 path = self._create_beside(path, after)
                 with atomic.explained(memory.path):
                     (self.root / memory.path).unlink(missing_ok=True)
         now = state_of(self.root, path) or FileState(path, len(after), 0, 0, 0)
         return Change(self.parse(after, now), revision)
+
+    def _replaced(self, memory: Memory, data: bytes, after: bytes) -> str:
+        """Replace a memory's bytes; return the revision that the file is kept as.
+
+        Editors take no lock. So the file is looked at again when all else is
+        done, and keeps a second name: what an editor writes into it even then
+        is in the history.
+        """
+        file = self.root / memory.path
+        kept: list[str] = []
+
+        def last_look() -> None:
+            kept.append(self.history.keep(memory.mem_id, data, file))
+            now, _ = self.read_bytes(memory.path)
+            _check_etag(memory, now, memory.etag)
+
+        try:
+            atomic.replace(file, after, last_look)
+        except FileNotFoundError as error:
+            raise NotFound(f"There is no file {memory.path} in the vault") from error
+        except MemvaultError:
+            for revision in kept:
+                self.history.drop(memory.mem_id, revision)
+            raise
+        return kept[0]
 
     def _edited(
         self,
@@ -226,6 +246,20 @@ class Store:
 
     def _lock(self, private: Path) -> FileLock:
         return FileLock(private / "lock")
+
+
+def _check_etag(memory: Memory, data: bytes, seen: str | None) -> None:
+    """Make sure that bytes are those that a caller saw.
+
+    Raises:
+        Conflict: they are not.
+    """
+    found = codec.etag(data)
+    if seen is not None and seen != found:
+        raise Conflict(
+            f"{memory.path} was changed meanwhile: its etag is {found}, not {seen}",
+            f"memvault show {memory.mem_id} shows it as it is now",
+        )
 
 
 def private_folder(root: Path) -> Path:
