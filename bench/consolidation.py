@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Measure what looking for facts in very many episodes takes.
+
+    python bench/consolidation.py [--episodes 2000,20000] [--words 40]
+
+Every episode reflects in one sentence of so many words, a third of them shared
+with others. Only ``memvault consolidate`` is measured, in a fresh process on an
+index that is complete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+
+from processes import MEGABYTE, machine, memvault, note, prepare_environment, workplace
+
+_WORDS = [f"{first}{second}" for first in ("ka", "lo", "mi", "nu", "pe") for second in range(400)]
+
+
+def write(vault: Path, episodes: int, words: int) -> None:
+    """Write episodes as the tool writes them, without its time for each."""
+    chance = random.Random(episodes)
+    common = chance.sample(_WORDS, words // 3)
+    folder = vault / "episode"
+    folder.mkdir(parents=True)
+    (vault / "memvault.toml").write_text("version = 1\n", "utf-8")
+    for number in range(episodes):
+        told = chance.sample(_WORDS, words - len(common)) + common
+        chance.shuffle(told)
+        header = f"---\nid: e{number}-000000\nmemory_type: episode\nimportance: 0.5\n---\n"
+        text = f"{header}\n## Actions\n\n- Act {number}\n\n## Reflection\n\n{' '.join(told)}.\n"
+        (folder / f"e{number}.md").write_text(text, "utf-8")
+
+
+def main() -> None:
+    """Measure each number of episodes and print a line for each."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--episodes", default="2000,20000")
+    parser.add_argument("--words", type=int, default=40)
+    given = parser.parse_args()
+    with workplace(None) as folder:
+        prepare_environment(folder / "cache")
+        print(machine())
+        for count in map(int, given.episodes.split(",")):
+            vault = folder / str(count)
+            write(vault, count, given.words)
+            note(f"{count} episodes: the index")
+            memvault("recall", "ka1", "--vault", str(vault))
+            done = memvault("consolidate", "--days", "36500", "--json", "--vault", str(vault))
+            print(f"{count:>8,} episodes  {done.seconds:7.2f} s  {done.peak:7.0f} MB")
+        print(f"1 MB is {MEGABYTE:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
