@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from typing import Any
 
 __all__ = ["as_json", "escaped", "line", "shell", "text"]
@@ -38,6 +37,8 @@ def text(told: str) -> str:
 
 def shell(told: str) -> str:
     """Return a text from anyone as one word of a command that somebody may type."""
+    import shlex
+
     return shlex.quote(told) if told.isprintable() else "NAME"
 
 
