@@ -69,6 +69,16 @@ def test_a_folder_cannot_pass_for_a_models_name(folder: Path, run: Run) -> None:
     assert "not allowed" in run("recall", "zebra", "--json").json["warnings"][0]
 
 
+@pytest.mark.parametrize("name", ["/a\\u0000b", "./a\\u0000b", "", " ", "/", "..", "~nobody/x"])
+def test_an_odd_name_of_a_model_costs_a_note(folder: Path, run: Run, name: str) -> None:
+    """Whatever a vault names as its model, recall answers from words at least."""
+    write(folder, "memvault.toml", f'[embedder]\nmodel = "{name}"\n[rerank]\nmodel = "{name}"\n')
+    write(folder, "a.md", "# A\n\nzebra\n")
+    assert titles(run("recall", "zebra", "--json").json) == ["A"]
+    assert run("recall", "zebra", "--rerank").code in (0, 1)
+    assert run("status").code == 0
+
+
 def test_a_vaults_cross_encoder_has_to_be_allowed(folder: Path, run: Run) -> None:
     """Rerank with a folder that the vault names is refused with the command that allows it."""
     make_model(folder / "judge")

@@ -134,7 +134,7 @@ def state(settings: Settings, root: Path) -> object:
     try:
         allowed = _granted(folder, root)
         files = [(folder / name).stat() for name in allowed.get("sizes", ())]
-    except (OSError, MemvaultError):
+    except (OSError, ValueError, MemvaultError):  # a NUL in a path is a ValueError
         return None
     return allowed.get("digest"), [
         (file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in files
@@ -152,7 +152,7 @@ def is_allowed(name: str, root: Path) -> bool:
             return False
         sizes = _sizes(folder)
         return bool(allowed["sizes"] == sizes and allowed["digest"] == _digest(folder, sizes))
-    except (OSError, MemvaultError, KeyError):
+    except (OSError, ValueError, MemvaultError, KeyError):
         return False
 
 

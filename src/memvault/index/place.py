@@ -61,11 +61,11 @@ def place_of(root: Path, environ: Mapping[str, str] = os.environ) -> Place:
             said = error.message if isinstance(error, StorageError) else error.strerror
             if environ.get("MEMVAULT_CACHE"):  # in a sandbox the usual folder is away unasked
                 note = note or f"the index is not kept in MEMVAULT_CACHE: {said}"
-    return Place(
-        None,
+    nowhere = (
         "the index can be kept nowhere, so each call makes one in memory; "
-        "set MEMVAULT_CACHE to a folder that can be written",
+        "set MEMVAULT_CACHE to a folder that can be written"
     )
+    return Place(None, f"{note}; {nowhere}" if note else nowhere)
 
 
 def forget_older(root: Path) -> None:
