@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, titles, write
+from conftest import Run, index_of, titles, write
 from memvault import Vault, open_vault
+from memvault.vault.lock import FileLock
 
 MODES = ("tag", "keyword", "vector", "hybrid")
 
@@ -340,3 +341,16 @@ def test_settings_decide_language_types_and_what_is_ignored(folder: Path) -> Non
             "description": "What to do when",
             "count": 1,
         }
+
+
+def test_a_title_is_a_name_whatever_its_case_and_composition(vault: Vault, folder: Path) -> None:
+    """Letters of every script fold their case, and an accent counts however it is composed."""
+    write(folder, "a.md", "# Über uns\n\nzebra\n")
+    write(folder, "b.md", "# ÉCOLE\n\nzebra\n")
+    for name in ("über uns", "ÜBER UNS", "U\u0308ber uns"):
+        assert vault.call("memory_show", memId=name)["filePath"] == "a.md"
+        assert vault.call("memory_forget", query=name)["candidates"][0]["filePath"] == "a.md"
+    assert vault.call("memory_show", memId="e\u0301cole")["filePath"] == "b.md"
+    with FileLock(index_of(folder) / "lock"):
+        write(folder, "c.md", "# Größe\n\nzebra\n")
+        assert vault.call("memory_show", memId="GRÖSSE")["filePath"] == "c.md"

@@ -21,6 +21,7 @@ from memvault.errors import TimedOut
 from memvault.index.damage import DamagedIndex
 from memvault.index.file_states import Commit, states_in
 from memvault.model import FileState, Memory
+from memvault.vault.normal_form import folded
 
 __all__ = ["Known", "Manifest", "Record", "row_of"]
 
@@ -35,9 +36,10 @@ CREATE TABLE memories (
     mem_id TEXT, title TEXT, memory_type TEXT, tags TEXT, created TEXT, modified TEXT,
     metadata TEXT, problem TEXT,
     l_title INTEGER, l_headings INTEGER, l_body INTEGER, l_tags INTEGER, l_type INTEGER,
-    l_identifier INTEGER
+    l_identifier INTEGER, folded TEXT
 );
 CREATE INDEX by_id ON memories (mem_id);
+CREATE INDEX by_title ON memories (folded);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('next_uid', 1);
 INSERT INTO counters VALUES ('identity', abs(random()));
@@ -221,9 +223,9 @@ class Manifest:
         for where, values in (
             ("WHERE path = ?", (path,)),
             ("WHERE mem_id = ?", (name,)),
-            ("WHERE title = ?", (name,)),
+            ("WHERE folded = ? AND title = ?", (folded(name), name)),
             ("WHERE mem_id >= ? AND mem_id < ?", (name, high)),
-            ("WHERE title = ? COLLATE NOCASE", (name,)),
+            ("WHERE folded = ?", (folded(name),)),
         ):
             found = list(self._select(where, values))
             if found:
@@ -251,7 +253,9 @@ class Manifest:
         with _mapped(), self._transaction():
             self._db.executemany("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in removed])
             self._db.executemany(
-                f"INSERT OR REPLACE INTO memories ({_COLUMNS}) VALUES ({','.join('?' * 22)})", rows
+                f"INSERT OR REPLACE INTO memories ({_COLUMNS}, folded) "
+                f"VALUES ({','.join('?' * 23)})",
+                rows,
             )
             self._db.execute(
                 "UPDATE counters SET value = max(value, ?) WHERE name = 'next_uid'",
@@ -298,6 +302,7 @@ def row_of(record: Record) -> tuple[Any, ...]:
         dump(record.metadata, allow_nan=False),
         record.problem,
         *record.lengths,
+        folded(record.title),
     )
     for value in row:
         if isinstance(value, str):

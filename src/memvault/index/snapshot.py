@@ -16,6 +16,7 @@ from memvault.index.keyword import (
 )
 from memvault.index.manifest import Manifest, Record
 from memvault.index.vectors import VectorHit, Vectors
+from memvault.vault.normal_form import folded
 
 __all__ = ["Overlay", "Snapshot"]
 
@@ -86,7 +87,7 @@ class Snapshot:
             lambda record: record.mem_id == name,
             lambda record: record.title == name,
             lambda record: record.mem_id.startswith(name),
-            lambda record: record.title.casefold() == name.casefold(),
+            lambda record: folded(record.title) == folded(name),
         )
         found = ([record for record in everything if fits(record)] for fits in kinds)
         return next((fitting for fitting in found if fitting), [])

@@ -43,7 +43,7 @@ from memvault.vault.store import Store
 
 __all__ = ["Index"]
 
-_FORMAT = 2
+_FORMAT = 3
 _OVERLAY_LIMIT = 500
 _WAIT_FOR_BUILDER = 60.0
 _SLOW_BUDGET = 5.0

@@ -21,6 +21,7 @@ from memvault.model import Memory
 from memvault.plain_files import STATE
 from memvault.recall.engine import Engine
 from memvault.vault import atomic, layout
+from memvault.vault.normal_form import folded
 from memvault.vault.store import Store
 
 __all__ = ["MAX_LENGTH", "ActiveMemory", "Held", "Loaded", "Piece", "content", "fit"]
@@ -237,7 +238,7 @@ class ActiveMemory:
         exact = [
             piece
             for piece in pieces
-            if wanted == piece.path or wanted.casefold() == piece.title.casefold()
+            if wanted == piece.path or folded(wanted) == folded(piece.title)
         ]
         try:
             wanted = self._engine.resolve(name).mem_id

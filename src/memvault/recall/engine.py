@@ -22,6 +22,7 @@ from memvault.recall.filters import Filters
 from memvault.recall.query import Query, parse
 from memvault.recall.rerank import reranked
 from memvault.recall.scored import Scored, alone
+from memvault.vault.normal_form import folded
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ class Engine:
 def _is_named(wanted: str, mem_id: str, title: str, path: str) -> bool:
     """Say whether a text is meant as a memory's name: whole, or the memId's whole slug."""
     slug = mem_id.rpartition("-")[0]
-    whole = wanted in (mem_id, path) or wanted.casefold() == title.casefold()
+    whole = wanted in (mem_id, path) or folded(wanted) == folded(title)
     return whole or bool(slug and mem_id.startswith(wanted) and wanted.startswith(slug))
 
 

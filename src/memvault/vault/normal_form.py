@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Literal
 
-__all__ = ["normal_form"]
+__all__ = ["folded", "normal_form"]
 
 _MOST_MARKS = 30
 """Marks on one letter that are put in order, as in Unicode's stream-safe texts."""
@@ -29,3 +29,8 @@ def normal_form(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
             start = cut
     pieces.append(text[start:])
     return "".join(unicodedata.normalize(form, piece) for piece in pieces)
+
+
+def folded(name: str) -> str:
+    """Return a title as it is looked for: whatever its case, and however it is composed."""
+    return normal_form("NFC", normal_form("NFC", name).casefold())
