@@ -109,7 +109,8 @@ def _is_binary(data: bytes) -> bool:
     if b"\0" not in head:
         return False
     controls = sum(byte < 9 or 13 < byte < 27 for byte in head)
-    return controls > _FEW_CONTROLS and controls * 100 > len(head)
+    mostly = controls * 2 > len(head)
+    return mostly or (controls > _FEW_CONTROLS and controls * 100 > len(head))
 
 
 def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> Memory:
