@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import argparse
 import random
+from itertools import product
 from pathlib import Path
 
 from processes import MEGABYTE, machine, memvault, note, prepare_environment, workplace
 
-_WORDS = [f"{first}{second}" for first in ("ka", "lo", "mi", "nu", "pe") for second in range(400)]
+_SYLLABLES = ("ka", "lo", "mi", "nu", "pe", "ra", "so", "tu", "ve", "zi", "bo", "du")
+_WORDS = ["".join(parts) for parts in product(_SYLLABLES, repeat=3)]
+"""Words without digits, which would be names that no wording may leave out."""
 
 
 def write(vault: Path, episodes: int, words: int) -> None:
@@ -47,7 +50,7 @@ def main() -> None:
             vault = folder / str(count)
             write(vault, count, given.words)
             note(f"{count} episodes: the index")
-            memvault("recall", "ka1", "--vault", str(vault))
+            memvault("recall", "kalo", "--vault", str(vault))
             done = memvault("consolidate", "--days", "36500", "--json", "--vault", str(vault))
             print(f"{count:>8,} episodes  {done.seconds:7.2f} s  {done.peak:7.0f} MB")
         print(f"1 MB is {MEGABYTE:,} bytes")
