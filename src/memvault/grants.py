@@ -60,7 +60,8 @@ def grant(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
     with atomic.explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)  # before anything lies in it
-    atomic.put_private(folder / _key(root, kind, name), json.dumps(record, indent=2).encode())
+    data = json.dumps(record, indent=2).encode()
+    atomic.put(folder / _key(root, kind, name), data, private=True)
 
 
 def revoke(root: Path, kind: str, name: str) -> bool:

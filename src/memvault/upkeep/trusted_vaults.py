@@ -49,7 +49,7 @@ def _kept(trusted: list[str]) -> list[str]:
     path = user_settings.file()
     data = config.with_setting(path, "vaults", "trusted", trusted)
     try:
-        atomic.put_private(path, data)
+        atomic.put(path, data, private=True)
     except StorageError as error:
         hint = "MEMVAULT_CONFIG names another folder for your settings"
         raise StorageError(error.message, hint) from error

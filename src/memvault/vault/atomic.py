@@ -24,7 +24,6 @@ __all__ = [
     "move_new",
     "name_too",
     "put",
-    "put_private",
     "read",
     "replace",
     "sweep",
@@ -156,31 +155,21 @@ def name_too(path: Path, name: Path, data: bytes) -> None:
             create(name, data)
 
 
-def put(path: Path, data: bytes, durable: bool = True) -> None:
+def put(path: Path, data: bytes, durable: bool = True, private: bool = False) -> None:
     """Write a file of the program's own, its folders too, in place of an older one.
 
-    What can be made anew need not be ``durable``: after a power cut it may be gone.
+    What can be made anew need not be ``durable``: after a power cut it may be
+    gone. What is ``private`` nobody but its user may read or write.
 
     Raises:
         StorageError: the disk refused; an older file is as it was.
     """
     with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
         temporary = _write_temporary(path, data, durable)
         try:
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-
-
-def put_private(path: Path, data: bytes) -> None:
-    """Write a file of the user's own that nobody else may read, its folder too; else as ``put``."""
-    with explained(path):
-        path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        temporary = _write_temporary(path, data)
-        try:
-            temporary.chmod(0o600)
+            if private:
+                temporary.chmod(0o600)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
