@@ -69,6 +69,15 @@ def test_a_folder_cannot_pass_for_a_models_name(folder: Path, run: Run) -> None:
     assert "not allowed" in run("recall", "zebra", "--json").json["warnings"][0]
 
 
+def test_a_folder_cannot_pass_for_the_built_in_embedder(folder: Path, run: Run) -> None:
+    """A folder called builtin takes nothing from the embedder of that name."""
+    make_model(folder / "builtin")
+    write(folder, "memvault.toml", '[embedder]\nmodel = "builtin"\n')
+    write(folder, "a.md", "# A\n\nzebra\n")
+    assert "warnings" not in run("recall", "zebra", "--json").json
+    assert run("status", "--json").json["embedder"]["dimension"] == 256
+
+
 @pytest.mark.parametrize("name", ["/a\\u0000b", "./a\\u0000b", "", " ", "/", "..", "~nobody/x"])
 def test_an_odd_name_of_a_model_costs_a_note(folder: Path, run: Run, name: str) -> None:
     """Whatever a vault names as its model, recall answers from words at least."""

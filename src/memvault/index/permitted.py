@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from memvault import grants, user_settings, visible
 from memvault.config import Settings
 from memvault.errors import EmbedderError, MemvaultError
+from memvault.index.embed import BUILTIN
 from memvault.user_folders import home_expanded
 
 __all__ = [
@@ -55,11 +56,13 @@ class Fingerprint(NamedTuple):
 
 
 def folder_of(name: str, root: Path | None) -> Path | None:
-    """Return the folder that a model's name stands for, None for one of fastembed's.
+    """Return the folder that a model's name stands for, None for one of fastembed's or ours.
 
     A folder may be named from the vault ``root``; where no vault has a say, by its whole path.
     """
     given = home_expanded(name)
+    if name == BUILTIN:
+        return None
     if root is None:
         return given if given.is_absolute() else None
     folder = root / given
@@ -73,13 +76,13 @@ def is_path(name: str, root: Path) -> bool:
     )
 
 
-def embedder(settings: Settings, root: Path, builtin: str) -> Choice:
+def embedder(settings: Settings, root: Path) -> Choice:
     """Return the embedder to use: the built-in one where the vault's may not be loaded here."""
     if settings.sources.get("embedder", "default") == "default":
         return Choice(user_settings.load().embedder or settings.embedder, None)
     if is_allowed(settings.embedder, root):
         return Choice(settings.embedder, root)
-    return Choice(builtin, None, _refusal(settings.embedder, ""))
+    return Choice(BUILTIN, None, _refusal(settings.embedder, ""))
 
 
 def reranker(settings: Settings, root: Path) -> Choice:

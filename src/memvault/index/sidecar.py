@@ -50,7 +50,7 @@ class Sidecar:
         """The embedder to use, and why it is not the one in the settings, where it is not."""
         state = permitted.state(self._store.settings, self._store.root)
         if self._choice is None or state != self._choice[0]:
-            found = permitted.embedder(self._store.settings, self._store.root, BUILTIN)
+            found = permitted.embedder(self._store.settings, self._store.root)
             self._choice = state, found
         return self._choice[1]
 

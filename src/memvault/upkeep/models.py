@@ -71,7 +71,7 @@ def verify(workspace: Workspace, name: str | None) -> dict[str, Any]:
     Raises:
         EmbedderError: it cannot be loaded, or the vault's may not be loaded here.
     """
-    choice = permitted.embedder(workspace.settings, workspace.root, BUILTIN)
+    choice = permitted.embedder(workspace.settings, workspace.root)
     if not name and choice.note:
         said, _, hint = choice.note.partition("; ")
         raise EmbedderError(said, hint)
