@@ -178,6 +178,16 @@ def test_a_model_of_the_users_own_is_told_by_its_name(
     assert any("okapi" in answer for answer in said)
 
 
+def test_an_odd_folder_of_ones_own_is_an_answer_too(
+    kept: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a folder of the user's own has no whole path, each answer says so and none fails."""
+    monkeypatch.setenv("MEMVAULT_CACHE", "cache")
+    said = answers(kept, [("memory_recall", {"query": "zebra"}), ("memory_show", {})], [])
+    no_paths(home, said)
+    assert "MEMVAULT_CACHE is not a whole path" in said[-2]
+
+
 def test_no_models_folder_is_named(kept: Path, home: Path, run: Run) -> None:
     """Over MCP a model has a name; at the machine it may be any folder."""
     write(home, "zoo/model.onnx", "no model")

@@ -311,10 +311,12 @@ def _bytes(path: Path) -> bytes:
     try:
         return read(path, SETTING)
     except FileNotFoundError as error:
-        if not path.is_symlink():
-            said, hint = "there is no such file", "memvault init makes one"
-        else:
+        if path.is_symlink():
             said, hint = "it is a link", "settings are read from the file itself: put it there"
+        elif path.exists():
+            said, hint = "it is no plain file", "move it away, and write the settings anew"
+        else:
+            said, hint = "there is no such file", "memvault init makes one"
         raise VaultUnreadable(f"{path} cannot be read: {said}", hint) from error
     except OSError as error:
         raise VaultUnreadable(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 import sys
+from importlib import import_module
 from types import SimpleNamespace
 from typing import IO, Any
 
@@ -28,6 +29,15 @@ ALLOWED = frozenset(
     }
 )
 """Module and name of every class in a pickle of our index."""
+_READERS = (
+    "whoosh.codec.whoosh3",
+    "whoosh.columns",
+    "whoosh.filedb.fileindex",
+    "whoosh.filedb.structfile",
+    "whoosh.formats",
+    "whoosh.index",
+)
+"""The parts of Whoosh that read pickles of an index."""
 
 
 class _Unpickler(pickle.Unpickler):
@@ -52,10 +62,10 @@ def _loads(data: bytes) -> Any:
 
 def restrict() -> None:
     """Have every part of Whoosh that reads an index read pickles in this way."""
-    from whoosh import columns, formats, index, legacy  # noqa: F401  # those that read pickles
-    from whoosh.codec import whoosh3  # noqa: F401
-    from whoosh.filedb import fileindex, structfile  # noqa: F401
+    from whoosh import legacy
 
+    for name in _READERS:
+        import_module(name)
     readers = {
         "load": (pickle.load, _load),
         "loads": (pickle.loads, _loads),

@@ -60,7 +60,6 @@ def _folders(workspace: Workspace) -> Iterator[tuple[str, str]]:
         models += [own.embedder, own.reranker]
         for trusted in own.trusted:
             yield trusted, Path(trusted).name
-        yield str(user_settings.file().parent), "the folder of settings"
     for model in models:
         yield model, Path(model).name
     owned = (
@@ -70,7 +69,7 @@ def _folders(workspace: Workspace) -> Iterator[tuple[str, str]]:
         (user_folders.config_folder, "the folder of settings"),
     )
     for find, name in owned:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, MemvaultError):  # there is none, or none that counts
             if (folder := find()) is not None:
                 yield str(folder), name
                 if folder.name == "memvault":
