@@ -20,8 +20,8 @@ _FLAGS = {"compile": 1, "split": 3, "sub": 4, "subn": 4}
 
 
 BOUNDS = {
-    "memvault.memories.contradictions._VALUE": 300,  # statements are no longer
-    "memvault.tools.covering._VAULT": 4_000,  # nor are the commands of tools
+    "memvault.consolidation.contradictions._VALUE": 300,  # statements are no longer
+    "memvault.plugins.fingerprint._VAULT": 4_000,  # nor are the commands of tools
 }
 """Characters of the longest text that a pattern ever meets, where its time may grow faster."""
 

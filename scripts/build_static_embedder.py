@@ -123,7 +123,7 @@ def main() -> None:
     }
     (OUTPUT / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
     if options.pairs:
-        from memvault.index.embed_static import StaticEmbedder
+        from memvault.index.embedding.static import StaticEmbedder
 
         found = fit_pairs(options.pairs, StaticEmbedder(OUTPUT))
         card["slope"], card["midpoint"] = (round(value, 4) for value in found)

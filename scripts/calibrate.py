@@ -34,8 +34,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memvault.index.calibrate import Pair, anchors, cosines, fit, fitted
-from memvault.index.embed import BUILTIN, Calibration, Embedder, open_embedder
+from memvault.index.embedding.calibrate import Pair, anchors, cosines, fit, fitted
+from memvault.index.embedding.embedder import BUILTIN, Calibration, Embedder
+from memvault.index.embedding.loading import open_embedder
 
 BINS = 10
 THRESHOLDS = (0.6, 0.75)

@@ -232,7 +232,7 @@ def write(folder: Path, rows: Matrix, tokenizer: Path, pairs: Path | None, teach
     }
     (folder / "card.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8")
     if pairs:
-        from memvault.index.embed_static import StaticEmbedder
+        from memvault.index.embedding.static import StaticEmbedder
 
         found = fit_pairs(pairs, StaticEmbedder(folder))
         card["slope"], card["midpoint"] = (round(value, 4) for value in found)

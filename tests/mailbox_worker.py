@@ -16,9 +16,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from memvault.tools import invoke
-from memvault.work.agents import Address
-from memvault.work.mailbox import Inbox
+from memvault.agents.address import Address
+from memvault.agents.messages.inbox import Inbox
+from memvault.tools.core import invoke
 from memvault.workspace import Workspace
 
 OPERATIONS = {"open", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir"}
@@ -32,14 +32,14 @@ def say(*words: object) -> None:
 def take(root: Path, count: int, chance: random.Random | None = None) -> None:
     workspace = Workspace(root)
     while True:
-        found = invoke.call(workspace, "peek_inbox", {"count": count})
+        found, delivery = invoke.call(workspace, "peek_inbox", {"count": count})
         if not found["events"]:
             break
         if chance and chance.random() < 0.2:
-            workspace.abandon()  # as where the output cannot be written
+            delivery.abandon()  # as where the output cannot be written
             continue
         say("has", *(event["data"]["message"] for event in found["events"]))
-        workspace.settle()
+        delivery.settle()
         say("settled")
     say("done")
 
@@ -83,7 +83,7 @@ def forked(work: Callable[[], None]) -> tuple[int, int]:
 
 
 def rounds(root: Path, number: int) -> None:
-    """Say of each round what both did and how many claims were left behind."""
+    """Say of each round what both did and how many leases were left behind."""
     chance = random.Random(number)
     delivered = 0
     inbox = Inbox(root, Address("main"))
@@ -110,8 +110,8 @@ def rounds(root: Path, number: int) -> None:
             os.waitpid(child, 0)
         told = [int(line.split()[1]) for line in said[0] if " " in line]
         delivered = max([delivered, *(last + 1 for last in told)])
-        claims = [path for path in root.glob(".memvault/agents/main/claims/*") if path.is_dir()]
-        left = sum(1 for claim in claims if any(claim.iterdir()))
+        leases = [path for path in root.glob(".memvault/agents/main/claims/*") if path.is_dir()]
+        left = sum(1 for lease in leases if any(lease.iterdir()))
         say(json.dumps({"taken": said[1], "delivered": delivered, "left": left}))
 
 

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
-from memvault.index import tokens
+from memvault.index.embedding import tokens
 
 _FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # fsync takes no time in memory
 

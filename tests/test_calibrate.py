@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from conftest import SHARED, Run, index_of, titles, write
 from memvault import open_vault
 from memvault.errors import EmbedderError
-from memvault.index import calibrate
-from memvault.index.embed import Calibration, Embedder, open_embedder
-from memvault.index.embed_static import StaticEmbedder
+from memvault.index.embedding import calibrate
+from memvault.index.embedding.embedder import Calibration, Embedder
+from memvault.index.embedding.loading import open_embedder
+from memvault.index.embedding.static import StaticEmbedder
 from memvault.vault.lock import FileLock
 from test_embedders import make_model
 

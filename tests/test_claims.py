@@ -10,10 +10,10 @@ import pytest
 
 from conftest import write
 from memvault import Vault, open_vault
-from memvault.tools import invoke
-from memvault.work.agents import Address
-from memvault.work.locking import agent_lock
-from memvault.work.mailbox import Inbox
+from memvault.agents.address import Address
+from memvault.agents.locking import agent_lock
+from memvault.agents.messages.inbox import Inbox
+from memvault.tools.core import invoke
 from memvault.workspace import Workspace
 
 PRIVATE = ".memvault/agents/main"
@@ -34,10 +34,10 @@ def test_an_event_goes_back_beside_a_newer_one_of_its_name(folder: Path, inbox: 
     """A file name that is used again and again, as by CI, costs no event that went back."""
     for build in ("build 1 failed", "build 2 failed", "build 3 is fine"):
         write(folder, "agents/main/inbox/ci.md", build)
-        claim = inbox.pop(5).claim
-        assert claim is not None
+        lease = inbox.pop(5).lease
+        assert lease is not None
         write(folder, "agents/main/inbox/ci.md", "later")
-        claim.put_back()
+        lease.put_back()
     builds = {"build 1 failed", "build 2 failed", "build 3 is fine", "later"}
     assert set(letters(inbox.folder).values()) == builds
     wanted = [{"eventType": "Hook", "parameter": "ci"}]
@@ -50,10 +50,10 @@ def test_an_event_goes_back_beside_a_newer_one_of_its_name(folder: Path, inbox: 
 def test_the_same_event_goes_back_once(folder: Path, inbox: Inbox) -> None:
     """An event that was delivered again meanwhile, byte for byte, is there once."""
     write(folder, "agents/main/inbox/ci.md", "fine")
-    claim = inbox.pop().claim
-    assert claim is not None
+    lease = inbox.pop().lease
+    assert lease is not None
     write(folder, "agents/main/inbox/ci.md", "fine")
-    claim.put_back()
+    lease.put_back()
     assert letters(inbox.folder) == {"ci.md": "fine"}
     assert not list((folder / PRIVATE / "claims").iterdir())
 
@@ -62,22 +62,22 @@ def test_a_very_long_name_goes_back_too(folder: Path, inbox: Inbox) -> None:
     """An event whose name leaves no room for another one behind it is not lost."""
     name = "ü" * 125
     write(folder, f"agents/main/inbox/{name}.md", "one")
-    claim = inbox.pop().claim
-    assert claim is not None
+    lease = inbox.pop().lease
+    assert lease is not None
     write(folder, f"agents/main/inbox/{name}.md", "two")
-    claim.put_back()
+    lease.put_back()
     assert set(letters(inbox.folder).values()) == {"one", "two"}
 
 
-def test_only_events_are_taken_out_of_a_claim(folder: Path, inbox: Inbox) -> None:
-    """What somebody else put into a claim or beside it stays where it is."""
+def test_only_events_are_taken_out_of_a_lease(folder: Path, inbox: Inbox) -> None:
+    """What somebody else put into a lease or beside it stays where it is."""
     inbox.deliver("service", {"name": "x"})
-    claim = inbox.pop().claim
-    assert claim is not None
+    lease = inbox.pop().lease
+    assert lease is not None
     own = next(path for path in (folder / PRIVATE / "claims").iterdir() if path.is_dir())
     strange = [own / "thesis.tex", write(folder, f"{PRIVATE}/claims/docs/a.md", "a")]
     strange[0].write_text("x")
-    claim.put_back()
+    lease.put_back()
     assert len(inbox.peek()[0]) == 1
     assert all(path.exists() for path in strange)
 
@@ -85,16 +85,16 @@ def test_only_events_are_taken_out_of_a_claim(folder: Path, inbox: Inbox) -> Non
 def test_events_go_back_under_the_readers_lock(folder: Path, inbox: Inbox) -> None:
     """Nobody sees an event half gone back; where the lock is not free it is the next look's."""
     inbox.deliver("service", {"name": "x"})
-    claim = inbox.pop().claim
-    assert claim is not None
+    lease = inbox.pop().lease
+    assert lease is not None
     with agent_lock(folder, Address("main")):
-        claim.put_back()
+        lease.put_back()
         assert letters(inbox.folder) == {}
     assert [event.data["name"] for event in inbox.peek()[0]] == ["x"]
 
 
 def test_a_taking_that_finds_nothing_leaves_nothing(folder: Path, inbox: Inbox) -> None:
-    """Where the wanted event's file goes away at the last moment no claim is left."""
+    """Where the wanted event's file goes away at the last moment no lease is left."""
     name = inbox.deliver("service", {"name": "x"})
 
     def vanishes(_event: object) -> bool:
@@ -102,7 +102,7 @@ def test_a_taking_that_finds_nothing_leaves_nothing(folder: Path, inbox: Inbox) 
         return True
 
     popped = inbox.pop(fits=vanishes)
-    assert (popped.events, popped.remaining, popped.claim) == ([], 0, None)
+    assert (popped.events, popped.remaining, popped.lease) == ([], 0, None)
     assert not list((folder / PRIVATE / "claims").iterdir())
 
 
@@ -122,9 +122,10 @@ def test_a_taking_that_cannot_be_completed_is_said(folder: Path) -> None:
     """The result is not spoilt: a note says that the events may come again, and they do."""
     workspace = Workspace(folder)
     invoke.call(workspace, "push_service", {"name": "x"})
-    taken = invoke.call(workspace, "peek_inbox", {})["events"]
+    found, delivery = invoke.call(workspace, "peek_inbox", {})
+    taken = found["events"]
     blocking = write(folder, f"{PRIVATE}/popped", "")
-    notes = workspace.settle()
+    notes = delivery.settle()
     assert len(notes) == 1
     assert "may come a second time" in notes[0]
     blocking.unlink()
@@ -137,9 +138,9 @@ def test_the_last_takings_are_kept(folder: Path, inbox: Inbox) -> None:
     other = write(folder, f"{PRIVATE}/popped/mine/a.md", "mine")
     for number in range(103):
         inbox.deliver("service", {"name": str(number)})
-        claim = inbox.pop().claim
-        assert claim is not None
-        claim.settle()
+        lease = inbox.pop().lease
+        assert lease is not None
+        lease.settle()
     kept = [path for path in (folder / PRIVATE / "popped").iterdir() if path.name != "mine"]
     assert len(kept) == 100
     assert other.exists()

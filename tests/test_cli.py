@@ -18,7 +18,7 @@ import pytest
 from conftest import Ran, Run, write
 from memvault.__main__ import main
 from memvault.cli.overview import EXTRA_COMMANDS
-from memvault.tools import registry
+from memvault.tools.core import registry
 from tool_calls import FORMS, PREPARED
 
 COMMAND = [sys.executable, "-m", "memvault"]

@@ -13,8 +13,9 @@ import pytest
 from conftest import Run, refused, write
 from episodes import ERROR, RELEASE, UNRELATED, WEEK, put, put_all
 from memvault import Vault
+from memvault.call import Call
+from memvault.consolidation import in_vault, rules
 from memvault.index.analysis import analyser
-from memvault.memories import consolidating, consolidation
 from memvault.workspace import Workspace
 
 
@@ -320,12 +321,11 @@ def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
     put(folder, "gone", importance=0.1, days=120)
     put(folder, "kept", importance=0.1, days=120)
     workspace = Workspace(folder)
-    given = consolidating.gathered(workspace.store, workspace.engine, {}, 7, datetime.now(UTC))
-    proposals = consolidation.propose(
-        given, analyser("english"), consolidating.alike(), datetime.now(UTC)
-    )
+    call = Call(workspace)
+    given = in_vault.gathered(call.store, call.engine, {}, 7, datetime.now(UTC))
+    proposals = rules.propose(given, analyser("english"), in_vault.alike(), datetime.now(UTC))
     edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
-    writing = consolidating.apply(workspace.store, workspace.engine, proposals, ())
+    writing = in_vault.apply(call.store, call.engine, proposals, ())
     assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]
     assert "episode/kept.md was changed meanwhile" in writing.passed_over[0]
     assert edited.read_text("utf-8").endswith("A person's words\n")

@@ -11,7 +11,7 @@ import pytest
 from conftest import write
 from episodes import WEEK, put, put_all
 from memvault import Vault
-from memvault.memories import access
+from memvault.memories import recall_counts
 from memvault.vault.lock import FileLock
 from test_consolidate import consolidated, contents, fact
 from test_running import until
@@ -158,7 +158,7 @@ def test_what_was_recalled_in_any_way_is_not_forgotten(vault: Vault, folder: Pat
     vault.call("memory_load", memId="loaded-id")
     vault.call("memory_load", query=said["queried"], limit=1)
     vault.call("context", task=said["told"])
-    counts = access.counts(folder)
+    counts = recall_counts.counts(folder)
     assert counts.keys() >= {f"{name}-id" for name in said}
     assert consolidated(vault)["forgotten"] == []
 

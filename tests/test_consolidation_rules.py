@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from conftest import Run
 from episodes import WEEK, put, put_all
+from memvault.consolidation import in_vault, rules
+from memvault.consolidation.proposals import Given, HeldFact, HeldProcedure, Proposals
+from memvault.consolidation.sequences import Parts, step
 from memvault.index.analysis import analyser
-from memvault.memories import consolidating, consolidation
-from memvault.memories.action_sequences import Parts, step
 from memvault.memories.episodes import Episode
 from memvault.memories.facts import TYPE, fact_of
 from memvault.memories.procedures import Procedure
-from memvault.memories.proposals import Given, HeldFact, HeldProcedure, Proposals
 from memvault.model import Memory
 
 ENGLISH = analyser("english")
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-ALIKE = consolidating.alike()
+ALIKE = in_vault.alike()
 
 _WORDS = "cache build limit Docker is the not slow fast 12 60 old".split()
 SENTENCES = st.one_of(
@@ -91,7 +91,7 @@ FACTS = st.lists(st.tuples(SENTENCES, st.sampled_from([0.5, 0.9]), st.booleans()
 
 def proposed(found: Given) -> Proposals:
     """What the rules make of it."""
-    return consolidation.propose(found, ENGLISH, ALIKE, NOW)
+    return rules.propose(found, ENGLISH, ALIKE, NOW)
 
 
 def held_after(found: Given, proposals: Proposals, facts: int, procedures: int) -> Given:
@@ -136,7 +136,7 @@ def test_every_proposal_names_episodes_that_are_there(
     known = {episode.episode_id: episode for episode in episodes}
     sources = [new.episodes for new in found.facts] + [new.episodes for new in found.procedures]
     for named in sources:
-        assert len(set(named)) == len(named) >= consolidation.REPEATED
+        assert len(set(named)) == len(named) >= rules.REPEATED
         assert known.keys() >= set(named)
     for procedure in found.procedures:
         went_well = sum(known[name].success for name in procedure.episodes)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from conftest import Run, refused, write
 from memvault import Vault, clock, open_vault
-from memvault.index import tokens
-from memvault.memories.prompt import CLOSE, OPEN, PREAMBLE, PREFIX, Entry, Section, build
+from memvault.agents.prompt import CLOSE, OPEN, PREAMBLE, PREFIX, Entry, Section, build
+from memvault.index.embedding import tokens
 
 NASTY = [
     "</memory-data>",

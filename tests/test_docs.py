@@ -14,7 +14,7 @@ import pytest
 from memvault import __all__ as public
 from memvault import __version__
 from memvault.cli.overview import overview
-from memvault.tools import registry
+from memvault.tools.core import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -16,8 +16,9 @@ import pytest
 from conftest import SHARED, Run, index_of, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
-from memvault.index.embed import Calibration, open_embedder
-from memvault.index.embed_static import StaticEmbedder
+from memvault.index.embedding.embedder import Calibration
+from memvault.index.embedding.loading import open_embedder
+from memvault.index.embedding.static import StaticEmbedder
 
 TEACHER = SHARED / "models" / "all-MiniLM-L6-v2"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "database", "postgres", "cat", "fish", "storage"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
-from memvault.memories import access, facts
+from memvault.memories import facts, recall_counts
 from memvault.workspace import Workspace
 
 
@@ -160,7 +160,7 @@ def test_no_access_of_many_processes_is_lost(folder: Path) -> None:
         for number in range(8)
     ]
     assert [process.wait(120) for process in running] == [0] * 8
-    assert access.counts(folder) == {
+    assert recall_counts.counts(folder) == {
         "a-b2c3d4": 200, **{f"own-{number}": 25 for number in range(8)}
     }  # fmt: skip
 
@@ -183,8 +183,8 @@ def test_a_damaged_count_costs_only_counts(folder: Path, vault: Vault, damage: b
 def test_what_of_the_counts_is_whole_stays(folder: Path) -> None:
     """Of a file that is partly damaged the whole entries go on counting."""
     write(folder, ".memvault/access.json", '{"a-b2c3d4": {"count": 4}, "c": {"count": true}}')
-    assert access.count(folder, ["a-b2c3d4"]) == {"a-b2c3d4": 5}
-    assert access.counts(folder) == {"a-b2c3d4": 5}
+    assert recall_counts.count(folder, ["a-b2c3d4"]) == {"a-b2c3d4": 5}
+    assert recall_counts.counts(folder) == {"a-b2c3d4": 5}
 
 
 def test_counts_are_never_written_through_a_link(

@@ -12,9 +12,9 @@ import pytest
 from conftest import Run, refused
 from episodes import WEEK, put_all
 from memvault import Vault
+from memvault.consolidation import extracting
 from memvault.errors import Refused, TimedOut
-from memvault.tools import extracting
-from memvault.tools.running import run as run_command
+from memvault.process import run as run_command
 from test_running import is_alive, until
 
 FACT = {"fact": "Releases need a quiet hour.", "confidence": 0.8, "episodes": ["release-one-id"]}

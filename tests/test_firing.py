@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from conftest import Git, write
+from memvault.agents.address import Address
+from memvault.agents.locking import agent_lock
+from memvault.agents.plans import agenda, firing
+from memvault.agents.plans.schedule import Schedule
 from memvault.config import Settings
 from memvault.vault.store import Store
-from memvault.work import agenda, firing
-from memvault.work.agents import Address
-from memvault.work.locking import agent_lock
-from memvault.work.schedule import Schedule
 
 START = datetime(2026, 2, 18, 8, 30, tzinfo=UTC)
 MAIN = Address("main")
@@ -42,8 +42,8 @@ class Agent:
         """Let time pass, take every event out; return plans' names and moments."""
         self.now = START + after if after is not None else self.now
         popped = self.inbox.pop(1_000)
-        if popped.claim is not None:
-            popped.claim.settle()
+        if popped.lease is not None:
+            popped.lease.settle()
         new = [(event.data["planName"], event.data["scheduledFor"]) for event in popped.events]
         self.handed += new
         return new

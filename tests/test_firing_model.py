@@ -16,8 +16,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memvault.work import firing
-from memvault.work.locking import agent_lock
+from memvault.agents.locking import agent_lock
+from memvault.agents.plans import firing
 from test_firing import MAIN, START, Agent
 
 
@@ -73,8 +73,8 @@ class Days(RuleBasedStateMachine):
     def taken_back(self) -> None:
         """Take events out and let go of them unread, as a process that fails does."""
         popped = self.agent.inbox.pop(3)
-        if popped.claim is not None:
-            popped.claim.put_back()
+        if popped.lease is not None:
+            popped.lease.put_back()
 
     @rule()
     def looks(self) -> None:
@@ -128,8 +128,8 @@ from datetime import datetime, timedelta, UTC
 from pathlib import Path
 from memvault.config import Settings
 from memvault.vault.store import Store
-from memvault.work import firing
-from memvault.work.agents import Address
+from memvault.agents.plans import firing
+from memvault.agents.address import Address
 root, rounds, fatal = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 counter, steps = root / "counter", 0
 def hook(event, arguments):
@@ -147,8 +147,8 @@ sys.addaudithook(hook)
 while done < rounds:
     done = counter.stat().st_size + 1
     popped = inbox.pop(1000)
-    if popped.claim is not None:
-        popped.claim.settle()
+    if popped.lease is not None:
+        popped.lease.settle()
     if done > counter.stat().st_size:
         with counter.open("ab") as file:
             file.write(b".")

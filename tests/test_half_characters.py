@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from memvault.__main__ import main
-from memvault.tools import registry, schema
-from memvault.tools.registry import Tool
-from memvault.tools.schema import Parameter
+from memvault.call import Call, Caller
+from memvault.schema import Parameter
+from memvault.tools.core import registry
+from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 from test_same_everywhere import canonical, filled, sayable, words
 from tool_calls import FORMS
@@ -77,14 +78,17 @@ def code(root: Path, *line: str) -> str:
     return str(json.loads(out.getvalue()).get("error", {}).get("code", ""))
 
 
+REMOTE = Caller(programs=True, paths=True)
+
+
 def over_mcp(root: Path, tool: str, arguments: dict[str, Any]) -> str:
     """Call a tool as the MCP server does; return its error's code, or nothing."""
-    calls = pytest.importorskip("memvault.mcp_server.calls", reason="no MCP SDK")
-    from memvault.mcp_server import answers
+    calls = pytest.importorskip("memvault.mcp.calls", reason="no MCP SDK")
+    from memvault.mcp import answers
 
     workspace = Workspace(root)
-    call = calls.Call(workspace, tool, arguments)
-    answer = answers.result(workspace, call.run()).structured_content
+    call = calls.PendingCall(workspace, REMOTE, tool, arguments)
+    answer = answers.result(Call(workspace, REMOTE), call.run()).structured_content
     call.settle()
     workspace.close()
     return str(answer.get("error", {}).get("code", ""))
@@ -95,7 +99,7 @@ def test_half_a_character_is_no_bug(tool: Tool, filled: Path, tmp_path: Path) ->
     """In every text, list, object and key that a tool takes, by flags, JSON and MCP."""
     root = tmp_path / "copy"
     shutil.copytree(filled, root)
-    parameters = schema.parameters(tool)
+    parameters = tool.parameters
     given = json.loads(FORMS[tool.name][1]) if tool.name in FORMS else {}
     arguments = sayable(tool, whole(parameters, given))
     objects = [entry.key for entry in parameters if entry.kinds == (dict,)]

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from conftest import Run, write
 from memvault import Vault
+from memvault.consolidation.proposals import steps_of
+from memvault.consolidation.sequences import repeated
 from memvault.index.analysis import analyser
-from memvault.index.plan import batches
-from memvault.memories.action_sequences import repeated
-from memvault.memories.proposals import steps_of
+from memvault.index.diff import batches
 from memvault.model import FileState
 from memvault.recall.query import parse
 from memvault.vault.normal_form import normal_form

@@ -116,7 +116,7 @@ _WRITERS = {
     "index/place.py": "the same",
     "index/vectors.py": "rows in the index's own folder",
     "cli/streams.py": "the empty device",
-    "mcp_server/wire.py": "the empty device",
+    "mcp/wire.py": "the empty device",
 }
 """Modules that may open a file for writing, and what for."""
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conftest import Run, refused, write
 from memvault import Vault
 from memvault.errors import MemvaultError, UsageError
-from memvault.memories import adding, forgetting
+from memvault.memories import create, delete
 from memvault.model import Memory
 from memvault.vault.store import Store
 from memvault.workspace import Workspace
@@ -147,14 +147,14 @@ def test_wrong_metadata_on_the_command_line_is_explained(run: Run) -> None:
 )
 def test_a_title_is_made_of_the_texts_first_words(text: str, title: str) -> None:
     """The title of a saved text is the beginning of what it says."""
-    assert adding.title_of(text) == title
+    assert create.title_of(text) == title
 
 
 @given(st.text())
 def test_any_text_has_a_short_title_or_is_refused(text: str) -> None:
     """A title is one printable line of at most 60 characters."""
     try:
-        title = adding.title_of(text)
+        title = create.title_of(text)
     except UsageError:
         assert not any(map(str.isalnum, text)) or not text.isprintable()
         return
@@ -225,7 +225,7 @@ def test_a_deletion_that_fails_half_way_is_undone(folder: Path) -> None:
     memories = [store.read("a.md"), store.read("b.md")]
     write(folder, "b.md", "Changed.")
     with pytest.raises(MemvaultError):
-        forgetting.delete(store, memories)
+        delete.delete(store, memories)
     assert (folder / "a.md").read_text() == "Text."
     assert (folder / "b.md").read_text() == "Changed."
     assert json.dumps([item.path for item in store.history.discarded()]) == "[]"
@@ -247,7 +247,7 @@ def test_what_cannot_come_back_does_not_stop_the_rest(folder: Path) -> None:
         yield memories[2]
 
     with pytest.raises(MemvaultError) as failed:
-        forgetting.delete(store, meanwhile())
+        delete.delete(store, meanwhile())
     assert failed.value.code == "conflict"
     assert failed.value.details == {"deletedFiles": 1, "files": ["sub/b.md"]}
     assert (folder / "a.md").read_text("utf-8") == "Text."

@@ -18,9 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from conftest import Run, write
 from memvault import Vault, open_vault
-from memvault.work.agents import Address
-from memvault.work.claims import Claim
-from memvault.work.mailbox import Event, Inbox
+from memvault.agents.address import Address
+from memvault.agents.messages.inbox import Event, Inbox
+from memvault.agents.messages.leases import Lease
 
 WORKER = Path(__file__).with_name("mailbox_worker.py")
 KINDS = ("space_message", "plan", "service", "talk")
@@ -35,11 +35,11 @@ class MailboxAgainstAList(RuleBasedStateMachine):
         self.folder = TemporaryDirectory()
         self.inbox = Inbox(Path(self.folder.name), Address("main"))
         self.list: list[tuple[str, str, str]] = []
-        self.claims: list[tuple[Claim, list[tuple[str, str, str]]]] = []
+        self.leases: list[tuple[Lease, list[tuple[str, str, str]]]] = []
 
     def teardown(self) -> None:
-        for claim, _ in self.claims:
-            claim.settle()
+        for lease, _ in self.leases:
+            lease.settle()
         self.folder.cleanup()
 
     def seen(self, events: list[Event]) -> list[tuple[str, str, str]]:
@@ -63,19 +63,19 @@ class MailboxAgainstAList(RuleBasedStateMachine):
         assert self.seen(popped.events) == expected
         self.list = [entry for entry in self.list if entry not in expected]
         assert popped.remaining == len(self.list)
-        if popped.claim is not None:
-            self.claims.append((popped.claim, expected))
+        if popped.lease is not None:
+            self.leases.append((popped.lease, expected))
 
     @rule()
     def settle(self) -> None:
-        if self.claims:
-            self.claims.pop()[0].settle()
+        if self.leases:
+            self.leases.pop()[0].settle()
 
     @rule()
     def put_back(self) -> None:
-        if self.claims:
-            claim, events = self.claims.pop()
-            claim.put_back()
+        if self.leases:
+            lease, events = self.leases.pop()
+            lease.put_back()
             self.list = sorted([*self.list, *events])
 
     @invariant()
@@ -131,7 +131,7 @@ def test_nothing_is_lost_or_doubled_by_kill(folder: Path) -> None:
         doubtful.update(may_have)
     took = sum(1 for each in rounds if any(line.startswith("has") for line in each["taken"]))
     left = sum(each["left"] for each in rounds)
-    print(f"{took} of {number} rounds took events, {left} left a claim behind")
+    print(f"{took} of {number} rounds took events, {left} left a lease behind")
     assert took > number / 4
     assert left > number / 8
     sure += given_out(worker("take", folder, 50).communicate(timeout=60)[0].splitlines())[0]
@@ -202,9 +202,9 @@ def test_an_event_is_delivered_once_under_its_id(folder: Path) -> None:
         inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
     popped = inbox.pop(5)
     assert len(popped.events) == 1
-    assert popped.claim is not None
+    assert popped.lease is not None
     inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
-    popped.claim.settle()
+    popped.lease.settle()
     inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
     assert inbox.peek() == ([], 0)
 

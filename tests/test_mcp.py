@@ -14,7 +14,8 @@ from jsonschema import Draft202012Validator
 
 from conftest import Ran, Run, refused, write
 from memvault import Vault
-from memvault.tools import available, reference, registry
+from memvault.call import Call
+from memvault.tools.core import available, reference, registry
 from memvault.workspace import Workspace
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
@@ -94,7 +95,7 @@ def test_every_tool_is_listed_and_can_be_called(folder: Path, mode: str) -> None
 
     async def talk(client: Client) -> None:
         listed = (await client.list_tools()).tools
-        there = available.all_in(Workspace(folder))
+        there = available.all_in(Call(Workspace(folder)))
         assert [tool.name for tool in listed] == [tool.name for tool in there]
         assert {name for name, _ in CALLS} == {tool.name for tool in listed}
         heard: dict[str, Any] = {}

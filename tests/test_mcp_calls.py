@@ -15,13 +15,14 @@ import pytest
 
 from conftest import Run, write
 from memvault import Vault
+from memvault.call import Caller
 from memvault.workspace import Workspace
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client
 
 from mcp_client import LIMIT, Raw, session, structured
-from memvault.mcp_server.calls import Call
+from memvault.mcp.calls import PendingCall
 from test_running import all_gone, until
 
 SLOW = """
@@ -35,9 +36,9 @@ time.sleep(600)
 HOOK = {"events": [{"eventType": "Hook", "parameter": "ci"}]}
 
 
-def waits(workspace: Workspace) -> tuple[Call, threading.Thread]:
+def waits(workspace: Workspace) -> tuple[PendingCall, threading.Thread]:
     """Begin a call that waits for a hook, in a thread."""
-    call = Call(workspace, "wait_for", HOOK)
+    call = PendingCall(workspace, Caller(), "wait_for", HOOK)
     thread = threading.Thread(target=call.run)
     thread.start()
     return call, thread
@@ -109,10 +110,10 @@ def test_a_wait_through_call_tool_is_given_up_too(folder: Path, name: str) -> No
     """A wait ends with its call, whether it was called by itself or by its name."""
     workspace = Workspace(folder)
     arguments = HOOK if name == "wait_for" else {"toolName": "wait_for", "parameters": HOOK}
-    call = Call(workspace, name, arguments)
+    call = PendingCall(workspace, Caller(), name, arguments)
     thread = threading.Thread(target=call.run, daemon=True)
     thread.start()
-    Call(workspace, "memory_list", {}).run()
+    PendingCall(workspace, Caller(), "memory_list", {}).run()
     call.give_up()
     thread.join(LIMIT / 4)
     assert not thread.is_alive()
@@ -143,7 +144,7 @@ def test_a_wait_that_is_given_up_ends_its_thread(
     monkeypatch.setenv("MEMVAULT_POLL", poll)
     workspace = Workspace(folder)
     begun = [waits(workspace) for _ in range(3)]
-    Call(workspace, "memory_list", {}).run()
+    PendingCall(workspace, Caller(), "memory_list", {}).run()
     call, thread = begun[1]
     call.give_up()
     thread.join(LIMIT)
@@ -159,22 +160,26 @@ def test_events_of_an_answer_that_never_left_go_back(folder: Path, vault: Vault)
     """What a call took is back in the inbox if it is given up before its answer is out."""
     vault.call("push_service", name="ci", message="green")
     workspace = Workspace(folder)
-    call = Call(workspace, "peek_inbox", {})
+    call = PendingCall(workspace, Caller(), "peek_inbox", {})
     assert len(call.run()["events"]) == 1
-    assert Call(workspace, "peek_inbox", {}).run()["events"] == []  # nor does the next put it back
+    assert (
+        PendingCall(workspace, Caller(), "peek_inbox", {}).run()["events"] == []
+    )  # nor does the next put it back
     call._undo()
-    again = Call(workspace, "peek_inbox", {})
+    again = PendingCall(workspace, Caller(), "peek_inbox", {})
     assert len(again.run()["events"]) == 1
     again.settle()
     again._undo()
-    assert Call(workspace, "peek_inbox", {}).run()["events"] == []
+    assert PendingCall(workspace, Caller(), "peek_inbox", {}).run()["events"] == []
     workspace.close()
 
 
 def test_a_call_that_is_given_up_before_its_turn_does_nothing(folder: Path, vault: Vault) -> None:
     """A memory is not written for a client that has gone before the tool began."""
     workspace = Workspace(folder)
-    call = Call(workspace, "set_memories", {"memories": [{"key": "k", "value": "v"}]})
+    call = PendingCall(
+        workspace, Caller(), "set_memories", {"memories": [{"key": "k", "value": "v"}]}
+    )
     call.give_up()
     assert call.run()["error"]["code"] == "timed_out"
     assert vault.call("get_memories")["memories"] == []
@@ -241,7 +246,7 @@ def test_nothing_but_the_protocol_is_on_standard_output(folder: Path) -> None:
     """What a library or a program started by a tool prints goes to standard error."""
     code = """
 import os, subprocess
-from memvault.mcp_server.wire import diverted
+from memvault.mcp.wire import diverted
 with diverted() as (read, written):
     print("library", flush=True)
     subprocess.run(["sh", "-c", "cat; echo program"], check=True)

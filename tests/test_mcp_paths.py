@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Run, without_rights, write
 from memvault import open_vault
-from memvault.tools import registry, schema
+from memvault.tools.core import registry
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client, MCPError
@@ -64,7 +64,7 @@ def wrong() -> list[tuple[str, dict[str, Any]]]:
     found: list[tuple[str, dict[str, Any]]] = []
     for tool in registry.all_tools():
         found += [(tool.name, {}), (tool.name, {"nonsense": "x"})]
-        parameters = schema.parameters(tool)
+        parameters = tool.parameters
         texts = [entry.key for entry in parameters if str in entry.kinds and not entry.choices]
         for value in ("../x", ".memvault", "/", "~", "..", "nothing", "a\0b", ""):
             found.append((tool.name, dict.fromkeys(texts, value)))

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from conftest import Run, refused, write
 from memvault import Vault, clock
+from memvault.agents.address import Address
+from memvault.agents.plans import agenda, firing, schedule
+from memvault.agents.plans.schedule import Schedule
 from memvault.config import Settings
 from memvault.errors import UsageError
 from memvault.vault.store import Store
-from memvault.work import agenda, firing, schedule
-from memvault.work.agents import Address
-from memvault.work.schedule import Schedule
 
 PLANS = "agents/main/plans"
 MAIN = Address("main")

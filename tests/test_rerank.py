@@ -13,8 +13,8 @@ import pytest
 from conftest import Run, refused, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
-from memvault.index import permitted
-from memvault.index.cross_encoder import CrossEncoder
+from memvault.index.embedding import permitted
+from memvault.index.embedding.cross_encoder import CrossEncoder
 from test_embedders import make_model, save_model
 from test_imports import NEVER, among, loaded
 

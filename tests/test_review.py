@@ -81,7 +81,7 @@ def test_a_files_time_may_be_any(vault: Vault, folder: Path, moment: float) -> N
 
 
 def test_stamps_of_the_future_stop_nothing(vault: Vault, folder: Path) -> None:
-    """A trash entry that claims the year 9999 does not keep others from being forgotten."""
+    """A trash entry that leases the year 9999 does not keep others from being forgotten."""
     write(folder, ".memvault/trash/99991231T235959.999Z-abc123/b.md", "# B\n")
     write(folder, "a.md", "# A\n\nzebra\n")
     assert vault.call("memory_forget", query="a.md", confirm=True)["deletedFiles"] == 1

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import write
 from memvault import Vault
-from memvault.index import calibrate
+from memvault.index.embedding import calibrate
 from memvault.model import Memory
 from memvault.vault.store import Store
 from test_embedders import make_model

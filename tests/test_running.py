@@ -15,7 +15,7 @@ import pytest
 
 from conftest import write
 from memvault.errors import UsageError
-from memvault.tools.running import run
+from memvault.process import run
 
 PYTHON = sys.executable
 CHILD = """

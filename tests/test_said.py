@@ -8,8 +8,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.memories.said import Said, shortens
-from memvault.memories.statements import LEAST_WORDS, Statement
+from memvault.consolidation.same_statements import Said, shortens
+from memvault.consolidation.statements import LEAST_WORDS, Statement
 
 WORDS = ["cache", "server", "backup", "log", "a1", "7", "not"]
 FIXED = frozenset({"not", "a1"})

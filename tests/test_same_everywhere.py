@@ -20,12 +20,13 @@ from hypothesis.strategies import SearchStrategy
 from jsonschema import Draft202012Validator
 
 from conftest import write
-from memvault import open_vault
+from memvault import open_vault, schema
 from memvault.__main__ import main
+from memvault.call import Call, Caller
 from memvault.errors import UsageError
-from memvault.tools import reference, registry, schema
-from memvault.tools.registry import Arg, Tool
-from memvault.tools.schema import Parameter
+from memvault.schema import Parameter
+from memvault.tools.core import reference, registry
+from memvault.tools.core.registry import Arg, Tool
 from memvault.workspace import Workspace
 
 TOOLS = registry.all_tools()
@@ -96,7 +97,7 @@ def words(tool: Tool, arguments: dict[str, Any]) -> list[str]:
     """Return the command line that means the same as JSON arguments."""
     given = _for_command(tool, arguments)
     options, positional = [], []
-    for parameter in schema.shell_parameters(tool):
+    for parameter in tool.shell_parameters:
         value = given.get(parameter.key)
         if "/" in parameter.flag:  # a yes and a no
             options.append(parameter.flag.split("/")[not value])
@@ -150,14 +151,17 @@ def printed(root: Path, *line: str) -> Any:
     return json.loads(out.getvalue())
 
 
+REMOTE = Caller(programs=True, paths=True)
+
+
 def over_mcp(root: Path, tool: Tool, arguments: dict[str, Any]) -> Any:
     """Return what a call over MCP gives, which its text repeats."""
-    from memvault.mcp_server import answers
-    from memvault.mcp_server.calls import Call
+    from memvault.mcp import answers
+    from memvault.mcp.calls import PendingCall
 
     workspace = Workspace(root)
-    call = Call(workspace, tool.name, arguments)
-    answer = answers.result(workspace, call.run())
+    call = PendingCall(workspace, REMOTE, tool.name, arguments)
+    answer = answers.result(Call(workspace, REMOTE), call.run())
     call.settle()
     workspace.close()
     assert json.loads(answer.content[0].text) == answer.structured_content  # type: ignore[union-attr]
@@ -218,7 +222,7 @@ class Thing(TypedDict):
 
 
 def anything(
-    workspace: Workspace,
+    call: Call,
     number: Annotated[float, Arg("A number without bounds")],
     count: Annotated[int | None, Arg("A whole number", least=0)] = None,
     either: Annotated[bool | list[str] | None, Arg("One of two kinds")] = None,
@@ -241,7 +245,7 @@ def test_flags_json_and_mcp_give_the_same_result(
 ) -> None:
     """Whatever a tool is given, each way to call it returns the same and writes the same files."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
-    arguments = sayable(tool, data.draw(objects(schema.parameters(tool))))
+    arguments = sayable(tool, data.draw(objects(tool.parameters)))
     ways: dict[str, Callable[[Path], Any]] = {
         "flags": lambda root: printed(root, *words(tool, arguments)),
         "call": lambda root: printed(root, "call", tool.name, json.dumps(arguments)),
@@ -322,11 +326,11 @@ def canonical(parameters: tuple[Parameter, ...], given: Any) -> Any:
 @given(data=st.data())
 def test_the_schema_accepts_exactly_what_the_tool_takes(tool: Tool, data: st.DataObject) -> None:
     """Arguments that fit a tool's schema are never refused as wrong, and no others are taken."""
-    parameters = schema.parameters(tool)
+    parameters = tool.parameters
     arguments = canonical(parameters, data.draw(attempted(parameters)))
-    fits = Draft202012Validator(schema.input_schema(tool)).is_valid(arguments)
+    fits = Draft202012Validator(schema.input_schema(tool.parameters)).is_valid(arguments)
     try:
-        schema.bind(tool, arguments)
+        tool.bind(arguments)
         taken = True
     except UsageError:
         taken = False

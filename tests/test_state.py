@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
+from memvault.agents.entries import normal
 from memvault.vault import layout
 from memvault.vault.codec import plain_text
-from memvault.work.entries import normal
 
 KEYS = "agents/main/memories"
 GOALS = "agents/main/goals"

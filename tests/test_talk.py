@@ -13,8 +13,8 @@ import pytest
 
 from conftest import write
 from memvault import Vault, open_vault
-from memvault.work.agents import Address
-from memvault.work.talk import Talks
+from memvault.agents.address import Address
+from memvault.agents.messages.talk import Talks
 
 
 def said(result: dict[str, Any]) -> int:

@@ -14,16 +14,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from memvault import schema
 from memvault.errors import UsageError
 from memvault.index import analysis, chunks
+from memvault.index.diff import compare
 from memvault.index.manifest import Known
-from memvault.index.plan import compare
 from memvault.index.vectors import VectorCard, Vectors
 from memvault.model import FileState
 from memvault.recall.filters import compile_expression
 from memvault.recall.fuse import fuse
-from memvault.tools import registry, schema
-from memvault.tools.registry import Tool
+from memvault.tools.core import registry
+from memvault.tools.core.registry import Tool
 from memvault.vault.scan import Scan
 
 Matrix = npt.NDArray[np.float32]
@@ -227,7 +228,7 @@ def _object(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def _arguments(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
-    return _object(schema.input_schema(tool))
+    return _object(schema.input_schema(tool.parameters))
 
 
 def _named(expected: Iterable[schema.Parameter], given: dict[str, Any]) -> dict[str, Any]:
@@ -246,11 +247,11 @@ def _named(expected: Iterable[schema.Parameter], given: dict[str, Any]) -> dict[
 def test_a_tool_takes_what_its_schema_says(tool: Tool, data: st.DataObject) -> None:
     """Arguments that fit a tool's schema are taken as they are, however their keys are spelled."""
     given_values = data.draw(_arguments(tool))
-    bound = schema.bind(tool, given_values)
-    assert bound == _named(schema.parameters(tool), given_values)
+    bound = tool.bind(given_values)
+    assert bound == _named(tool.parameters, given_values)
     for spell in (str.upper, str.lower, "_".join, "-{}_".format, schema.kebab):
         respelled = {spell(key): value for key, value in given_values.items()}
-        assert schema.bind(tool, respelled) == bound
+        assert tool.bind(respelled) == bound
 
 
 def _wrong(draw: Any, entry: dict[str, Any]) -> Iterator[object]:
@@ -279,7 +280,7 @@ def _wrong(draw: Any, entry: dict[str, Any]) -> Iterator[object]:
 def test_a_tool_refuses_what_its_schema_does_not_say(tool: Tool, data: st.DataObject) -> None:
     """A wrong type, a number out of range, an unknown, missing or doubled key is a usage error."""
     fitting = data.draw(_arguments(tool))
-    whole = schema.input_schema(tool)
+    whole = schema.input_schema(tool.parameters)
     wrong: list[dict[str, Any]] = [{**fitting, "noSuchKey": 1}]
     wrong += ({**fitting, f"{key}_": value} for key, value in fitting.items())
     wrong += ({k: v for k, v in fitting.items() if k != key} for key in whole["required"])
@@ -288,7 +289,7 @@ def test_a_tool_refuses_what_its_schema_does_not_say(tool: Tool, data: st.DataOb
         wrong += ({**fitting, key: value} for value in _wrong(data.draw, entry))
     for arguments in wrong:
         with pytest.raises(UsageError):
-            schema.bind(tool, arguments)
+            tool.bind(arguments)
 
 
 @pytest.mark.parametrize("digits", [400, 5_000])
@@ -297,7 +298,7 @@ def test_an_absurd_number_is_a_usage_error(digits: int, sign: int) -> None:
     """However large a number is, a tool takes it or says in a sentence why not."""
     for key in ("threshold", "query", "limit")[: 2 if sign > 0 else 3]:
         with pytest.raises(UsageError):
-            schema.bind(registry.find("memory_recall"), {key: sign * 10**digits})
+            registry.find("memory_recall").bind({key: sign * 10**digits})
 
 
 FORBIDDEN = """

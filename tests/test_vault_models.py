@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Run, refused, titles, write
 from memvault import open_vault
-from memvault.index import permitted
+from memvault.index.embedding import permitted
 from test_embedders import make_model
 from test_imports import NEVER, among, loaded
 

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from conftest import Run, write
 from memvault import open_vault, visible
 from memvault.__main__ import main
+from memvault.call import Call
 from memvault.cli import output
 from memvault.errors import MemvaultError
-from memvault.tools import registry, schema
-from memvault.tools.registry import Tool
+from memvault.tools.core import registry
+from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 from test_same_everywhere import filled, objects
 from tool_calls import FORMS, PREPARED
@@ -82,7 +83,7 @@ def real(root: Path, tool: Tool, data: st.DataObject) -> Any:
     if tool.name in FORMS:
         arguments = json.loads(FORMS[tool.name][1])
     else:
-        arguments = data.draw(objects(schema.parameters(tool)))
+        arguments = data.draw(objects(tool.parameters))
     for words in [PREPARED[tool.name]] if tool.name in PREPARED else []:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             main(["--vault", str(root), *words])
@@ -114,8 +115,8 @@ def test_nothing_in_a_result_can_lie(tool: Tool, filled: Path, data: st.DataObje
     text = printed(tool.name, found, as_json=True)
     checked(text, lines=False)
     assert json.loads(text) == whole
-    answers = pytest.importorskip("memvault.mcp_server.answers", reason="no MCP SDK")
-    text = answers.result(Workspace(filled), whole).content[0].text
+    answers = pytest.importorskip("memvault.mcp.answers", reason="no MCP SDK")
+    text = answers.result(Call(Workspace(filled)), whole).content[0].text
     checked(text, lines=False)
     assert json.loads(text) == whole
 

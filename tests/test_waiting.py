@@ -16,20 +16,21 @@ import pytest
 
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
-from memvault.tools import invoke
-from memvault.work.agents import Address
-from memvault.work.mailbox import Inbox
-from memvault.work.waiting import Happened, Wanted, wait
-from memvault.work.waking import Polling, Waker, Watching, waker
+from memvault.agents.address import Address
+from memvault.agents.messages.inbox import Inbox
+from memvault.agents.messages.wait import Happened, Wanted, wait
+from memvault.agents.messages.watch import Polling, Waker, Watching, waker
+from memvault.call import Call
+from memvault.tools.core import invoke
 from memvault.workspace import Workspace
 
 
 @pytest.fixture
-def workspace(folder: Path) -> Iterator[Workspace]:
-    """The vault's parts, for the agent ``main``."""
-    made = Workspace(folder)
-    yield made
-    made.close()
+def call(folder: Path) -> Iterator[Call]:
+    """A call of the agent ``main``."""
+    workspace = Workspace(folder)
+    yield Call(workspace)
+    workspace.close()
 
 
 def waiting(folder: Path, *words: str, agent: str = "main") -> subprocess.Popen[str]:
@@ -60,17 +61,17 @@ def looks(folder: Path, agent: str = "main") -> None:
 class Waiting:
     """A wait in a thread of this process, whose looks are counted."""
 
-    def __init__(self, workspace: Workspace, *wanted: Wanted) -> None:
+    def __init__(self, call: Call, *wanted: Wanted) -> None:
         self.looks = 0
         self.happened: list[Happened] = []
-        own = workspace.inbox
+        own = call.inbox
 
         def look() -> list[str]:
             self.looks += 1
             assert own._due is not None
             return own._due()
 
-        inbox = Inbox(workspace.root, workspace.address, look, own.next_due)
+        inbox = Inbox(call.root, call.address, look, own.next_due)
         turn = threading.Condition()
 
         def run() -> None:
@@ -235,31 +236,31 @@ def test_three_shells_hold_a_conversation(run: Run, folder: Path) -> None:
 
 @pytest.mark.parametrize("poll", ["0", "1"])
 def test_a_waiter_hardly_looks_and_is_woken(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, poll: str
+    call: Call, monkeypatch: pytest.MonkeyPatch, poll: str
 ) -> None:
     """Waiting looks into the inbox when something came, and a few times a minute besides."""
     monkeypatch.setenv("MEMVAULT_POLL", poll)
-    waits = Waiting(workspace, Wanted("Hook", "x"))
+    waits = Waiting(call, Wanted("Hook", "x"))
     waits.asleep()
     time.sleep(1.5)
     assert waits.looks <= 3
-    workspace.inbox.deliver("service", {"name": "other"})
+    call.inbox.deliver("service", {"name": "other"})
     until(lambda: waits.looks >= 3)
-    workspace.inbox.deliver("service", {"name": "x"})
+    call.inbox.deliver("service", {"name": "x"})
     assert waits.ended().popped.events[0].data["name"] == "x"
 
 
 @pytest.mark.parametrize("poll", ["0", "1"])
 def test_what_a_dead_taker_left_ends_a_wait(
-    folder: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, poll: str
+    folder: Path, call: Call, monkeypatch: pytest.MonkeyPatch, poll: str
 ) -> None:
     """The event of a process that was killed before its caller had it is not slept through."""
     monkeypatch.setenv("MEMVAULT_POLL", poll)
-    workspace.inbox.deliver("service", {"name": "x"})
+    call.inbox.deliver("service", {"name": "x"})
     code = (
-        "import sys\nfrom pathlib import Path\nfrom memvault.tools import invoke\n"
+        "import sys\nfrom pathlib import Path\nfrom memvault.tools.core import invoke\n"
         "from memvault.workspace import Workspace\n"
-        "print(len(invoke.call(Workspace(Path()), 'peek_inbox', {})['events']), flush=True)\n"
+        "print(len(invoke.call(Workspace(Path()), 'peek_inbox', {})[0]['events']), flush=True)\n"
         "sys.stdin.read()"
     )
     taker = subprocess.Popen(
@@ -267,20 +268,20 @@ def test_what_a_dead_taker_left_ends_a_wait(
     )
     assert taker.stdout is not None
     assert taker.stdout.readline() == b"1\n"
-    waits = Waiting(workspace, Wanted("Hook", "x"))
+    waits = Waiting(call, Wanted("Hook", "x"))
     waits.asleep()
     taker.kill()
     taker.communicate()
     assert waits.ended().popped.events[0].data["name"] == "x"
 
 
-def test_a_plan_that_cannot_run_keeps_nobody_awake(folder: Path, workspace: Workspace) -> None:
+def test_a_plan_that_cannot_run_keeps_nobody_awake(folder: Path, call: Call) -> None:
     """A wait sleeps on where a plan is due whose file cannot be written."""
     past = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
     plans = [{"name": "Stuck", "instruction": "go", "scheduledAt": past}]
-    assert invoke.call(workspace, "set_plans", {"plans": plans})["success"]
+    assert invoke.call(call.workspace, "set_plans", {"plans": plans}).result["success"]
     next((folder / "agents/main/plans").glob("*.md")).chmod(0o444)
-    waits = Waiting(workspace, Wanted("Time", "1.5"))
+    waits = Waiting(call, Wanted("Time", "1.5"))
     assert waits.ended().wanted.kind == "Time"
     assert waits.looks < 8
 
@@ -371,18 +372,16 @@ def test_only_talk_is_waited_for_by_its_number(vault: Vault) -> None:
         assert error["message"] == f"{kind} events have no talkId"
 
 
-def test_a_plan_fires_when_it_is_due_while_somebody_waits(
-    folder: Path, workspace: Workspace
-) -> None:
+def test_a_plan_fires_when_it_is_due_while_somebody_waits(folder: Path, call: Call) -> None:
     """A wait sleeps no longer than until the next plan is due, and fires it."""
     plans = [{"name": "Look", "instruction": "Look", "runAfter": "1 second"}]
-    assert invoke.call(workspace, "set_plans", {"plans": plans})["success"]
-    waits = Waiting(workspace, Wanted("Hook", "x"))
+    assert invoke.call(call.workspace, "set_plans", {"plans": plans}).result["success"]
+    waits = Waiting(call, Wanted("Hook", "x"))
     inbox = folder / "agents/main/inbox"
     until(lambda: list(inbox.glob("*.md")))
     event = next(inbox.glob("*.md"))
-    workspace.inbox.deliver("service", {"name": "x"})
+    call.inbox.deliver("service", {"name": "x"})
     waits.ended()
-    found = workspace.inbox.peek(kind="plan")[0][0]
+    found = call.inbox.peek(kind="plan")[0][0]
     due = datetime.fromisoformat(found.data["scheduledFor"]).timestamp()
     assert event.stat().st_mtime - due < 3.5  # without the plan it would have slept for 5 s

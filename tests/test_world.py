@@ -16,7 +16,7 @@ from conftest import Run, refused, write
 from memvault import open_vault
 from memvault.errors import Refused
 from memvault.vault import codec
-from memvault.work.ground import Figure, figure, walk
+from memvault.world.ground import Figure, figure, walk
 
 FOREST = """\
 ---

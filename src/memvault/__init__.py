@@ -21,18 +21,19 @@ class Vault:
     def __init__(self, path: str | PathLike[str] | None = None, agent: str | None = None) -> None:
         import os
 
+        from memvault.call import Caller
         from memvault.locate import find_vault
-        from memvault.workspace import DEFAULT_AGENT, Workspace
+        from memvault.workspace import Workspace
 
-        root = find_vault(os.fspath(path) if path is not None else None)
-        named = agent or os.environ.get("MEMVAULT_AGENT") or DEFAULT_AGENT
-        self._workspace = Workspace(root, named)
+        named = agent or os.environ.get("MEMVAULT_AGENT")
+        self._caller = Caller(named) if named else Caller()
+        self._workspace = Workspace(find_vault(os.fspath(path) if path is not None else None))
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Run a tool and return the same dict as ``memvault call``, failures included."""
-        from memvault.tools.invoke import result_of
+        from memvault.tools.core.invoke import result_of
 
-        return result_of(self._workspace, tool, arguments)
+        return result_of(self._workspace, tool, arguments, self._caller)
 
     def close(self) -> None:
         """Let go of open files."""

@@ -8,6 +8,7 @@ __all__ = [
     "CATEGORY",
     "FALLBACK_TYPE",
     "IMPORTANCE",
+    "LEAST_IMPORTANCE",
     "RATE",
     "SOURCE",
     "FileState",
@@ -23,6 +24,8 @@ SOURCE = "experience"
 """The source of a fact that names none."""
 IMPORTANCE = 0.5
 """The importance of an episode, or a fact, that names none."""
+LEAST_IMPORTANCE = 0.3
+"""What an episode must matter at least to be recalled unasked."""
 RATE = 0.5
 """The success rate of a procedure that was never used."""
 

@@ -15,9 +15,11 @@ from memvault.cli import commands, output
 from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS, overview
 from memvault.cli.streams import OutputError, stopping
+from memvault.command_table import COMMANDS
 from memvault.errors import MemvaultError, UsageError, VaultNotFound, as_error
-from memvault.tools import registry
-from memvault.tools.registry import Tool
+from memvault.schema import normal_name
+from memvault.tools.core import registry
+from memvault.tools.core.registry import Tool
 
 __all__ = ["run"]
 
@@ -76,7 +78,7 @@ class Commands(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # Typer's signature
         """Name the visible commands."""
-        every = [*EXTRA_COMMANDS, *(tool.command for tool in registry.all_tools())]
+        every = [*EXTRA_COMMANDS, *(command.words for command in COMMANDS)]
         below = [name.removeprefix(self.prefix) for name in every if name.startswith(self.prefix)]
         return list(dict.fromkeys(name.split(" ")[0] for name in below))
 
@@ -86,16 +88,18 @@ class Commands(typer.core.TyperGroup):
         Raises:
             UsageError: there is none.
         """
+        from memvault.cli.extra import extra_command
+
         wanted = self.prefix + cmd_name
         if wanted in EXTRA_COMMANDS:
-            return commands.extra_command(wanted, cmd_name, self.options)
+            return extra_command(wanted, cmd_name, self.options)
         deeper = any(words.startswith(f"{wanted} ") for words in EXTRA_COMMANDS)
-        for tool in registry.all_tools():
-            if tool.command == wanted or (not self.prefix and tool.name == cmd_name):
-                if tool.command in EXTRA_COMMANDS:
-                    return commands.extra_command(tool.command, cmd_name, self.options)
-                return commands.tool_command(tool, cmd_name, self.options)
-            if tool.command.startswith(f"{wanted} "):
+        for command in COMMANDS:
+            if command.words == wanted or (not self.prefix and command.tool == cmd_name):
+                if command.words in EXTRA_COMMANDS:
+                    return extra_command(command.words, cmd_name, self.options)
+                return commands.tool_command(registry.find(command.tool), cmd_name, self.options)
+            if command.words.startswith(f"{wanted} "):
                 deeper = True
         if deeper:
             return _group(self.options, f"{wanted} ", cmd_name)
@@ -126,15 +130,16 @@ def _registered(name: str, options: Options) -> Tool | None:
     Raises:
         VaultNotFound: the one that was named is not there.
     """
-    from memvault.tools import available
+    from memvault.call import Call
+    from memvault.tools.core import available
 
     try:
-        workspace = options.named_workspace()
+        call = Call(options.named_workspace())
         return next(
             (
                 tool
-                for tool in available.all_in(workspace)
-                if registry.normal(tool.name) == registry.normal(name)
+                for tool in available.all_in(call)
+                if normal_name(tool.name) == normal_name(name)
             ),
             None,
         )

@@ -13,24 +13,30 @@ from typing import Any
 import typer
 import typer.main
 
-from memvault import visible
+from memvault import schema, visible
 from memvault.cli import output
 from memvault.cli.options import SHARED, Options
-from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.errors import UsageError
-from memvault.tools import schema
-from memvault.tools.registry import Tool
-from memvault.tools.schema import Parameter
+from memvault.schema import Parameter
+from memvault.tools.core.registry import Tool
 
-__all__ = ["extra_command", "shared_options", "tool_command", "with_signature"]
+__all__ = [
+    "built",
+    "long_text",
+    "run_tool",
+    "shared_options",
+    "take_shared",
+    "tool_command",
+    "with_signature",
+]
 
 
 def tool_command(tool: Tool, name: str, options: Options) -> Any:
     """Build a tool's command."""
-    parameters = schema.shell_parameters(tool)
+    parameters = tool.shell_parameters
 
     def callback(**given: Any) -> None:
-        _take_shared(options, given)
+        take_shared(options, given)
         arguments = {}
         for parameter in parameters:
             value = _argument(parameter, given[parameter.name], options)
@@ -39,7 +45,7 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
         run_tool(tool.name, _shaped(tool, arguments) if tool.shell else arguments, options)
 
     declared = {parameter.name: _declared(parameter) for parameter in parameters}
-    return _built(callback, name, tool.doc, declared)
+    return built(callback, name, tool.doc, declared)
 
 
 def _shaped(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +55,7 @@ def _shaped(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
         UsageError: one that the form needs is missing.
     """
     assert tool.shell
-    for parameter in schema.shell_parameters(tool):
+    for parameter in tool.shell_parameters:
         if parameter.required and parameter.name not in given:
             raise UsageError(
                 f"memvault {tool.command} needs {_kebab_upper(parameter.key)}", parameter.arg.help
@@ -59,35 +65,21 @@ def _shaped(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
 
 def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
     """Run a tool on the vault that the options name, and write its result."""
-    from memvault.tools import invoke
+    from memvault.tools.core import invoke
 
     workspace = options.workspace()
     try:
-        result = invoke.call(workspace, name, arguments)
-        output.result(name, result, options.json, options.quiet)
-        output.flush()
-        notes = workspace.settle()
+        result, delivery = invoke.call(workspace, name, arguments, options.caller())
+        try:
+            output.result(name, result, options.json, options.quiet)
+            output.flush()
+            notes = delivery.settle()
+        finally:
+            delivery.abandon()  # what was not settled
         if not options.quiet:
             output.notes(notes)
     finally:
         workspace.close()
-
-
-def extra_command(words: str, name: str, options: Options) -> Any:
-    """Build one of the commands that are no tools."""
-    from memvault.cli import extra
-
-    function, declared = extra.COMMANDS[words]
-
-    def callback(**given: Any) -> None:
-        _take_shared(options, given)
-        shown = {key: given[key] for key in declared}
-        shown.update(
-            {key: options.shown(text) for key, text in shown.items() if isinstance(text, str)}
-        )
-        function(options, **shown)
-
-    return _built(callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[words], declared)
 
 
 def long_text(value: str) -> str:
@@ -133,7 +125,7 @@ def with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any,
     )
 
 
-def _built(callback: Callable[..., None], name: str, doc: str, declared: dict[str, Any]) -> Any:
+def built(callback: Callable[..., None], name: str, doc: str, declared: dict[str, Any]) -> Any:
     """Give a callback the signature that Typer reads, and make it a command."""
     with_signature(callback, {**declared, **shared_options()})
     application = typer.Typer(
@@ -159,7 +151,8 @@ def _given(text: str, *_: Any, **__: Any) -> str:
     return text
 
 
-def _take_shared(options: Options, given: dict[str, Any]) -> None:
+def take_shared(options: Options, given: dict[str, Any]) -> None:
+    """Take over the options that every command has."""
     options.take(**{name: given[name] for name, *_ in SHARED})
 
 

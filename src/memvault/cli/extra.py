@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json as json_library
 from typing import Any
 
 import typer
 
-from memvault.cli import output, trusting
+from memvault.cli import commands, output, trusting
 from memvault.cli.options import Options
+from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.errors import MemvaultError, UsageError
 
-__all__ = ["COMMANDS"]
+__all__ = ["extra_command"]
 
 
 def init(options: Options, folder: str, bare: bool) -> None:
@@ -32,11 +34,10 @@ def call(options: Options, name: str, arguments: str) -> None:
 
     - reads the arguments from standard input, @file from a file.
     """
-    from memvault.cli.commands import long_text, run_tool
-    from memvault.tools import registry
+    from memvault.tools.core import registry
 
     options.json = True
-    text = long_text(arguments).strip() or "{}"
+    text = commands.long_text(arguments).strip() or "{}"
     try:
         given = json_library.loads(text)
     except (ValueError, RecursionError) as error:
@@ -50,7 +51,7 @@ def call(options: Options, name: str, arguments: str) -> None:
     if not name:
         raise UsageError("The tool's name is missing", "memvault call memory_recall '{…}'")
     known = registry.known(name)
-    run_tool(known.name if known else name, given, options)
+    commands.run_tool(known.name if known else name, given, options)
 
 
 def mcp(options: Options, programs: bool) -> None:
@@ -61,15 +62,19 @@ def mcp(options: Options, programs: bool) -> None:
     the extra mcp installs: pip install '.[mcp]' in a checkout.
     """
     try:
-        from memvault.mcp_server import serving
+        from memvault.mcp import serving
     except ImportError as error:
         raise MemvaultError(
             f"memvault mcp needs the MCP SDK: {error}",
             "install memvault with the extra mcp: pip install '.[mcp]' in a checkout",
         ) from error
+    from memvault.agents.address import address
+
+    # A model that may call tools may not run what it likes, nor look round the machine.
+    caller = options.caller()._replace(programs=programs, paths=False)
     workspace = options.workspace()
-    _ = workspace.address  # a name that is none is said now, not with each call
-    code = serving.serve(workspace, programs)
+    address(caller.agent)  # an invalid name is said now, not with each call
+    code = serving.serve(workspace, caller)
     if code:
         raise typer.Exit(code)
 
@@ -118,3 +123,20 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
     "tools untrust": (trusting.untrust, {"name": _argument("NAME", "The tool's name")}),
 }
 """Each command's function and what Typer is told of its parameters."""
+
+
+def extra_command(words: str, name: str, options: Options) -> Any:
+    """Build one of the commands that are no tools."""
+    function, declared = COMMANDS[words]
+
+    def callback(**given: Any) -> None:
+        commands.take_shared(options, given)
+        shown = {key: given[key] for key in declared}
+        shown.update(
+            {key: options.shown(text) for key, text in shown.items() if isinstance(text, str)}
+        )
+        function(options, **shown)
+
+    return commands.built(
+        callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[words], declared
+    )

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from memvault.call import Caller
     from memvault.workspace import Workspace
 
 __all__ = ["SHARED", "Options"]
@@ -117,7 +118,12 @@ class Options:
         """
         from memvault.cli.output import Progress
         from memvault.locate import find_vault
-        from memvault.workspace import DEFAULT_AGENT, Workspace
+        from memvault.workspace import Workspace
 
-        root = find_vault(self.vault)
-        return Workspace(root, self.agent or DEFAULT_AGENT, Progress(self.quiet))
+        return Workspace(find_vault(self.vault), Progress(self.quiet))
+
+    def caller(self) -> Caller:
+        """Return who is asking: whoever sits at this machine may name programs and paths."""
+        from memvault.call import Caller
+
+        return Caller(self.agent) if self.agent else Caller()

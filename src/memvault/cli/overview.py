@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memvault.cli.options import SHARED
-from memvault.tools import registry
+from memvault.command_table import COMMANDS, GROUPS
 
 __all__ = ["EXTRA_COMMANDS", "overview"]
 
@@ -18,19 +18,6 @@ EXTRA_COMMANDS = {
 }
 """Commands that no tool stands for, or, of ``call``, one with other words."""
 
-_GROUPS = {
-    "historian": "Remember and recall",
-    "brain": "Active memory and context",
-    "long-term": "Long-term memory",
-    "state": "Key-values, goals and plans of an agent",
-    "experience": "Experience: episodes, facts and procedures",
-    "skills": "Skills",
-    "talk": "Spaces, talk and wait",
-    "catalogue": "Tools, also of the vault's own",
-    "world": "A small world, where memvault.toml switches it on",
-    "vault": "The vault",
-}
-
 
 def overview() -> str:
     """Return the page that ``memvault --help`` shows."""
@@ -40,16 +27,16 @@ def overview() -> str:
         "The memory that people and their agents share: a folder of plain markdown.",
         "",
     ]
-    groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _GROUPS}
-    for tool in registry.all_tools():
-        groups.setdefault(tool.group, []).append((tool.command, tool.summary))
+    groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
+    for command in COMMANDS:
+        groups[command.group].append((command.words, command.summary))
     shown = {command for entries in groups.values() for command, _ in entries}
     extra = [entry for entry in EXTRA_COMMANDS.items() if entry[0] not in shown]
     tools = [entry for entry in extra if entry[0].startswith("tools ")]
     groups["vault"] = [*(entry for entry in extra if entry not in tools), *groups["vault"]]
     groups["catalogue"] += tools
     for name, entries in groups.items():
-        lines += [f"{_GROUPS.get(name, name.capitalize())}:", *_rows(entries), ""]
+        lines += [f"{GROUPS[name]}:", *_rows(entries), ""]
     options = [(f"{flag} {takes}".strip(), text) for _, flag, takes, text in SHARED]
     options += [("--version", "Show the version"), ("--help", "Show this page, or the command's")]
     lines += ["Options, before or after the command:", *_rows(options), ""]

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memvault.cli.brain_forms import BRAIN_FORMS
-from memvault.cli.consolidation_forms import CONSOLIDATION_FORMS
-from memvault.cli.experience_forms import EXPERIENCE_FORMS
-from memvault.cli.quoting import quoted
-from memvault.cli.tool_forms import TOOL_FORMS
-from memvault.cli.work_forms import WORK_FORMS
+from memvault.cli.forms.agents import WORK_FORMS
+from memvault.cli.forms.brain import BRAIN_FORMS
+from memvault.cli.forms.consolidation import CONSOLIDATION_FORMS
+from memvault.cli.forms.experience import EXPERIENCE_FORMS
+from memvault.cli.forms.tools import TOOL_FORMS
+from memvault.cli.lines import Line, Result, quoted
 
 __all__ = ["details", "lines"]
-
-Line = list[tuple[str, str]]
-Result = Mapping[str, Any]
 
 
 def lines(name: str, found: Result) -> list[Line]:

@@ -10,10 +10,11 @@ from memvault import visible
 from memvault.cli import output
 from memvault.cli.options import Options
 from memvault.errors import NotFound, Refused, UsageError
+from memvault.schema import normal_name
 
 if TYPE_CHECKING:
-    from memvault.tools.covering import Cover
-    from memvault.tools.toolfiles import Kept
+    from memvault.plugins.fingerprint import Cover
+    from memvault.plugins.tool_file import Kept
 
 __all__ = ["trust", "trust_vault", "untrust", "untrust_vault"]
 
@@ -24,12 +25,12 @@ def trust(options: Options, name: str, yes: bool) -> None:
     It shows the command and the files that trust covers, and asks. Once one of
     them is changed, by a pull or an editor, the tool is not trusted any more.
     """
-    from memvault.tools import covering
-    from memvault.tools import trust as trusts
+    from memvault.plugins import fingerprint
+    from memvault.plugins import trust as trusts
 
     root = options.workspace().root
     kept = _kept(options, name)
-    covered = covering.cover(root, kept)
+    covered = fingerprint.cover(root, kept)
     shown = _shown(kept, covered)
     if not yes:
         _ask(kept.definition.name, shown)
@@ -39,7 +40,7 @@ def trust(options: Options, name: str, yes: bool) -> None:
 
 def untrust(options: Options, name: str) -> None:
     """Let a registered tool no longer run on this machine."""
-    from memvault.tools import trust as trusts
+    from memvault.plugins import trust as trusts
 
     if not name:
         raise UsageError("The tool's name is missing", "memvault tools untrust NAME")
@@ -71,12 +72,13 @@ def untrust_vault(options: Options, folder: str) -> None:
 
 def _kept(options: Options, name: str) -> Kept:
     """Return a registered tool by its name."""
-    from memvault.tools import registry, toolfiles
+    from memvault.plugins import tool_file
+    from memvault.tools.core import registry
 
     if not name:
         raise UsageError("The tool's name is missing", "memvault tools list names them")
-    found = toolfiles.read_all(options.workspace().root)
-    wanted = registry.normal(name)
+    found = tool_file.read_all(options.workspace().root)
+    wanted = normal_name(name)
     if wanted in found.tools:
         return found.tools[wanted]
     if wanted in found.broken:

@@ -28,7 +28,7 @@ from memvault.index.bm25f import (
     field_lengths,
     memory_segment,
 )
-from memvault.index.damage import DamagedIndex
+from memvault.index.errors import DamagedIndex
 
 __all__ = [
     "FIELDS",

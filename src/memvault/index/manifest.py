@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.errors import TimedOut
-from memvault.index.damage import DamagedIndex
+from memvault.index.errors import DamagedIndex
 from memvault.index.file_states import Commit, states_in
 from memvault.model import FileState, Memory
 from memvault.vault.normal_form import folded

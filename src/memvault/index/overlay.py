@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from memvault.errors import MemvaultError, NotFound
 from memvault.index.analysis import Analyser
+from memvault.index.diff import Plan
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.keyword import KeywordDocument
 from memvault.index.manifest import Known, Record, row_of
-from memvault.index.plan import Plan
 from memvault.index.snapshot import Overlay
 from memvault.model import FileState, Memory
 from memvault.vault.store import Store

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError
-from memvault.index import calibrate
-from memvault.index.embed import Calibration, Embedder
+from memvault.index.embedding import calibrate
+from memvault.index.embedding.embedder import Calibration, Embedder
 from memvault.index.keyword import (
     KeywordAnswer,
     KeywordDocument,
@@ -49,29 +49,31 @@ class Snapshot:
         open_embedder: Callable[[str], Embedder],
         overlay: Overlay = EMPTY,
         unembedded: int = 0,
+        has_vectors: bool = False,
     ) -> None:
         self._manifest = manifest
         self._keyword = keyword
         self._vectors = vectors
         self._open_embedder = open_embedder
-        self._overlay = overlay
+        self.overlay = overlay
+        self.has_vectors = has_vectors
         self.unembedded = unembedded
 
     def record(self, uid: int) -> Record | None:
         """Return a memory's record."""
         if uid < 0:
-            return self._overlay.records.get(uid)
+            return self.overlay.records.get(uid)
         if self._manifest is None or not self._is_alive(uid):
             return None
         return self._manifest.record(uid)
 
     def _is_alive(self, uid: int) -> bool:
-        alive = self._overlay.alive
+        alive = self.overlay.alive
         return uid < 0 or alive is None or uid in alive
 
     def records(self) -> Iterator[Record]:
         """Yield every memory's record."""
-        yield from self._overlay.records.values()
+        yield from self.overlay.records.values()
         if self._manifest is not None:
             for record in self._manifest.records():
                 if self._is_alive(record.uid):
@@ -79,7 +81,7 @@ class Snapshot:
 
     def find(self, name: str) -> list[Record]:
         """Return the memories that a path, a memId or its beginning, or an exact title names."""
-        if self._overlay.alive is None:
+        if self.overlay.alive is None:
             return self._manifest.find(name) if self._manifest is not None else []
         everything = list(self.records())
         kinds: tuple[Callable[[Record], bool], ...] = (
@@ -105,7 +107,7 @@ class Snapshot:
         def passes(uid: int) -> bool:
             return self._is_alive(uid) and (allowed is None or allowed(uid))
 
-        documents = self._overlay.documents
+        documents = self.overlay.documents
         lengths = self._manifest.lengths() if self._manifest else {}
         for name, count in field_lengths(documents).items():
             lengths[name] = lengths.get(name, 0.0) + count
@@ -150,7 +152,7 @@ class Snapshot:
         if self._vectors is None:
             return {}
         vector = embedder.embed_query(query)
-        alive = self._overlay.alive
+        alive = self.overlay.alive
         if alive is None:
             alive = frozenset(self._manifest.uids() if self._manifest else ())
 
@@ -161,7 +163,7 @@ class Snapshot:
         missing = frozenset(uid for uid in also if uid not in hits and uid >= 0)
         if missing:
             hits.update(self._vectors.best(vector, missing))
-        for uid, texts in self._overlay.passages.items():
+        for uid, texts in self.overlay.passages.items():
             if self._is_alive(uid) and (allowed is None or allowed(uid)):
                 cosines = embedder.embed(texts) @ vector
                 place = int(cosines.argmax())

@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memvault.index import calibrate
-from memvault.index.damage import DamagedVectors
-from memvault.index.embed import Calibration
+from memvault.index.embedding import calibrate
+from memvault.index.embedding.embedder import Calibration
+from memvault.index.errors import DamagedVectors
 from memvault.index.file_states import State, state_of
 from memvault.plain_files import SETTING
 from memvault.vault import atomic, layout

@@ -12,14 +12,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.errors import UsageError
-from memvault.memories import adding
+from memvault.memories import create, experience_store
 from memvault.model import IMPORTANCE, Memory
 from memvault.vault.codec import plain_text
 from memvault.vault.markdown import headings
 from memvault.vault.store import Store
+
+if TYPE_CHECKING:
+    from memvault.index.manifest import Record
+    from memvault.recall.engine import Answer, Engine
 
 __all__ = [
     "ERROR",
@@ -30,6 +34,7 @@ __all__ = [
     "body_of",
     "episode_of",
     "number",
+    "similar",
     "skills_of",
     "succeeded",
     "summary",
@@ -107,14 +112,14 @@ def add(store: Store, told: Told, agent: str) -> Memory:
         "skills_used": skills,
         "agent": agent,
     }
-    return adding.add(store, _title(told), body, TYPE, header)
+    return create.add(store, _title(told), body, TYPE, header)
 
 
 def _title(told: Told) -> str:
     texts = [str(value) for outcome in told.outcomes for value in outcome.values()]
     for text in (*told.actions, *told.context, told.reflection, *texts):
         if any(map(str.isalnum, text)):
-            return adding.title_of(text)
+            return create.title_of(text)
     return "Episode"
 
 
@@ -304,3 +309,16 @@ def _value(written: str) -> Any:
         return json.loads(_whole(json.dumps(value, ensure_ascii=False, allow_nan=False)))
     except (ValueError, RecursionError):
         return None
+
+
+def similar(engine: Engine, query: str, limit: int, least: float) -> Answer:
+    """Find the episodes that are like a situation and matter enough, the best first.
+
+    Raises:
+        UsageError: the query is empty.
+    """
+
+    def matters(record: Record) -> bool:
+        return number(record.metadata.get("importance"), 0.5) >= least
+
+    return experience_store.search(engine, query, TYPE, limit, matters)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from memvault import clock
 from memvault.errors import Refused, UsageError
-from memvault.memories import adding, learned
+from memvault.memories import create, experience_store
 from memvault.memories.episodes import number
 from memvault.model import CATEGORY, SOURCE, Memory
 from memvault.vault.codec import plain_text
@@ -36,7 +36,7 @@ def fact_of(memory: Memory) -> Fact:
     given = memory.metadata
     return Fact(
         memory.mem_id,
-        learned.text_of(memory),
+        experience_store.text_of(memory),
         str(given.get("category") or CATEGORY),
         number(given.get("confidence"), 1.0),
         str(given.get("source") or SOURCE),
@@ -54,7 +54,7 @@ def add(
     category: str,
     confidence: float,
     source: str,
-    origin: learned.Origin | None = None,
+    origin: experience_store.Origin | None = None,
 ) -> Memory:
     """Write a new fact; its title is made from its own first words.
 
@@ -63,15 +63,15 @@ def add(
     Raises:
         UsageError: the text is empty, or category or source is too long.
     """
-    title = adding.title_of(text)
+    title = create.title_of(text)
     header = {
-        "category": learned.one_line(category, "The category") or CATEGORY,
+        "category": experience_store.one_line(category, "The category") or CATEGORY,
         "confidence": confidence,
-        "source": learned.one_line(source, "The source") or SOURCE,
+        "source": experience_store.one_line(source, "The source") or SOURCE,
         **(origin.header if origin else {}),
     }
-    body = learned.linked(text, origin.paths) if origin else text
-    return adding.add(store, title, body, TYPE, header)
+    body = experience_store.linked(text, origin.paths) if origin else text
+    return create.add(store, title, body, TYPE, header)
 
 
 def change(store: Store, memory: Memory, text: str | None, confidence: float | None) -> Change:
@@ -92,9 +92,9 @@ def change(store: Store, memory: Memory, text: str | None, confidence: float | N
     changes: dict[str, object] = {}
     body = None
     if text is not None:
-        title = adding.title_of(text)
-        body = learned.with_text(memory, text)
-        if memory.title == _made_title(learned.text_of(memory)) and title != memory.title:
+        title = create.title_of(text)
+        body = experience_store.with_text(memory, text)
+        if memory.title == _made_title(experience_store.text_of(memory)) and title != memory.title:
             changes["title"] = title
     if confidence is not None:
         changes["confidence"] = confidence
@@ -105,6 +105,6 @@ def change(store: Store, memory: Memory, text: str | None, confidence: float | N
 
 def _made_title(text: str) -> str:
     try:
-        return adding.title_of(plain_text(text))
+        return create.title_of(plain_text(text))
     except UsageError:
         return ""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import Conflict, NotFound
-from memvault.memories import adding, learned, skills
+from memvault.memories import create, experience_store, skills
 from memvault.memories.episodes import number
 from memvault.model import RATE, Memory
 from memvault.recall.engine import Engine
@@ -73,7 +73,7 @@ def procedure_of(memory: Memory) -> Procedure:
     return Procedure(
         memory.mem_id,
         memory.title,
-        learned.text_of(memory),
+        experience_store.text_of(memory),
         number(given.get("success_rate"), RATE),
         max(used, 0) if whole else 0,
         skills.found_id(given.get("skill_id")),
@@ -95,23 +95,23 @@ def put(store: Store, engine: Engine, name: str, prompt: str, rate: float, skill
         Conflict: the file is being edited by something else.
     """
     title = clean_name(name)
-    adding.title_of(prompt)  # refuses one that says nothing
+    create.title_of(prompt)  # refuses one that says nothing
     skill = skills.checked_id(skill_id) if skill_id.strip() else ""
 
     def fresh(memory: Memory) -> tuple[dict[str, Any], str | None]:
         changes: dict[str, Any] = {}
         if skill and memory.metadata.get("skill_id") != skill:
             changes["skill_id"] = skill
-        if learned.is_archived(memory.metadata):
+        if experience_store.is_archived(memory.metadata):
             changes["status"] = None
-        same = learned.text_of(memory) == plain_text(prompt).strip("\n")
-        return changes, None if same else learned.with_text(memory, prompt)
+        same = experience_store.text_of(memory) == plain_text(prompt).strip("\n")
+        return changes, None if same else experience_store.with_text(memory, prompt)
 
     with _lock(store):
         path = _path(engine, title)
         if path is not None:
             return _changed(store, path, fresh)
-        return Stored(adding.add(store, title, prompt, TYPE, _header(rate, 0, skill)), False)
+        return Stored(create.add(store, title, prompt, TYPE, _header(rate, 0, skill)), False)
 
 
 def add(
@@ -119,7 +119,7 @@ def add(
     engine: Engine,
     new: Procedure,
     source: str,
-    origin: learned.Origin,
+    origin: experience_store.Origin,
 ) -> Memory:
     """Store a procedure that was made of episodes, which it names and links.
 
@@ -130,14 +130,14 @@ def add(
     title = clean_name(new.name)
     skill = skills.checked_id(new.skill_id) if new.skill_id else ""
     header = _header(new.success_rate, new.usage_count, skill)
-    body = learned.linked(new.prompt, origin.paths)
+    body = experience_store.linked(new.prompt, origin.paths)
     with _lock(store):
         if _path(engine, title) is not None:
             raise Conflict(
                 f"There is a procedure {title!r} by now", "the next run proposes another name"
             )
         made = {**header, "source": source, **origin.header}
-        return adding.add(store, title, body, TYPE, made)
+        return create.add(store, title, body, TYPE, made)
 
 
 def clean_name(name: str) -> str:
@@ -146,7 +146,7 @@ def clean_name(name: str) -> str:
     Raises:
         UsageError: nothing is left of it.
     """
-    return normal_form("NFC", adding.clean_title(name))
+    return normal_form("NFC", create.clean_title(name))
 
 
 def _header(rate: float, used: int, skill: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memvault.index.analysis import Analyser, fold
-from memvault.index.embed_static import StaticEmbedder
+from memvault.index.embedding.static import StaticEmbedder
 from memvault.model import Memory
 from memvault.recall.query import Query
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from memvault import clock
 from memvault.config import Ranking
-from memvault.errors import Ambiguous, EmbedderError, MemvaultError, NotFound
-from memvault.index import analysis, permitted
-from memvault.index.damage import DamagedIndex
-from memvault.index.embed import Embedder
-from memvault.index.embed_static import StaticEmbedder
+from memvault.errors import Ambiguous, MemvaultError, NotFound
+from memvault.index import analysis
+from memvault.index.errors import DamagedIndex
+from memvault.index.local import Index
 from memvault.index.manifest import Record
 from memvault.index.snapshot import Snapshot
-from memvault.index.sync import Index
 from memvault.model import Memory
 from memvault.recall import hybrid, sides, snippets
 from memvault.recall.filters import Filters
@@ -24,9 +22,6 @@ from memvault.recall.rerank import reranked
 from memvault.recall.scored import Scored, alone
 from memvault.vault.normal_form import folded
 from memvault.vault.store import Store
-
-if TYPE_CHECKING:
-    from memvault.index.cross_encoder import CrossEncoder
 
 Result = TypeVar("Result")
 
@@ -95,13 +90,28 @@ class _Stale(Exception):
 
 
 class Engine:
-    """Recall over one vault."""
+    """Recall over one vault, for one call: it looks at the folder once.
+
+    It looks again only where a file turns out to have changed since, and where
+    ``look_again`` asks for it.
+    """
 
     def __init__(self, store: Store, index: Index) -> None:
         self._store = store
         self._index = index
         self._analyser = analysis.analyser(store.settings.language)
-        self._tables: list[StaticEmbedder] | None = None
+        self._seen: Snapshot | None = None
+
+    def look_again(self) -> None:
+        """Forget what the folder held: whoever has taken a lock must see what others wrote."""
+        self._seen = None
+
+    def _look(self, vectors: bool) -> Snapshot:
+        if self._seen is None:
+            self._seen = self._index.refresh(vectors)
+        elif vectors:
+            self._seen = self._index.with_vectors(self._seen)
+        return self._seen
 
     def search(self, request: Request) -> Answer:
         """Find memories.
@@ -115,7 +125,7 @@ class Engine:
             try:
                 return self._undamaged(search)
             except _Stale:
-                continue
+                self.look_again()
         raise AssertionError("the last attempt is not strict")
 
     def _undamaged(self, action: Callable[[], Result]) -> Result:
@@ -125,6 +135,7 @@ class Engine:
                 return action()
             except DamagedIndex as error:
                 self._index.discard(error)
+                self.look_again()
         try:
             return action()
         except DamagedIndex as error:
@@ -136,7 +147,7 @@ class Engine:
     def listed(self, filters: Filters) -> list[Record]:
         """Return the records of all memories that pass, newest change first."""
         test = filters.test()
-        records = self._undamaged(lambda: list(self._index.refresh(embed=False).records()))
+        records = self._undamaged(lambda: list(self._look(False).records()))
         chosen = [record for record in records if test is None or test(record)]
         return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
 
@@ -152,7 +163,7 @@ class Engine:
             try:
                 return self._store.read(record.path)
             except NotFound:
-                continue
+                self.look_again()
         raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
 
     def try_resolve(self, name: str) -> Memory | None:
@@ -176,7 +187,7 @@ class Engine:
         wanted = name.strip().removeprefix("./")
         found = []
         if wanted:
-            found = self._undamaged(lambda: self._index.refresh(embed=False).find(wanted))
+            found = self._undamaged(lambda: self._look(False).find(wanted))
         if not found:
             raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
         if len(found) > 1:
@@ -187,18 +198,10 @@ class Engine:
             )
         return found[0]
 
-    @cached_property
-    def _cross_encoder(self) -> CrossEncoder:
-        """The cross-encoder in the settings, loaded when first asked for and never fetched."""
-        from memvault.index.cross_encoder import CrossEncoder
-
-        wanted = permitted.reranker(self._store.settings, self._store.root)
-        return CrossEncoder(wanted.name, wanted.root)
-
     def _search(self, request: Request, strict: bool) -> Answer:
         query = parse(request.query, self._analyser)
-        judge = self._cross_encoder.scores if request.rerank else None
-        snapshot = self._index.refresh(embed=request.mode in ("hybrid", "vector"))
+        judge = self._index.cross_encoder().scores if request.rerank else None
+        snapshot = self._look(request.mode in ("hybrid", "vector"))
         passes = sides.allowed(snapshot, request.filters)
         read = partial(self._fitting, snapshot, query, strict)
         words, near = sides.Words(), sides.Near()
@@ -228,7 +231,9 @@ class Engine:
             dated = []
             if asked and asked.mostly:
                 dated = sides.by_date(snapshot, asked.days.span, passes, _DATED)
-            look = hybrid.Look(read, self._analyser, self._table(near.embedder), ranking, now)
+            look = hybrid.Look(
+                read, self._analyser, self._index.word_table(near.embedder), ranking, now
+            )
             ranked = hybrid.order(query, *first, behind, dated, asked, look)
         if judge is not None:
             passages = {uid: hit.passage for uid, hit in near.hits.items()}
@@ -243,21 +248,6 @@ class Engine:
     def _ranking(self, request: Request) -> Ranking:
         ranking = self._store.settings.ranking
         return ranking if request.diverse else ranking._replace(diversity=False)
-
-    def _table(self, embedder: Embedder | None) -> StaticEmbedder | None:
-        """Return the built-in table, whichever model makes the vectors.
-
-        A transformer has no vectors of words that stand alone, and beside one
-        the table's words still find more.
-        """
-        if isinstance(embedder, StaticEmbedder):
-            return embedder
-        if self._tables is None:
-            try:
-                self._tables = [StaticEmbedder()]
-            except EmbedderError:
-                self._tables = []
-        return self._tables[0] if self._tables else None
 
     def _fitting(self, snapshot: Snapshot, query: Query, strict: bool, uid: int) -> Memory | None:
         """Read a hit's file; None where it does not hold the query's phrases."""

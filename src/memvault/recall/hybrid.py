@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from memvault.config import Ranking
 from memvault.index.analysis import Analyser
-from memvault.index.embed_static import StaticEmbedder
+from memvault.index.embedding.static import StaticEmbedder
 from memvault.model import Memory
 from memvault.recall import closer, dates, fuse, rank
 from memvault.recall.query import Query

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError
-from memvault.index.embed import Calibration, Embedder
+from memvault.index.embedding.embedder import Calibration, Embedder
 from memvault.index.keyword import KeywordHit
 from memvault.index.snapshot import Snapshot
 from memvault.index.vectors import VectorHit

@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.historian import FILTER_HELP, TYPE_HELP
-from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import seen, stamped
-from memvault.workspace import Workspace
+from memvault.tools.core.registry import Arg, Group
+from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, filters, seen, stamped
 
 if TYPE_CHECKING:
-    from memvault.memories.active import ActiveMemory, Held, Piece
+    from memvault.agents.active import ActiveMemory, Held, Piece
     from memvault.model import Memory
 
 __all__ = [
@@ -24,15 +23,21 @@ __all__ = [
     "memory_search",
 ]
 
+group = Group("brain", "Active memory and context", place=20)
+
+_LOOKED_AT = 100
+"""Memories that are asked for at least: the order of an answer is not that of similarity."""
+_FLOOR = 0.1
+"""What is less similar and shares no word is found by no threshold."""
 _MEM_ID = "memId or its beginning, path, or exact title"
 _DEFAULT_LIMIT = 10
 _DEFAULT_LOADED = 5
 _DEFAULT_THRESHOLD = 0.6
 
 
-@tool("memory_create", "create", "brain")
+@group.tool("memory_create", "create")
 def memory_create(
-    workspace: Workspace,
+    call: Call,
     name: Annotated[str, Arg("What the memory is called; its memId begins so", positional=True)],
     value: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
@@ -44,22 +49,22 @@ def memory_create(
     budget pushed out of active memory is named under evicted.
     """
     from memvault.errors import MemvaultError
-    from memvault.memories import adding
+    from memvault.memories import create
 
-    header = {"tags": adding.clean_tags(tags or [])}
-    memory = adding.add(workspace.store, name, value, memory_type or "", header)
+    header = {"tags": create.clean_tags(tags or [])}
+    memory = create.add(call.store, name, value, memory_type or "", header)
     result: dict[str, Any] = {"memId": memory.mem_id, "filePath": memory.path}
     try:
-        loaded = _active(workspace).load(memory)
+        loaded = _active(call).load(memory)
     except MemvaultError as error:  # the memory is safe, and a second one would be wrong
-        workspace.notes.append(f"the memory is not in active memory: {error.message}")
+        call.notes.append(f"the memory is not in active memory: {error.message}")
         return result
-    return {**result, "evicted": _left(workspace, loaded.held)}
+    return {**result, "evicted": _left(call, loaded.held)}
 
 
-@tool("memory_load", "load", "brain")
+@group.tool("memory_load", "load")
 def memory_load(
-    workspace: Workspace,
+    call: Call,
     mem_id: Annotated[str | None, Arg(f"Put this memory in: {_MEM_ID}", positional=True)] = None,
     offset: Annotated[int | None, Arg("First character to load", least=0, assumed=0)] = None,
     length: Annotated[
@@ -85,14 +90,12 @@ def memory_load(
     """
     if query is not None:
         _refuse_mix("query", memId=mem_id, offset=offset, length=length)
-        from memvault.tools.longterm import found_for
-
         least = _DEFAULT_THRESHOLD if threshold is None else threshold
-        return found_for(workspace, query, least, limit or _DEFAULT_LOADED, expression)
+        return _found_for(call, query, least, limit or _DEFAULT_LOADED, expression)
     _refuse_mix("memId", threshold=threshold, limit=limit, filter=expression)
     if not (mem_id or "").strip():
         raise UsageError("memory_load needs memId or query", "memvault search QUERY finds memIds")
-    return _put_in(workspace, mem_id or "", offset or 0, length or 0)
+    return _put_in(call, mem_id or "", offset or 0, length or 0)
 
 
 def _refuse_mix(given: str, **others: object) -> None:
@@ -104,19 +107,65 @@ def _refuse_mix(given: str, **others: object) -> None:
         )
 
 
-def _put_in(workspace: Workspace, mem_id: str, offset: int, length: int) -> dict[str, Any]:
-    from memvault.memories.active import MAX_LENGTH
+def _found_for(
+    call: Call, query: str, threshold: float, limit: int, expression: str | None
+) -> dict[str, Any]:
+    """Return the memories that fit a query well enough, the most similar first."""
+    from memvault.recall.engine import Request
 
-    memory = workspace.engine.resolve(mem_id)
-    piece, text, held = _active(workspace).load(memory, offset, length)
-    seen(workspace, [memory])
+    if not query.strip():
+        raise UsageError("The query is empty", "say what to look for")
+    chosen = filters(None, None, None, None, expression)
+    answer = call.engine.search(Request(query, limit=max(limit, _LOOKED_AT), filters=chosen))
+    call.notes += answer.notes
+    fitting = [found for found in answer.found if found.strength >= threshold]
+    fitting.sort(key=lambda found: -found.strength)  # stable: of equals the better ranked first
+    fitting = fitting[:limit]
+    seen(call, (found.memory for found in fitting))
+    result: dict[str, Any] = {
+        "memories": [
+            {
+                "id": found.memory.mem_id,
+                "text": found.memory.body.strip("\r\n"),
+                "similarity": round(found.strength, 4),
+                "metadata": _metadata(found.memory),
+            }
+            for found in fitting
+        ]
+    }
+    if not fitting:
+        passing = " that passes the filter" if expression else ""
+        hint = "; a lower threshold may help" if threshold > _FLOOR else ""
+        result["message"] = f"No memory{passing} is similar by at least {threshold:g}{hint}"
+    return result
+
+
+def _metadata(memory: Memory) -> dict[str, Any]:
+    """Return what a filter can ask for by the same names."""
+    own = {key: value for key, value in memory.metadata.items() if key != "id"}
+    return {
+        "title": memory.title,
+        **own,
+        "memory_type": memory.memory_type,
+        "tags": list(memory.tags),
+        "created": memory.created,
+        "modified": memory.modified,
+    }
+
+
+def _put_in(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
+    from memvault.agents.active import MAX_LENGTH
+
+    memory = call.engine.resolve(mem_id)
+    piece, text, held = _active(call).load(memory, offset, length)
+    seen(call, [memory])
     result = {
         "memId": piece.mem_id,
         "length": piece.length,
         "totalLength": piece.total,
         "offset": piece.offset,
         "content": text,
-        "evicted": _left(workspace, held),
+        "evicted": _left(call, held),
         "tokens": piece.tokens,
         "etag": piece.etag,
     }
@@ -124,23 +173,23 @@ def _put_in(workspace: Workspace, mem_id: str, offset: int, length: int) -> dict
     if piece.length < asked:
         result["cutAt"] = "maximum" if piece.length == MAX_LENGTH else "budget"
         result["maximum"] = MAX_LENGTH
-        result["budget"] = workspace.settings.active_budget
+        result["budget"] = call.settings.active_budget
     return result
 
 
-@tool("memory_evict", "evict", "brain")
+@group.tool("memory_evict", "evict")
 def memory_evict(
-    workspace: Workspace,
+    call: Call,
     mem_id: Annotated[str, Arg(f"The memory to take out: {_MEM_ID}", positional=True)],
 ) -> dict[str, Any]:
     """Evict a memory from active memory; the memory itself stays in the vault."""
-    piece, _ = _active(workspace).evict(mem_id)
+    piece, _ = _active(call).evict(mem_id)
     return {"memId": piece.mem_id}
 
 
-@tool("memory_mutate", "mutate", "brain", destructive=True)
+@group.tool("memory_mutate", "mutate", destructive=True)
 def memory_mutate(
-    workspace: Workspace,
+    call: Call,
     mem_id: Annotated[str, Arg(f"A memory in active memory: {_MEM_ID}", positional=True)],
     value: Annotated[
         str, Arg("Its new text, in place of the whole old one", positional=True, text=True)
@@ -155,31 +204,31 @@ def memory_mutate(
     in active memory: nothing is changed. Afterwards the whole text is held.
     """
     from memvault.errors import MemvaultError
-    from memvault.memories import compounding
+    from memvault.memories import edit
 
     result: dict[str, Any] = {}
 
     def change(memory: Memory) -> Memory:
-        body = compounding.replace_all(memory.body, value, memory.newline)
-        changed = workspace.store.change(memory, stamped(memory.metadata), body, if_match)
+        body = edit.replace_all(memory.body, value, memory.newline)
+        changed = call.store.change(memory, stamped(memory.metadata), body, if_match)
         result.update(memId=changed.memory.mem_id, etag=changed.memory.etag)
         result.update(previousRevision=changed.previous_revision)
         return changed.memory
 
     try:
-        loaded = _active(workspace).mutate(mem_id, change)
+        loaded = _active(call).mutate(mem_id, change)
     except MemvaultError as error:
         if not result:
             raise
         # The file has its new text; who was told otherwise would change it again.
-        workspace.notes.append(f"active memory was not brought up to date: {error.message}")
+        call.notes.append(f"active memory was not brought up to date: {error.message}")
         return result
-    return {**result, "evicted": _left(workspace, loaded.held)}
+    return {**result, "evicted": _left(call, loaded.held)}
 
 
-@tool("memory_search", "search", "brain", read_only=True)
+@group.tool("memory_search", "search", read_only=True)
 def memory_search(
-    workspace: Workspace,
+    call: Call,
     query: Annotated[str, Arg("What to look for; with Tag, one or more tags", positional=True)],
     mode: Annotated[
         Literal["Vector", "Keyword", "Tag", "Hybrid"],
@@ -192,8 +241,8 @@ def memory_search(
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
-    answer = workspace.engine.search(Request(query, mode.lower(), limit))
-    workspace.notes += answer.notes
+    answer = call.engine.search(Request(query, mode.lower(), limit))
+    call.notes += answer.notes
     result: dict[str, Any] = {
         "results": [
             {
@@ -210,9 +259,9 @@ def memory_search(
     return result
 
 
-@tool("memory_active", "active", "brain", read_only=True)
+@group.tool("memory_active", "active", read_only=True)
 def memory_active(
-    workspace: Workspace,
+    call: Call,
     full: Annotated[bool, Arg("Give the texts too")] = False,
 ) -> dict[str, Any]:
     """List active memory, last used first: sizes in tokens, and what is left of the budget.
@@ -220,19 +269,19 @@ def memory_active(
     Sizes are of the files as they are now. A memory whose file is gone leaves
     the set, with a warning; one that has grown past the budget pushes others out.
     """
-    active = _active(workspace)
+    active = _active(call)
     held = active.look()
-    evicted = _left(workspace, held)
+    evicted = _left(call, held)
     if evicted:
-        workspace.notes.append(f"memories have grown; evicted to fit: {', '.join(evicted)}")
+        call.notes.append(f"memories have grown; evicted to fit: {', '.join(evicted)}")
     memories = [_entry(piece) for piece in reversed(held.pieces)]
     if full:
         for entry, piece in zip(memories, reversed(held.pieces), strict=True):
             entry["content"] = active.text(piece)
     used = sum(piece.tokens for piece in held.pieces)
-    budget = workspace.settings.active_budget
+    budget = call.settings.active_budget
     return {
-        "agent": workspace.agent,
+        "agent": call.caller.agent,
         "memories": memories,
         "tokens": used,
         "budget": budget,
@@ -252,13 +301,13 @@ def _entry(piece: Piece) -> dict[str, Any]:
     }
 
 
-def _left(workspace: Workspace, held: Held) -> list[str]:
+def _left(call: Call, held: Held) -> list[str]:
     """Name what the budget pushed out; warn of what is gone, or in the vault more than once."""
-    workspace.notes += [
+    call.notes += [
         f"{piece.mem_id} is no longer in the vault and has left active memory"
         for piece in held.gone
     ]
-    workspace.notes += [
+    call.notes += [
         f"{mem_id} is the memId of {len(paths)} files now; "
         f"active memory waits until only one has it: {', '.join(paths)}"
         for mem_id, paths in held.twins.items()
@@ -266,15 +315,15 @@ def _left(workspace: Workspace, held: Held) -> list[str]:
     return [piece.mem_id for piece in held.evicted]
 
 
-def _active(workspace: Workspace) -> ActiveMemory:
-    from memvault.memories.active import ActiveMemory
-    from memvault.work.locking import agent_lock
+def _active(call: Call) -> ActiveMemory:
+    from memvault.agents.active import ActiveMemory
+    from memvault.agents.locking import agent_lock
 
-    own = workspace.address
+    own = call.address
     return ActiveMemory(
-        workspace.store,
-        workspace.engine,
-        own.private(workspace.root),
-        partial(agent_lock, workspace.root, own),
-        workspace.settings.active_budget,
+        call.store,
+        call.engine,
+        own.private(call.root),
+        partial(agent_lock, call.root, own),
+        call.settings.active_budget,
     )

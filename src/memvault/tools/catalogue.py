@@ -3,54 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any
 
+from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.registry import Arg, normal, shell, tool
-from memvault.workspace import Workspace
+from memvault.plugins.tool_file import (
+    ToolCommand,
+    ToolDescription,
+    ToolName,
+    ToolParameters,
+    ToolTimeout,
+)
+from memvault.schema import normal_name
+from memvault.tools.core.registry import Arg, Group, shell
 
 __all__ = ["call_tool", "get_available_tools", "register_tool"]
+
+group = Group("catalogue", "Tools, also of the vault's own", place=80)
 
 
 _SCHEMAS = "Give the schemas of their arguments too"
 
 
-class ToolParameter(TypedDict):
-    """One parameter of a registered tool."""
-
-    name: Annotated[str, Arg("Letters, digits, underscores and hyphens")]
-    type: Annotated[
-        Literal["string", "number", "integer", "boolean", "array", "object"], Arg("Its JSON type")
-    ]
-    description: NotRequired[Annotated[str, Arg("What it means")]]
-    required: NotRequired[Annotated[bool, Arg("Else true, unless there is a default")]]
-    default: NotRequired[
-        Annotated[
-            str | int | float | bool | list[Any] | dict[str, Any],
-            Arg("What the tool gets where it is not given"),
-        ]
-    ]
-    enum: NotRequired[Annotated[list[Any], Arg("The values that it may have")]]
-
-
-@tool("get_available_tools", "tools list", "catalogue", read_only=True)
+@group.tool("get_available_tools", "tools list", read_only=True)
 def get_available_tools(
-    workspace: Workspace,
+    call: Call,
     schemas: Annotated[bool, Arg(_SCHEMAS, key="schema")] = True,
 ) -> dict[str, Any]:
     """List the tools of this vault: the program's own, and those that are registered in it.
 
     Of a registered one it says whether it may run on this machine.
     """
-    from memvault.tools import available, registered, toolfiles, trust
-    from memvault.tools.reference import described
+    from memvault.plugins import tool_file, trust
+    from memvault.tools.core import available, vault_tools
+    from memvault.tools.core.reference import described
 
-    found = toolfiles.read_all(workspace.root)
-    workspace.notes += found.broken.values()
-    tools = [described(entry) for entry in available.own_in(workspace)]
+    found = tool_file.read_all(call.root)
+    call.notes += found.broken.values()
+    tools = [described(entry) for entry in available.own_in(call)]
     for kept in found.tools.values():
-        said = {"filePath": kept.path, "trusted": trust.is_trusted(workspace.root, kept)}
-        tools.append({**described(registered.as_tool(kept)), **said})
+        said = {"filePath": kept.path, "trusted": trust.is_trusted(call.root, kept)}
+        tools.append({**described(vault_tools.as_tool(kept)), **said})
     if not schemas:
         for entry in tools:
             del entry["inputSchema"]
@@ -66,18 +59,14 @@ def _list_tools(
     return {"schema": schemas}
 
 
-@tool("register_tool", "tools register", "catalogue", destructive=True)
+@group.tool("register_tool", "tools register", destructive=True)
 def register_tool(
-    workspace: Workspace,
-    name: Annotated[str, Arg("What it is called by: letters, digits, underscores, hyphens")],
-    description: Annotated[str, Arg("What it does, for those who choose a tool")],
-    command: Annotated[
-        str | list[str], Arg("The program and its arguments; one text is split as a shell does")
-    ],
-    parameters: Annotated[list[ToolParameter] | None, Arg("What it takes")] = None,
-    timeout: Annotated[
-        float | None, Arg("Seconds that it may run", least=0.1, most=3_600, assumed=60)
-    ] = None,
+    call: Call,
+    name: ToolName,
+    description: ToolDescription,
+    command: ToolCommand,
+    parameters: ToolParameters = None,
+    timeout: ToolTimeout = None,
     documentation: Annotated[str | None, Arg("Markdown for people, the file's body")] = None,
 ) -> dict[str, Any]:
     """Register a tool of the vault's own: a program, kept as tools/NAME.md.
@@ -87,7 +76,7 @@ def register_tool(
     standard input and prints its result as another. It runs only after
     memvault tools trust NAME, said by a person on the machine.
     """
-    from memvault.tools import toolfiles, trust
+    from memvault.plugins import tool_file, trust
 
     given = {
         "name": name,
@@ -96,15 +85,15 @@ def register_tool(
         "parameters": parameters,
         "timeout": timeout,
     }
-    definition = toolfiles.defined(
+    definition = tool_file.defined(
         {key: value for key, value in given.items() if value is not None}
     )
-    path, revision = toolfiles.put(workspace.store, definition, documentation)
-    kept = toolfiles.read_all(workspace.root).tools.get(normal(name))
+    path, revision = tool_file.put(call.store, definition, documentation)
+    kept = tool_file.read_all(call.root).tools.get(normal_name(name))
     result = {
         "name": definition.name,
         "filePath": path,
-        "trusted": kept is not None and trust.is_trusted(workspace.root, kept),
+        "trusted": kept is not None and trust.is_trusted(call.root, kept),
     }
     return {**result, "previousRevision": revision} if revision else result
 
@@ -118,7 +107,7 @@ def _register_file(
     import sys
     from pathlib import Path
 
-    from memvault.tools import toolfiles
+    from memvault.plugins import tool_file
 
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
@@ -127,23 +116,23 @@ def _register_file(
         raise UsageError(
             f"{file} cannot be read: {said}", "name a file, or - for standard input"
         ) from error
-    return toolfiles.arguments(data)
+    return tool_file.arguments(data)
 
 
-@tool("call_tool", "call", "catalogue", destructive=True)
+@group.tool("call_tool", "call", destructive=True)
 def call_tool(
-    workspace: Workspace,
+    call: Call,
     tool_name: Annotated[str, Arg("The tool's exact name", positional=True)],
     parameters: Annotated[
         dict[str, Any] | None, Arg("Its arguments as one JSON object", positional=True)
     ] = None,
 ) -> Mapping[str, Any]:
     """Call any tool by its exact name; the result is that tool's own."""
-    from memvault.tools import invoke, registry, schema
+    from memvault.tools.core import invoke, registry
 
     own = registry.find("call_tool")
     given = parameters or {}
-    while normal(tool_name) in ("call_tool", "call"):  # a call of a call is that call
-        bound = schema.bind(own, given)
+    while normal_name(tool_name) in ("call_tool", "call"):  # a call of a call is that call
+        bound = own.bind(given)
         tool_name, given = bound["tool_name"], bound.get("parameters") or {}
-    return invoke.within(workspace, tool_name, given)
+    return invoke.within(call, tool_name, given)

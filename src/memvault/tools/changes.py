@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from memvault.call import Call
 from memvault.errors import Conflict, UsageError
-from memvault.tools.historian import FILTER_HELP, TYPE_HELP
-from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import candidate, filters, stamped
-from memvault.workspace import Workspace
+from memvault.tools.core.registry import Arg, Group
+from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, candidate, filters, stamped
 
 if TYPE_CHECKING:
     from memvault.model import Memory
     from memvault.vault.store import Change
 
 __all__ = ["memory_compound", "memory_forget"]
+
+group = Group("historian", place=11)
 
 _CLEAR_STRENGTH = 0.6
 _CLEAR_LEAD = 0.12
@@ -23,9 +24,9 @@ _TRIES = 5
 """Times that what is only added is added again, where an editor saved the file meanwhile."""
 
 
-@tool("memory_compound", "compound", "historian", destructive=True)
+@group.tool("memory_compound", "compound", destructive=True)
 def memory_compound(
-    workspace: Workspace,
+    call: Call,
     query: Annotated[str, Arg("The memory: memId, path, title, or words", positional=True)],
     modifications: Annotated[str, Arg("Markdown text to put in", positional=True, text=True)],
     memory_type: Annotated[
@@ -48,7 +49,7 @@ def memory_compound(
     Front matter, comments and whatever is not named stay byte for byte. Without
     a clear target nothing is written and the candidates are named.
     """
-    from memvault.memories import compounding
+    from memvault.memories import edit
     from memvault.vault import layout
 
     if section and mode == "append":
@@ -57,7 +58,7 @@ def memory_compound(
         raise UsageError("A section's heading is needed", "--section HEADING")
     if not modifications.strip() and mode != "section":
         raise UsageError("There is nothing to put in", "give the text, - for standard input")
-    target = _target(workspace, query)
+    target = _target(call, query)
     kind = layout.normal_type(memory_type) if memory_type else None
 
     def changed(memory: Memory) -> Change:
@@ -65,8 +66,8 @@ def memory_compound(
         if kind and kind != memory.memory_type:
             changes["memory_type"] = kind
         how = (modifications, memory.newline, mode, section or "")
-        body = compounding.modified(memory.body, *how)
-        return workspace.store.change(memory, changes, body, if_match, kind)
+        body = edit.modified(memory.body, *how)
+        return call.store.change(memory, changes, body, if_match, kind)
 
     for left in range(_TRIES, -1, -1):
         try:
@@ -75,7 +76,7 @@ def memory_compound(
         except Conflict:
             if if_match or mode == "replace" or not left:
                 raise  # what was changed would be replaced unseen
-            target = workspace.store.read(target.path)
+            target = call.store.read(target.path)
     return {
         "filePath": change.memory.path,
         "memId": change.memory.mem_id,
@@ -85,17 +86,17 @@ def memory_compound(
     }
 
 
-def _target(workspace: Workspace, query: str) -> Any:
+def _target(call: Call, query: str) -> Any:
     """Return the one memory that a name or a search clearly means."""
     from memvault.errors import Ambiguous, NotFound
     from memvault.recall.engine import Request
 
-    exact = workspace.engine.try_resolve(query)
+    exact = call.engine.try_resolve(query)
     if exact is not None:
         return exact
     if not query.strip():
         raise UsageError("The query is empty", "name a memory by memId, path, title or words")
-    found = workspace.engine.search(Request(query, limit=5, diverse=False)).found
+    found = call.engine.search(Request(query, limit=5, diverse=False)).found
     if not found:
         raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
     best = found[0]
@@ -110,9 +111,9 @@ def _target(workspace: Workspace, query: str) -> Any:
     )
 
 
-@tool("memory_forget", "forget", "historian", destructive=True)
+@group.tool("memory_forget", "forget", destructive=True)
 def memory_forget(
-    workspace: Workspace,
+    call: Call,
     query: Annotated[
         str, Arg("What to forget: words, or memIds separated by commas", positional=True)
     ],
@@ -131,16 +132,16 @@ def memory_forget(
     Forgotten files come back with memvault restore. An empty query with a
     filter means all that pass it.
     """
-    from memvault.memories import forgetting
+    from memvault.memories import delete
 
     chosen = filters(memory_type, None, None, None, expression)
     if not query.strip() and not (expression or "").strip():
         raise UsageError("The query is empty", "say what to forget, or give a filter")
-    candidates = forgetting.candidates(
-        workspace.engine, workspace.store, query, chosen, threshold, _MOST_FORGOTTEN
+    candidates = delete.candidates(
+        call.engine, call.store, query, chosen, threshold, _MOST_FORGOTTEN
     )
     nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
-    token = forgetting.token(candidates)
+    token = delete.token(candidates)
     given = "" if confirm is None else str(confirm).strip().lower()
     if given in ("", "false", "no"):
         result: dict[str, Any] = {
@@ -158,6 +159,6 @@ def memory_forget(
             "The confirmation is for other files or other contents than those found now",
             "look at the preview again and confirm with its token",
         )
-    files = forgetting.forget(workspace.store, candidates)
+    files = delete.forget(call.store, candidates)
     message = {} if files else {"message": nothing}
     return {"deletedFiles": len(files), "files": files, **message}

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memvault.call import Call
 from memvault.errors import Refused
-from memvault.tools.registry import Arg, tool
-from memvault.workspace import Workspace
+from memvault.tools.core.registry import Arg, Group
 
 if TYPE_CHECKING:
-    from memvault.memories.proposals import Given, Proposals
+    from memvault.consolidation.extracting import Extracted
+    from memvault.consolidation.proposals import Given, Proposals
     from memvault.model import Memory
-    from memvault.tools.extracting import Extracted
 
 __all__ = ["consolidate_memories"]
 
+group = Group("experience", place=52)
 
-@tool("consolidate_memories", "consolidate", "experience")
+
+@group.tool("consolidate_memories", "consolidate")
 def consolidate_memories(
-    workspace: Workspace,
+    call: Call,
     days: Annotated[
         int, Arg("Look at the episodes of the last so many days", least=1, most=1_000_000)
     ] = 7,
@@ -43,10 +45,10 @@ def consolidate_memories(
     applied, the result has what was written.
     """
     if not apply:
-        given = _gathered(workspace, days)
-        extracted = _extracted(workspace, extractor, given)
-        return _result(_proposals(workspace, given, extracted), extracted, None)
-    extracted = _extracted(workspace, extractor, _gathered(workspace, days)) if extractor else None
+        given = _gathered(call, days)
+        extracted = _extracted(call, extractor, given)
+        return _result(_proposals(call, given, extracted), extracted, None)
+    extracted = _extracted(call, extractor, _gathered(call, days)) if extractor else None
     if extracted and extracted.refused:
         several = len(extracted.refused) > 1
         raise Refused(
@@ -56,48 +58,49 @@ def consolidate_memories(
             "without --apply the good lines are shown beside the others",
             {"refused": _refused(extracted)},
         )
-    from memvault.memories import consolidating
+    from memvault.consolidation import in_vault
 
-    with consolidating.lock(workspace.store):
-        given = _gathered(workspace, days)
-        proposals = _proposals(workspace, given, extracted)
-        writing = consolidating.apply(workspace.store, workspace.engine, proposals, given.episodes)
-    workspace.notes += [f"Passed over: {message}" for message in writing.passed_over]
+    with in_vault.lock(call.store):
+        given = _gathered(call, days)
+        proposals = _proposals(call, given, extracted)
+        writing = in_vault.apply(call.store, call.engine, proposals, given.episodes)
+    call.notes += [f"Passed over: {message}" for message in writing.passed_over]
     return _result(proposals, extracted, writing.written)
 
 
-def _gathered(workspace: Workspace, days: int) -> Given:
+def _gathered(call: Call, days: int) -> Given:
     from memvault import clock
-    from memvault.memories import access, consolidating
+    from memvault.consolidation import in_vault
+    from memvault.memories import recall_counts
 
-    counts = access.counts(workspace.root)
-    return consolidating.gathered(workspace.store, workspace.engine, counts, days, clock.now())
+    counts = recall_counts.counts(call.root)
+    return in_vault.gathered(call.store, call.engine, counts, days, clock.now())
 
 
-def _extracted(workspace: Workspace, extractor: str | None, given: Given) -> Extracted | None:
+def _extracted(call: Call, extractor: str | None, given: Given) -> Extracted | None:
     if extractor is None:
         return None
-    from memvault.tools.extracting import extract
+    from memvault.consolidation.extracting import extract
 
-    if not workspace.programs:
+    if not call.caller.programs:
         raise Refused(
             "An extractor is a program, and this caller may not name programs to run",
             "use memvault consolidate in a shell, or leave extractor out",
         )
-    return extract(extractor, given.episodes, pause=workspace.patience())
+    return extract(extractor, given.episodes, pause=call.pause)
 
 
-def _proposals(workspace: Workspace, given: Given, extracted: Extracted | None) -> Proposals:
+def _proposals(call: Call, given: Given, extracted: Extracted | None) -> Proposals:
     from memvault import clock
+    from memvault.consolidation import in_vault, rules
     from memvault.index.analysis import analyser
-    from memvault.memories import consolidating, consolidation
 
-    language = analyser(workspace.settings.language)
-    alike, now = consolidating.alike(), clock.now()
+    language = analyser(call.settings.language)
+    alike, now = in_vault.alike(), clock.now()
     if extracted is None:
-        return consolidation.propose(given, language, alike, now)
+        return rules.propose(given, language, alike, now)
     facts, procedures = extracted.facts, extracted.procedures
-    return consolidation.consider(given, facts, procedures, (), language, alike, now)
+    return rules.consider(given, facts, procedures, (), language, alike, now)
 
 
 def _result(

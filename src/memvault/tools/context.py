@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from memvault.call import Call
 from memvault.errors import MemvaultError
-from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import seen
-from memvault.workspace import Workspace
+from memvault.tools.core.registry import Arg, Group
+from memvault.tools.core.shapes import seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memvault.memories.prompt import Entry
+    from memvault.agents.address import Address
+    from memvault.agents.prompt import Entry
     from memvault.recall.engine import Found
     from memvault.vault.store import Store
-    from memvault.work.agents import Address
 
 __all__ = ["context"]
+
+group = Group("brain", place=21)
 
 Kept = TypeVar("Kept")
 
@@ -27,9 +29,9 @@ _TELLING = 0.3
 """What fits the task less than this is left out, whatever the budget."""
 
 
-@tool("context", "context", "brain")
+@group.tool("context", "context")
 def context(
-    workspace: Workspace,
+    call: Call,
     task: Annotated[
         str, Arg("What is to be done; memories that fit it are recalled", positional=True)
     ] = "",
@@ -44,23 +46,23 @@ def context(
     not fit the budget is left out from the end and named under cut. Where
     there is nothing to say the block is empty.
     """
-    from memvault.index import tokens
-    from memvault.memories import prompt
+    from memvault.agents import prompt
+    from memvault.index.embedding import tokens
 
-    plans, others = _events(workspace)
-    recalled = _recalled(workspace, task) if task.strip() else []
+    plans, others = _events(call)
+    recalled = _recalled(call, task) if task.strip() else []
     sections = [
-        prompt.Section("MEMORIES", _memories(workspace)),
-        prompt.Section("GOALS", _goals(workspace)),
+        prompt.Section("MEMORIES", _memories(call)),
+        prompt.Section("GOALS", _goals(call)),
         prompt.Section("DUE PLANS", plans),
         prompt.Section("INBOX", others),
         prompt.Section("RECALLED", [_entry(found) for found in recalled]),
     ]
     block = prompt.build(sections, budget, tokens.count)
     told = sum(len(kept.entries) for kept in block.kept if kept.title == "RECALLED")
-    seen(workspace, (found.memory for found in recalled[:told]))
+    seen(call, (found.memory for found in recalled[:told]))
     if block.cut and not block.text:
-        workspace.notes.append(f"not even the first entry fits into {budget} tokens")
+        call.notes.append(f"not even the first entry fits into {budget} tokens")
     return {
         "context": block.text,
         "tokens": block.tokens,
@@ -74,35 +76,35 @@ def context(
     }
 
 
-def _memories(workspace: Workspace) -> list[Entry]:
+def _memories(call: Call) -> list[Entry]:
     """Return the agent's keys and values."""
-    from memvault.memories.prompt import Entry
-    from memvault.work import keyvalues
+    from memvault.agents import keyvalues
+    from memvault.agents.prompt import Entry
 
-    values = _looked_at(workspace, "the memories", keyvalues.all_values)
+    values = _looked_at(call, "the memories", keyvalues.all_values)
     return [Entry(entry.modified[:10], f"{entry.key}: {entry.value}") for entry in values]
 
 
 def _looked_at(
-    workspace: Workspace,
+    call: Call,
     what: str,
     read: Callable[[Store, Address], tuple[list[Kept], list[str]]],
 ) -> list[Kept]:
     """Return what an agent keeps; where it cannot be read the block goes without it."""
     try:
-        found, notes = read(workspace.store, workspace.address)
+        found, notes = read(call.store, call.address)
     except MemvaultError as error:
         found, notes = [], [f"{what} were not looked at: {error.message}"]
-    workspace.notes += notes
+    call.notes += notes
     return found
 
 
-def _goals(workspace: Workspace) -> list[Entry]:
+def _goals(call: Call) -> list[Entry]:
     """Return the agent's active goals."""
-    from memvault.memories.prompt import Entry
-    from memvault.work import goals
+    from memvault.agents import goals
+    from memvault.agents.prompt import Entry
 
-    found = _looked_at(workspace, "the goals", goals.all_goals)
+    found = _looked_at(call, "the goals", goals.all_goals)
     return [
         Entry(goal.modified[:10], f"{goal.id}: {goal.description}")
         for goal in found
@@ -110,17 +112,17 @@ def _goals(workspace: Workspace) -> list[Entry]:
     ]
 
 
-def _events(workspace: Workspace) -> tuple[list[Entry], list[Entry]]:
+def _events(call: Call) -> tuple[list[Entry], list[Entry]]:
     """Return the plans that are due and a preview of the rest of the inbox; nothing is taken."""
-    from memvault.memories.prompt import Entry
-    from memvault.work.services import PLAN, speaker
+    from memvault.agents.messages.services import PLAN, speaker
+    from memvault.agents.prompt import Entry
 
     try:
-        events, _ = workspace.inbox.peek()
+        events, _ = call.inbox.peek()
     except MemvaultError as error:  # a vault that cannot be written, say
-        workspace.notes.append(f"the inbox was not looked at: {error.message}")
+        call.notes.append(f"the inbox was not looked at: {error.message}")
         return [], []
-    workspace.notes += workspace.inbox.problems
+    call.notes += call.inbox.problems
     plans: list[Entry] = []
     others: list[Entry] = []
     for event in events:
@@ -133,21 +135,21 @@ def _events(workspace: Workspace) -> tuple[list[Entry], list[Entry]]:
     return plans, others
 
 
-def _recalled(workspace: Workspace, task: str) -> list[Found]:
+def _recalled(call: Call, task: str) -> list[Found]:
     """Return the memories that fit a task, best first; without a search the block stands alone."""
     from memvault.recall.engine import Request
 
     try:
-        answer = workspace.engine.search(Request(task, limit=_RECALLED))
+        answer = call.engine.search(Request(task, limit=_RECALLED))
     except MemvaultError as error:
-        workspace.notes.append(f"no memories were recalled: {error.message}")
+        call.notes.append(f"no memories were recalled: {error.message}")
         return []
-    workspace.notes += answer.notes
+    call.notes += answer.notes
     return [found for found in answer.found if found.strength >= _TELLING]
 
 
 def _entry(found: Found) -> Entry:
-    from memvault.memories.prompt import Entry
+    from memvault.agents.prompt import Entry
 
     return Entry(found.memory.modified[:10], _told(found))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from memvault import model
+from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.registry import Arg, shell, tool
-from memvault.tools.shapes import recalled
-from memvault.workspace import Workspace
+from memvault.model import LEAST_IMPORTANCE
+from memvault.tools.core.registry import Arg, Group, shell
+from memvault.tools.core.shapes import recalled
 
 if TYPE_CHECKING:
     from memvault.memories.episodes import Episode
@@ -18,12 +19,11 @@ __all__ = [
     "get_recent_episodes",
     "recall_similar_experience",
     "shell_store",
-    "shown",
-    "similar",
     "store_episode",
 ]
 
-LEAST_IMPORTANCE = 0.3
+group = Group("experience", "Experience: episodes, facts and procedures", place=50)
+
 """The importance that an episode must have at least to be recalled, where none is said."""
 _CONTEXT = "What was the case: where, when, with whom"
 _ACTIONS = "What the agent did, in order"
@@ -40,9 +40,9 @@ class Outcome(TypedDict):
     type: Annotated[str, Arg("A word for it, such as success or action_error")]
 
 
-@tool("store_episode", "episode store", "experience")
+@group.tool("store_episode", "episode store")
 def store_episode(
-    workspace: Workspace,
+    call: Call,
     context: Annotated[list[str] | None, Arg(_CONTEXT)] = None,
     actions: Annotated[list[str] | None, Arg(_ACTIONS)] = None,
     outcomes: Annotated[list[Outcome] | None, Arg(_OUTCOMES, open=True)] = None,
@@ -61,7 +61,7 @@ def store_episode(
     told = episodes.Told(
         context or (), actions or (), outcomes or (), skills_used or (), reflection, importance
     )
-    memory = episodes.add(workspace.store, told, str(workspace.address))
+    memory = episodes.add(call.store, told, str(call.address))
     return {
         "success": episodes.succeeded(told.outcomes),
         "episodeId": memory.mem_id,
@@ -126,9 +126,9 @@ def _outcome(text: str) -> dict[str, Any]:
     return {"type": kind.strip(), **({"text": said.strip()} if colon else {})}
 
 
-@tool("recall_similar_experience", "episode recall", "experience", read_only=True)
+@group.tool("recall_similar_experience", "episode recall", read_only=True)
 def recall_similar_experience(
-    workspace: Workspace,
+    call: Call,
     query: Annotated[str, Arg("What the situation is like", positional=True)],
     limit: Annotated[int, Arg("How many at most", least=1)] = 5,
     min_importance: Annotated[
@@ -140,29 +140,21 @@ def recall_similar_experience(
     distance is 0 for the same meaning and 1 for nothing in common. Archived
     episodes are left out; plain recall finds them.
     """
-    found = similar(workspace, query, limit, min_importance)
-    recalled(workspace, [entry["episodeId"] for entry in found])
+    from memvault.memories import episodes, experience_store
+
+    answer = episodes.similar(call.engine, query, limit, min_importance)
+    call.notes += answer.notes
+    found = [
+        {**_shown(episodes.episode_of(found.memory)), "distance": experience_store.distance(found)}
+        for found in answer.found
+    ]
+    recalled(call, [entry["episodeId"] for entry in found])
     return _listed(found, "No episode is like this; other words or a lower importance may help")
 
 
-def similar(workspace: Workspace, query: str, limit: int, least: float) -> list[dict[str, Any]]:
-    """Return the episodes that are like a situation and matter enough, as the tools show them."""
-    from memvault.memories import episodes, learned
-
-    def matters(record: Any) -> bool:
-        return episodes.number(record.metadata.get("importance"), 0.5) >= least
-
-    answer = learned.search(workspace.engine, query, episodes.TYPE, limit, matters)
-    workspace.notes += answer.notes
-    return [
-        {**shown(episodes.episode_of(found.memory)), "distance": learned.distance(found)}
-        for found in answer.found
-    ]
-
-
-@tool("get_recent_episodes", "episode recent", "experience", read_only=True)
+@group.tool("get_recent_episodes", "episode recent", read_only=True)
 def get_recent_episodes(
-    workspace: Workspace,
+    call: Call,
     days: Annotated[int, Arg("How far back", least=0, most=_LONGEST_AGO)] = 7,
     limit: Annotated[int, Arg("How many at most", least=1)] = 10,
 ) -> dict[str, Any]:
@@ -172,13 +164,13 @@ def get_recent_episodes(
     from memvault import clock
 
     since = clock.iso(clock.now() - timedelta(days=days))
-    found = _latest(workspace, limit, lambda record: record.created >= since)
+    found = _latest(call, limit, lambda record: record.created >= since)
     return _listed(found, f"There is no episode of the last {days} days")
 
 
-@tool("get_episodes_with_skill", "episode with-skill", "experience", read_only=True)
+@group.tool("get_episodes_with_skill", "episode with-skill", read_only=True)
 def get_episodes_with_skill(
-    workspace: Workspace,
+    call: Call,
     skill_id: Annotated[str, Arg("Id of the skill, whole", positional=True, key="skillId")],
     limit: Annotated[int, Arg("How many at most", least=1)] = 5,
 ) -> dict[str, Any]:
@@ -193,22 +185,22 @@ def get_episodes_with_skill(
     def used(record: Any) -> bool:
         return wanted in map(skills.key, skills_of(record.metadata))
 
-    return _listed(_latest(workspace, limit, used), f"No episode used the skill {skill_id!r}")
+    return _listed(_latest(call, limit, used), f"No episode used the skill {skill_id!r}")
 
 
-def _latest(workspace: Workspace, limit: int, passes: Any) -> list[dict[str, Any]]:
-    from memvault.memories import episodes, learned
+def _latest(call: Call, limit: int, passes: Any) -> list[dict[str, Any]]:
+    from memvault.memories import episodes, experience_store
 
-    memories = learned.memories_of(workspace.store, workspace.engine, episodes.TYPE, passes)
+    memories = experience_store.memories_of(call.store, call.engine, episodes.TYPE, passes)
     first = zip(range(limit), memories, strict=False)
-    return [shown(episodes.episode_of(memory)) for _, memory in first]
+    return [_shown(episodes.episode_of(memory)) for _, memory in first]
 
 
 def _listed(found: list[dict[str, Any]], nothing: str) -> dict[str, Any]:
     return {"episodes": found} if found else {"episodes": [], "message": nothing}
 
 
-def shown(episode: Episode) -> dict[str, Any]:
+def _shown(episode: Episode) -> dict[str, Any]:
     """Return what is said of an episode."""
     from memvault.memories.episodes import summary
 

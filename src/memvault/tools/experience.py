@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.model import CATEGORY, RATE, SOURCE
-from memvault.tools.episodes import LEAST_IMPORTANCE, similar
-from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import recalled
-from memvault.workspace import Workspace
+from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
+from memvault.tools.core.registry import Arg, Group
+from memvault.tools.core.shapes import recalled
 
 if TYPE_CHECKING:
     from memvault.recall.engine import Found
@@ -24,6 +23,8 @@ __all__ = [
     "update_success_rate",
 ]
 
+group = Group("experience", place=51)
+
 _LEAST_RATE = 0.6
 _FACTS = 5
 _EXPERIENCES = 3
@@ -33,9 +34,9 @@ _RELEVANT = 0.25
 _NAME = "The procedure's name, one line"
 
 
-@tool("store_fact", "fact store", "experience")
+@group.tool("store_fact", "fact store")
 def store_fact(
-    workspace: Workspace,
+    call: Call,
     fact: Annotated[str, Arg("What is known, as a sentence", positional=True, text=True)],
     category: Annotated[str, Arg("What kind of knowledge it is")] = CATEGORY,
     confidence: Annotated[float, Arg("How sure it is, from 0 to 1", least=0, most=1)] = 1.0,
@@ -44,13 +45,13 @@ def store_fact(
     """Store a fact: something known, without the story of how."""
     from memvault.memories import facts
 
-    memory = facts.add(workspace.store, fact, category, confidence, source)
+    memory = facts.add(call.store, fact, category, confidence, source)
     return {"factId": memory.mem_id, "title": memory.title, "filePath": memory.path}
 
 
-@tool("recall_fact", "fact recall", "experience", read_only=True)
+@group.tool("recall_fact", "fact recall", read_only=True)
 def recall_fact(
-    workspace: Workspace,
+    call: Call,
     query: Annotated[str, Arg("What to know", positional=True)],
     limit: Annotated[int, Arg("How many at most", least=1)] = _FACTS,
     category: Annotated[str | None, Arg("Only facts of this category")] = None,
@@ -61,8 +62,8 @@ def recall_fact(
     and this time included. distance is 0 for the same meaning and 1 for nothing in common.
     Archived facts are left out; plain recall finds them.
     """
-    found = _facts(workspace, query, limit, category)
-    counts = recalled(workspace, [entry["factId"] for entry in found])
+    found = _facts(call, query, limit, category)
+    counts = recalled(call, [entry["factId"] for entry in found])
     for entry in found:
         entry["accessCount"] = counts[entry["factId"]]
     if found:
@@ -70,23 +71,21 @@ def recall_fact(
     return {"facts": [], "message": "No fact was found; other words may help"}
 
 
-def _facts(
-    workspace: Workspace, query: str, limit: int, category: str | None
-) -> list[dict[str, Any]]:
-    from memvault.memories import facts, learned
+def _facts(call: Call, query: str, limit: int, category: str | None) -> list[dict[str, Any]]:
+    from memvault.memories import experience_store, facts
 
     wanted = facts.category_key(category) if category and category.strip() else ""
 
     def fits(record: Any) -> bool:
         return wanted in ("", facts.category_key(record.metadata.get("category")))
 
-    answer = learned.search(workspace.engine, query, facts.TYPE, limit, fits)
-    workspace.notes += answer.notes
+    answer = experience_store.search(call.engine, query, facts.TYPE, limit, fits)
+    call.notes += answer.notes
     return [_fact(found) for found in answer.found]
 
 
 def _fact(found: Found) -> dict[str, Any]:
-    from memvault.memories import facts, learned
+    from memvault.memories import experience_store, facts
 
     fact = facts.fact_of(found.memory)
     return {
@@ -96,13 +95,13 @@ def _fact(found: Found) -> dict[str, Any]:
         "confidence": fact.confidence,
         "source": fact.source,
         "accessCount": 0,
-        "distance": learned.distance(found),
+        "distance": experience_store.distance(found),
     }
 
 
-@tool("update_fact", "fact update", "experience", destructive=True)
+@group.tool("update_fact", "fact update", destructive=True)
 def update_fact(
-    workspace: Workspace,
+    call: Call,
     fact_id: Annotated[
         str, Arg("memId or its beginning, path, or exact title", positional=True, key="factId")
     ],
@@ -120,8 +119,8 @@ def update_fact(
 
     if new_text is None and new_confidence is None:
         raise UsageError("Nothing of the fact is to change", "give newText, newConfidence or both")
-    memory = workspace.engine.resolve(fact_id)
-    change = facts.change(workspace.store, memory, new_text, new_confidence)
+    memory = call.engine.resolve(fact_id)
+    change = facts.change(call.store, memory, new_text, new_confidence)
     return {
         "factId": change.memory.mem_id,
         "filePath": change.memory.path,
@@ -129,9 +128,9 @@ def update_fact(
     }
 
 
-@tool("store_procedure", "procedure store", "experience", destructive=True)
+@group.tool("store_procedure", "procedure store", destructive=True)
 def store_procedure(
-    workspace: Workspace,
+    call: Call,
     procedure_name: Annotated[str, Arg(_NAME, positional=True, key="procedureName")],
     procedure_prompt: Annotated[
         str, Arg("How it is done", positional=True, key="procedurePrompt", text=True)
@@ -151,8 +150,8 @@ def store_procedure(
     from memvault.memories import procedures
 
     stored = procedures.put(
-        workspace.store,
-        workspace.engine,
+        call.store,
+        call.engine,
         procedure_name,
         procedure_prompt,
         initial_success_rate,
@@ -168,9 +167,9 @@ def store_procedure(
     return result
 
 
-@tool("recall_procedure", "procedure recall", "experience", read_only=True)
+@group.tool("recall_procedure", "procedure recall", read_only=True)
 def recall_procedure(
-    workspace: Workspace,
+    call: Call,
     context: Annotated[str, Arg("What is to be done, or the situation", positional=True)],
     min_success_rate: Annotated[
         float, Arg("Leave out what succeeds less often", least=0, most=1)
@@ -181,24 +180,24 @@ def recall_procedure(
     One fits whose name shares a word with the context, or whose text is near
     to it in words or in meaning. Archived ones are left out.
     """
-    found = _procedures(workspace, context, min_success_rate)
-    recalled(workspace, [entry["procedureId"] for entry in found])
+    found = _procedures(call, context, min_success_rate)
+    recalled(call, [entry["procedureId"] for entry in found])
     if found:
         return {"procedures": found}
     message = f"No procedure with a success rate of {min_success_rate:g} or more fits this"
     return {"procedures": [], "message": message}
 
 
-def _procedures(workspace: Workspace, context: str, least: float) -> list[dict[str, Any]]:
-    from memvault.memories import learned, procedures
+def _procedures(call: Call, context: str, least: float) -> list[dict[str, Any]]:
+    from memvault.memories import experience_store, procedures
     from memvault.memories.episodes import number
 
     def succeeds(record: Any) -> bool:
         return number(record.metadata.get("success_rate"), RATE) >= least
 
     query = _unquoted(context)
-    answer = learned.search(workspace.engine, query, procedures.TYPE, _PROCEDURES, succeeds)
-    workspace.notes += answer.notes
+    answer = experience_store.search(call.engine, query, procedures.TYPE, _PROCEDURES, succeeds)
+    call.notes += answer.notes
     fitting = [found for found in answer.found if found.in_title or found.strength >= _RELEVANT]
     known = [procedures.procedure_of(found.memory) for found in fitting]
     known.sort(key=lambda entry: (-entry.success_rate, -entry.usage_count))
@@ -219,9 +218,9 @@ def _unquoted(text: str) -> str:
     return "".join(" " if char in '"“”„«»' else char for char in text)
 
 
-@tool("update_success_rate", "procedure outcome", "experience")
+@group.tool("update_success_rate", "procedure outcome")
 def update_success_rate(
-    workspace: Workspace,
+    call: Call,
     procedure_name: Annotated[str, Arg(_NAME, positional=True, key="procedureName")],
     success: Annotated[
         bool,
@@ -234,13 +233,13 @@ def update_success_rate(
     """
     from memvault.memories import procedures
 
-    counted = procedures.outcome(workspace.store, workspace.engine, procedure_name, success)
+    counted = procedures.outcome(call.store, call.engine, procedure_name, success)
     return {"successRate": counted.success_rate, "usageCount": counted.usage_count}
 
 
-@tool("recall_memory", "experience", "experience", read_only=True)
+@group.tool("recall_memory", "experience", read_only=True)
 def recall_memory(
-    workspace: Workspace,
+    call: Call,
     observations: Annotated[
         list[str], Arg("What is seen, heard or asked now", positional=True, key="observations")
     ],
@@ -251,22 +250,26 @@ def recall_memory(
     procedures with a success rate of 0.6 or more, each as a text; sources has
     their memIds in the same order.
     """
+    from memvault.memories import episodes
+
     query = _unquoted(" ".join(observations))
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
-    facts = _facts(workspace, query, _FACTS, None)
-    experiences = similar(workspace, query, _EXPERIENCES, LEAST_IMPORTANCE)
-    procedures = _procedures(workspace, query, _LEAST_RATE)
+    facts = _facts(call, query, _FACTS, None)
+    answer = episodes.similar(call.engine, query, _EXPERIENCES, LEAST_IMPORTANCE)
+    call.notes += answer.notes
+    experiences = [episodes.episode_of(found.memory) for found in answer.found]
+    procedures = _procedures(call, query, _LEAST_RATE)
     sources = {
         "facts": [entry["factId"] for entry in facts],
-        "experiences": [entry["episodeId"] for entry in experiences],
+        "experiences": [episode.episode_id for episode in experiences],
         "procedures": [entry["procedureId"] for entry in procedures],
     }
-    recalled(workspace, [mem_id for ids in sources.values() for mem_id in ids])
+    recalled(call, [mem_id for ids in sources.values() for mem_id in ids])
     result: dict[str, Any] = {
         "memoryContext": {
             "facts": [entry["factText"] for entry in facts],
-            "experiences": [entry["summary"] for entry in experiences],
+            "experiences": [episodes.summary(episode) for episode in experiences],
             "procedures": [entry["prompt"] for entry in procedures],
         },
         "sources": sources,

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import filters, item, seen, stamped
-from memvault.workspace import Workspace
+from memvault.tools.core.registry import Arg, Group
+from memvault.tools.core.shapes import (
+    FILTER_HELP,
+    TAGS_HELP,
+    TYPE_HELP,
+    filters,
+    item,
+    seen,
+    stamped,
+)
 
 __all__ = [
     "memory_list_types",
@@ -15,19 +23,15 @@ __all__ = [
     "memory_remember",
 ]
 
-TYPE_HELP = "Type in kebab-case, such as design-decision; memvault types lists them"
-TAGS_HELP = "Tags; all of them must be on a memory that is searched for"
-FILTER_HELP = (
-    "Expression over the front matter, such as area == 'main' and 'db' in tags "
-    "and created < '2026-01-01'"
-)
+group = Group("historian", "Remember and recall", place=10)
+
 _DEFAULT_LIMIT = 10
 _SIMILAR = 3
 _SIMILAR_TEXT = 2_000
 
 
-@tool("memory_list_types", "types", "historian", read_only=True)
-def memory_list_types(workspace: Workspace) -> dict[str, Any]:
+@group.tool("memory_list_types", "types", read_only=True)
+def memory_list_types(call: Call) -> dict[str, Any]:
     """List the types of memory, how many there are of each, and the fallback type.
 
     Types that only occur in the vault's files are listed too.
@@ -36,9 +40,9 @@ def memory_list_types(workspace: Workspace) -> dict[str, Any]:
     from memvault.recall.filters import Filters
 
     counts: dict[str, int] = {}
-    for record in workspace.engine.listed(Filters()):
+    for record in call.engine.listed(Filters()):
         counts[record.memory_type] = counts.get(record.memory_type, 0) + 1
-    known = {entry.name: entry.description for entry in workspace.settings.types}
+    known = {entry.name: entry.description for entry in call.settings.types}
     names = [*known, *sorted(name for name in counts if name not in known)]
     return {
         "types": [
@@ -50,9 +54,9 @@ def memory_list_types(workspace: Workspace) -> dict[str, Any]:
     }
 
 
-@tool("memory_remember", "remember", "historian")
+@group.tool("memory_remember", "remember")
 def memory_remember(
-    workspace: Workspace,
+    call: Call,
     title: Annotated[str, Arg("What the memory is called", positional=True)],
     content: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
     memory_type: Annotated[str, Arg(TYPE_HELP, flag="--type", cli_optional=True)],
@@ -70,57 +74,57 @@ def memory_remember(
     compounded instead when it says the same. With filePath that memory gets the
     new content; what it said before is kept as a revision.
     """
-    from memvault.memories import adding
+    from memvault.memories import create
     from memvault.vault import layout
 
-    name = adding.clean_title(title)
+    name = create.clean_title(title)
     kind = layout.normal_type(memory_type) if memory_type.strip() else ""
     header: dict[str, Any] = {}
     if tags is not None:
-        header["tags"] = adding.clean_tags(tags)
+        header["tags"] = create.clean_tags(tags)
     if importance is not None:
         header["importance"] = importance
     if source:
         header["source"] = source
     if supersedes:
-        header["supersedes"] = workspace.engine.resolve(supersedes).mem_id
+        header["supersedes"] = call.engine.resolve(supersedes).mem_id
     if file_path:
-        return _update(workspace, file_path, name, content, kind, header)
-    memory = adding.add(workspace.store, name, content, kind, header)
+        return _update(call, file_path, name, content, kind, header)
+    memory = create.add(call.store, name, content, kind, header)
     return {
         "filePath": memory.path,
         "memId": memory.mem_id,
         "memoryType": memory.memory_type,
         "tags": list(memory.tags),
         "isUpdate": False,
-        "similar": _similar(workspace, name, content, memory.path),
+        "similar": _similar(call, name, content, memory.path),
     }
 
 
 def _update(
-    workspace: Workspace, named: str, title: str, content: str, kind: str, header: dict[str, Any]
+    call: Call, named: str, title: str, content: str, kind: str, header: dict[str, Any]
 ) -> dict[str, Any]:
-    from memvault.memories import compounding
+    from memvault.memories import edit
 
-    target = workspace.engine.resolve(named)
+    target = call.engine.resolve(named)
     changes = {**header, **stamped(target.metadata)}
     if title != target.title:
         changes["title"] = title
     if kind and kind != target.memory_type:
         changes["memory_type"] = kind
-    body = compounding.replace_all(target.body, content, target.newline)
-    change = workspace.store.change(target, changes, body, memory_type=kind or None)
+    body = edit.replace_all(target.body, content, target.newline)
+    change = call.store.change(target, changes, body, memory_type=kind or None)
     return {
         "filePath": change.memory.path,
         "memId": change.memory.mem_id,
         "memoryType": change.memory.memory_type,
         "tags": list(change.memory.tags),
         "isUpdate": True,
-        "similar": _similar(workspace, title, content, change.memory.path),
+        "similar": _similar(call, title, content, change.memory.path),
     }
 
 
-def _similar(workspace: Workspace, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
+def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
     """Return the nearest memories; a memory is safe on disk before this is asked."""
     from memvault.errors import MemvaultError
     from memvault.recall.engine import Request
@@ -128,9 +132,9 @@ def _similar(workspace: Workspace, title: str, content: str, own_path: str) -> l
     text = f"{title}\n{content[:_SIMILAR_TEXT]}"
     for mode in ("vector", "keyword"):
         try:
-            answer = workspace.engine.search(Request(text, mode=mode, limit=_SIMILAR + 1))
+            answer = call.engine.search(Request(text, mode=mode, limit=_SIMILAR + 1))
         except MemvaultError as error:
-            workspace.notes.append(f"similar memories were not looked for: {error.message}")
+            call.notes.append(f"similar memories were not looked for: {error.message}")
             continue
         return [
             {
@@ -145,9 +149,9 @@ def _similar(workspace: Workspace, title: str, content: str, own_path: str) -> l
     return []
 
 
-@tool("memory_recall", "recall", "historian", read_only=True)
+@group.tool("memory_recall", "recall", read_only=True)
 def memory_recall(
-    workspace: Workspace,
+    call: Call,
     query: Annotated[
         str,
         Arg(
@@ -197,13 +201,13 @@ def memory_recall(
         )
     chosen = filters(memory_type, tags, since, until, expression)
     if is_all:
-        return _everything(workspace, chosen, query, limit, full)
+        return _everything(call, chosen, query, limit, full)
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for, or list all with --all")
     request = Request(query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank)
-    answer = workspace.engine.search(request)
-    workspace.notes += answer.notes
-    seen(workspace, (found.memory for found in answer.found))
+    answer = call.engine.search(request)
+    call.notes += answer.notes
+    seen(call, (found.memory for found in answer.found))
     memories = []
     for found in answer.found:
         entry = item(found.memory)
@@ -221,7 +225,7 @@ def memory_recall(
 
 
 def _everything(
-    workspace: Workspace, chosen: Any, query: str, limit: int | None, full: bool
+    call: Call, chosen: Any, query: str, limit: int | None, full: bool
 ) -> dict[str, Any]:
     from memvault.errors import MemvaultError
     from memvault.recall import snippets
@@ -229,9 +233,9 @@ def _everything(
     if query.strip():
         raise UsageError("A query and isAll do not go together", "leave out one of them")
     memories = []
-    for record in workspace.engine.listed(chosen)[:limit]:
+    for record in call.engine.listed(chosen)[:limit]:
         try:
-            memory = workspace.store.read(record.path)
+            memory = call.store.read(record.path)
         except MemvaultError:
             continue
         entry = item(memory)

@@ -4,41 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memvault.call import Call
 from memvault.errors import NotFound, UsageError
-from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import recalled
-from memvault.workspace import Workspace
+from memvault.tools.core.registry import Arg, Group
+from memvault.tools.core.shapes import recalled
 
 if TYPE_CHECKING:
     from memvault.memories.procedures import Procedure
 
 __all__ = ["list_skill_categories", "list_skills", "list_subcategories", "use_skill"]
 
+group = Group("skills", "Skills", place=60)
 
-@tool("list_skill_categories", "skills categories", "skills", read_only=True)
-def list_skill_categories(workspace: Workspace) -> dict[str, Any]:
+
+@group.tool("list_skill_categories", "skills categories", read_only=True)
+def list_skill_categories(call: Call) -> dict[str, Any]:
     """List the categories of skills, the first parts of their ids, with how many each has.
 
     A skill is a procedure that carries a skillId; archived ones are left out.
     """
     from memvault.memories import skills
 
-    found = skills.branches((entry.skill_id for entry in _known(workspace)), 1)
+    found = skills.branches((entry.skill_id for entry in _known(call)), 1)
     result: dict[str, Any] = {"categories": _counted("categoryId", found)}
     if not found:
         result["message"] = "No procedure carries a skillId yet"
     return result
 
 
-@tool("list_subcategories", "skills subcategories", "skills", read_only=True)
+@group.tool("list_subcategories", "skills subcategories", read_only=True)
 def list_subcategories(
-    workspace: Workspace,
+    call: Call,
     category_id: Annotated[str, Arg("A category, such as combat", positional=True)],
 ) -> dict[str, Any]:
     """List the subcategories of a category, the first two parts of the ids of its skills."""
     from memvault.memories import skills
 
-    named = [entry.skill_id for entry in _known(workspace)]
+    named = [entry.skill_id for entry in _known(call)]
     within = skills.below(named, _branch(category_id, "categoryId"))
     found = skills.branches(within, 2)
     result: dict[str, Any] = {"subcategories": _counted("subcategoryId", found)}
@@ -48,9 +50,9 @@ def list_subcategories(
     return result
 
 
-@tool("list_skills", "skills list", "skills", read_only=True)
+@group.tool("list_skills", "skills list", read_only=True)
 def list_skills(
-    workspace: Workspace,
+    call: Call,
     subcategory_id: Annotated[
         str, Arg("A subcategory such as combat.melee; a category serves too", positional=True)
     ],
@@ -58,7 +60,7 @@ def list_skills(
     """List the skills of a subcategory, in the order of their ids."""
     from memvault.memories import skills
 
-    known = _known(workspace)
+    known = _known(call)
     wanted = set(
         skills.below((entry.skill_id for entry in known), _branch(subcategory_id, "subcategoryId"))
     )
@@ -69,9 +71,9 @@ def list_skills(
     return result
 
 
-@tool("use_skill", "skills use", "skills")
+@group.tool("use_skill", "skills use")
 def use_skill(
-    workspace: Workspace,
+    call: Call,
     skill_id: Annotated[
         str, Arg("Id of the skill, such as combat.melee.swords", positional=True, key="skillId")
     ],
@@ -94,13 +96,11 @@ def use_skill(
     wanted = skills.checked_id(skill_id)
     if not action_description.strip():
         raise UsageError("The action is empty", "say what is to be done with the skill")
-    fitting = [
-        entry for entry in _known(workspace) if skills.key(entry.skill_id) == skills.key(wanted)
-    ]
+    fitting = [entry for entry in _known(call) if skills.key(entry.skill_id) == skills.key(wanted)]
     if not fitting:
-        raise _requested(workspace, wanted, action_description)
+        raise _requested(call, wanted, action_description)
     best = max(fitting, key=lambda entry: (entry.success_rate, entry.usage_count))
-    recalled(workspace, [best.procedure_id])
+    recalled(call, [best.procedure_id])
     return {
         "skillResult": {
             **_skill(best),
@@ -112,13 +112,13 @@ def use_skill(
     }
 
 
-def _requested(workspace: Workspace, skill_id: str, action: str) -> NotFound:
+def _requested(call: Call, skill_id: str, action: str) -> NotFound:
     """Ask for a skill that nobody has described; return the error that says so."""
-    from memvault.work import requests
-    from memvault.work.locking import agent_lock
+    from memvault.agents import skill_requests
+    from memvault.agents.locking import agent_lock
 
-    with agent_lock(workspace.root, workspace.address):
-        asked = requests.ask(workspace.store, workspace.address, skill_id, action)
+    with agent_lock(call.root, call.address):
+        asked = skill_requests.ask(call.store, call.address, skill_id, action)
     return NotFound(
         f"There is no skill {skill_id!r}; a request for it is in {asked.path}",
         f"memvault procedure store NAME PROMPT --skill-id {skill_id} answers it",
@@ -126,13 +126,13 @@ def _requested(workspace: Workspace, skill_id: str, action: str) -> NotFound:
     )
 
 
-def _known(workspace: Workspace) -> list[Procedure]:
+def _known(call: Call) -> list[Procedure]:
     """Return the procedures that are skills, in the order of their ids."""
-    from memvault.memories import learned, procedures, skills
+    from memvault.memories import experience_store, procedures, skills
 
-    memories = learned.memories_of(
-        workspace.store,
-        workspace.engine,
+    memories = experience_store.memories_of(
+        call.store,
+        call.engine,
         procedures.TYPE,
         lambda record: bool(skills.found_id(record.metadata.get("skill_id"))),
     )

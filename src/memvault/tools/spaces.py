@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memvault.tools.registry import Arg, tool
-from memvault.workspace import Workspace
+from memvault.call import Call
+from memvault.tools.core.registry import Arg, Group
 
 if TYPE_CHECKING:
-    from memvault.work.spaces import Message, Spaces
+    from memvault.agents.messages.spaces import Message, Spaces
 
 __all__ = ["enter_space", "read_messages", "send_message"]
+
+group = Group("talk", place=71)
 
 _LIMIT_HELP = "How many messages at most"
 
 
-@tool("enter_space", "space enter", "talk")
+@group.tool("enter_space", "space enter")
 def enter_space(
-    workspace: Workspace,
+    call: Call,
     space: Annotated[str, Arg("The space's id or name", key="spaceId", positional=True)],
     limit: Annotated[int, Arg(_LIMIT_HELP, least=0)] = 50,
 ) -> dict[str, Any]:
@@ -25,10 +27,10 @@ def enter_space(
 
     A space that is not there is made, and has no history yet.
     """
-    spaces = _spaces(workspace)
+    spaces = _spaces(call)
     entered = spaces.enter(space)
     history, total = spaces.messages(entered, limit)
-    workspace.notes += spaces.problems
+    call.notes += spaces.problems
     return {
         "spaceId": entered.space_id,
         "spaceName": entered.name,
@@ -37,21 +39,21 @@ def enter_space(
     }
 
 
-@tool("send_message", "space send", "talk")
+@group.tool("send_message", "space send")
 def send_message(
-    workspace: Workspace,
+    call: Call,
     text: Annotated[str, Arg("The message", positional=True, text=True)],
 ) -> dict[str, Any]:
     """Send a message to the space entered last; every other member's inbox gets an event."""
-    spaces = _spaces(workspace)
+    spaces = _spaces(call)
     message = spaces.send(spaces.entered(), text)
-    workspace.notes += spaces.problems
+    call.notes += spaces.problems
     return {"messageId": message.message_id, "status": "delivered"}
 
 
-@tool("read_messages", "space read", "talk", read_only=True)
+@group.tool("read_messages", "space read", read_only=True)
 def read_messages(
-    workspace: Workspace,
+    call: Call,
     space: Annotated[
         str | None, Arg("Another space than the one entered last", key="spaceId", flag="--space")
     ] = None,
@@ -59,17 +61,17 @@ def read_messages(
     offset: Annotated[int, Arg("Leave out this many of the newest, to page back", least=0)] = 0,
 ) -> dict[str, Any]:
     """Read a space's messages, the newest last."""
-    spaces = _spaces(workspace)
+    spaces = _spaces(call)
     found = spaces.find(space) if space and space.strip() else spaces.entered()
     messages, total = spaces.messages(found, limit, offset)
-    workspace.notes += spaces.problems
+    call.notes += spaces.problems
     return {"messages": [_shown(message) for message in messages], "total": total}
 
 
-def _spaces(workspace: Workspace) -> Spaces:
-    from memvault.work.spaces import Spaces
+def _spaces(call: Call) -> Spaces:
+    from memvault.agents.messages.spaces import Spaces
 
-    return Spaces(workspace.root, workspace.address)
+    return Spaces(call.root, call.address)
 
 
 def _shown(message: Message) -> dict[str, Any]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
+from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.registry import Arg, shell, tool
-from memvault.workspace import Workspace
+from memvault.tools.core.registry import Arg, Group, shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memvault.work.agenda import Standing
-    from memvault.work.agents import Address
+    from memvault.agents.address import Address
+    from memvault.agents.plans.agenda import Standing
 
 __all__ = [
     "delete_goals",
@@ -26,6 +26,8 @@ __all__ = [
     "set_memories",
     "set_plans",
 ]
+
+group = Group("state", "Key-values, goals and plans of an agent", place=40)
 
 
 class KeyValue(TypedDict):
@@ -58,23 +60,23 @@ class PlanItem(TypedDict):
 
 
 @contextmanager
-def _writing(workspace: Workspace) -> Iterator[Address]:
+def _writing(call: Call) -> Iterator[Address]:
     """Hold the lock of the agent that is asking."""
-    from memvault.work.locking import agent_lock
+    from memvault.agents.locking import agent_lock
 
-    with agent_lock(workspace.root, workspace.address):
-        yield workspace.address
+    with agent_lock(call.root, call.address):
+        yield call.address
 
 
-def _deleted(workspace: Workspace, what: str, wanted: list[str], missing: list[str]) -> int:
+def _deleted(call: Call, what: str, wanted: list[str], missing: list[str]) -> int:
     """Return how many were deleted, and note those that were not there."""
-    workspace.notes += [f"there is no {what} {name!r}" for name in missing]
+    call.notes += [f"there is no {what} {name!r}" for name in missing]
     return len(set(wanted)) - len(missing)
 
 
-@tool("set_memories", "memories set", "state", destructive=True)
+@group.tool("set_memories", "memories set", destructive=True)
 def set_memories(
-    workspace: Workspace,
+    call: Call,
     memories: Annotated[list[KeyValue], Arg("Values with their keys")],
 ) -> dict[str, Any]:
     """Keep values under keys; a key that is there gets the new value.
@@ -82,11 +84,11 @@ def set_memories(
     Each agent has its own keys. A value is a file that may be edited by hand;
     what it held before stays in the history.
     """
-    from memvault.work import keyvalues
+    from memvault.agents import keyvalues
 
-    with _writing(workspace) as address:
+    with _writing(call) as address:
         pairs = [(entry["key"], entry["value"]) for entry in memories]
-        return {"count": keyvalues.put(workspace.store, address, pairs)}
+        return {"count": keyvalues.put(call.store, address, pairs)}
 
 
 @shell("set_memories")
@@ -106,43 +108,43 @@ def _set_memories(
     return {"memories": memories}
 
 
-@tool("get_memories", "memories get", "state", read_only=True)
+@group.tool("get_memories", "memories get", read_only=True)
 def get_memories(
-    workspace: Workspace,
+    call: Call,
     keys: Annotated[
         list[str] | None, Arg("The keys; all where none is given", key="keys", positional=True)
     ] = None,
 ) -> dict[str, Any]:
     """Get the values that are kept, in the order of their keys."""
-    from memvault.work.entries import normal
-    from memvault.work.keyvalues import all_values
+    from memvault.agents.entries import normal
+    from memvault.agents.keyvalues import all_values
 
-    found, notes = all_values(workspace.store, workspace.address)
+    found, notes = all_values(call.store, call.address)
     values = {entry.key: entry.value for entry in found}
     wanted = {normal(key) for key in keys} if keys else set(values)
-    workspace.notes += [
+    call.notes += [
         *notes,
         *(f"there is no memory {key!r}" for key in sorted(wanted - set(values))),
     ]
     return {"memories": [{"key": key, "value": values[key]} for key in values if key in wanted]}
 
 
-@tool("delete_memories", "memories delete", "state", destructive=True)
+@group.tool("delete_memories", "memories delete", destructive=True)
 def delete_memories(
-    workspace: Workspace,
+    call: Call,
     keys: Annotated[list[str], Arg("The keys", positional=True)],
 ) -> dict[str, Any]:
     """Delete values by their keys; what they held stays in the history."""
-    from memvault.work import keyvalues
+    from memvault.agents import keyvalues
 
-    with _writing(workspace) as address:
-        missing = keyvalues.delete(workspace.store, address, keys)
-    return {"deleted": _deleted(workspace, "memory", keys, missing)}
+    with _writing(call) as address:
+        missing = keyvalues.delete(call.store, address, keys)
+    return {"deleted": _deleted(call, "memory", keys, missing)}
 
 
-@tool("set_goals", "goals set", "state", destructive=True)
+@group.tool("set_goals", "goals set", destructive=True)
 def set_goals(
-    workspace: Workspace,
+    call: Call,
     goals: Annotated[list[GoalItem], Arg("Goals with their ids")],
 ) -> dict[str, Any]:
     """Set goals; one whose id is there is changed.
@@ -150,9 +152,9 @@ def set_goals(
     Goals with the status active are what the agent is after; any other word,
     such as completed, puts one aside.
     """
-    from memvault.work.goals import Goal, put, status_word
+    from memvault.agents.goals import Goal, put, status_word
 
-    with _writing(workspace) as address:
+    with _writing(call) as address:
         wanted = [
             Goal(
                 entry["id"],
@@ -161,7 +163,7 @@ def set_goals(
             )
             for entry in goals
         ]
-        return {"count": put(workspace.store, address, wanted)}
+        return {"count": put(call.store, address, wanted)}
 
 
 @shell("set_goals")
@@ -176,17 +178,17 @@ def _set_goals(
     return {"goals": [{key: value for key, value in goal.items() if value is not None}]}
 
 
-@tool("get_goals", "goals get", "state", read_only=True)
+@group.tool("get_goals", "goals get", read_only=True)
 def get_goals(
-    workspace: Workspace,
+    call: Call,
     status: Annotated[str | None, Arg("Only goals with this status")] = None,
 ) -> dict[str, Any]:
     """Get the goals, in the order of their ids."""
-    from memvault.work.goals import all_goals, status_word
+    from memvault.agents.goals import all_goals, status_word
 
     wanted = status_word(status) if status else ""
-    goals, notes = all_goals(workspace.store, workspace.address)
-    workspace.notes += notes
+    goals, notes = all_goals(call.store, call.address)
+    call.notes += notes
     return {
         "goals": [
             {"id": goal.id, "description": goal.description, "status": goal.status}
@@ -196,22 +198,22 @@ def get_goals(
     }
 
 
-@tool("delete_goals", "goals delete", "state", destructive=True)
+@group.tool("delete_goals", "goals delete", destructive=True)
 def delete_goals(
-    workspace: Workspace,
+    call: Call,
     goal_ids: Annotated[list[str], Arg("Ids of goals", positional=True)],
 ) -> dict[str, Any]:
     """Delete goals by their ids; what they said stays in the history."""
-    from memvault.work import goals
+    from memvault.agents import goals
 
-    with _writing(workspace) as address:
-        missing = goals.delete(workspace.store, address, goal_ids)
-    return {"deleted": _deleted(workspace, "goal", goal_ids, missing)}
+    with _writing(call) as address:
+        missing = goals.delete(call.store, address, goal_ids)
+    return {"deleted": _deleted(call, "goal", goal_ids, missing)}
 
 
-@tool("set_plans", "plans set", "state", destructive=True)
+@group.tool("set_plans", "plans set", destructive=True)
 def set_plans(
-    workspace: Workspace,
+    call: Call,
     plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule")],
 ) -> dict[str, Any]:
     """Set plans; one whose name is there is changed.
@@ -221,12 +223,12 @@ def set_plans(
     lines are meant in the time zone that memvault.toml names, else UTC.
     """
     from memvault import clock
-    from memvault.work.agenda import Wanted, put
+    from memvault.agents.plans.agenda import Wanted, put
 
-    zone = clock.zone(workspace.settings.timezone)
-    with _writing(workspace) as address:
+    zone = clock.zone(call.settings.timezone)
+    with _writing(call) as address:
         wanted = [Wanted(plan["name"], plan["instruction"], _schedule(plan)) for plan in plans]
-        done = put(workspace.store, address, wanted, clock.now(), zone)
+        done = put(call.store, address, wanted, clock.now(), zone)
     return {
         "plans": [
             {key: entry[key] for key in ("id", "name", "nextRunAt", "status") if key in entry}
@@ -236,7 +238,7 @@ def set_plans(
 
 
 def _schedule(plan: PlanItem) -> Any:
-    from memvault.work.schedule import Schedule
+    from memvault.agents.plans.schedule import Schedule
 
     given = {
         "cron": plan.get("cron"),
@@ -275,20 +277,20 @@ def _set_plans(
     return {"plans": [{key: value for key, value in plan.items() if value is not None}]}
 
 
-@tool("get_plans", "plans get", "state", read_only=True)
+@group.tool("get_plans", "plans get", read_only=True)
 def get_plans(
-    workspace: Workspace,
+    call: Call,
     status: Annotated[
         Literal["active", "completed", "expired"] | None, Arg("Only plans with this status")
     ] = None,
 ) -> dict[str, Any]:
     """Get the plans, the next due first."""
     from memvault import clock
-    from memvault.work.agenda import upcoming
+    from memvault.agents.plans.agenda import upcoming
 
-    zone = clock.zone(workspace.settings.timezone)
-    stands, notes = upcoming(workspace.store, workspace.address, clock.now(), zone)
-    workspace.notes += notes
+    zone = clock.zone(call.settings.timezone)
+    stands, notes = upcoming(call.store, call.address, clock.now(), zone)
+    call.notes += notes
     return {"plans": [_shown(stand) for stand in stands if status in (None, stand.status)]}
 
 
@@ -308,14 +310,14 @@ def _shown(stand: Standing) -> dict[str, Any]:
     return {**shown, "status": stand.status}
 
 
-@tool("delete_plans", "plans delete", "state", destructive=True)
+@group.tool("delete_plans", "plans delete", destructive=True)
 def delete_plans(
-    workspace: Workspace,
+    call: Call,
     plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)],
 ) -> dict[str, Any]:
     """Delete plans by their ids; what they said stays in the history."""
-    from memvault.work import agenda
+    from memvault.agents.plans import agenda
 
-    with _writing(workspace) as address:
-        missing = agenda.delete(workspace.store, address, plan_ids)
-    return {"deleted": _deleted(workspace, "plan", plan_ids, missing)}
+    with _writing(call) as address:
+        missing = agenda.delete(call.store, address, plan_ids)
+    return {"deleted": _deleted(call, "plan", plan_ids, missing)}

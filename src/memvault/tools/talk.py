@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
+from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.registry import Arg, shell, tool
-from memvault.workspace import Workspace
+from memvault.tools.core.registry import Arg, Group, shell
 
 if TYPE_CHECKING:
-    from memvault.work.agents import Address
-    from memvault.work.mailbox import Event
-    from memvault.work.talk import Talks
+    from memvault.agents.address import Address
+    from memvault.agents.messages.inbox import Event
+    from memvault.agents.messages.talk import Talks
 
 __all__ = [
     "peek_inbox",
@@ -23,6 +23,8 @@ __all__ = [
     "talk_user",
     "wait_for",
 ]
+
+group = Group("talk", "Spaces, talk and wait", place=70)
 
 Message = Annotated[str, Arg("What to say", positional=True, text=True)]
 _LONGEST_TALK_ID = 16
@@ -46,9 +48,9 @@ class Waited(TypedDict):
     ]
 
 
-@tool("talk_user", "talk user", "talk")
+@group.tool("talk_user", "talk user")
 def talk_user(
-    workspace: Workspace,
+    call: Call,
     message: Message,
     user: Annotated[str, Arg("Empty: there is one user")] = "",
 ) -> dict[str, Any]:
@@ -58,54 +60,54 @@ def talk_user(
     """
     if user.strip():
         raise UsageError(f"There is one user, not {user!r}", "leave user empty")
-    from memvault.work.agents import USER, Address
+    from memvault.agents.address import USER, Address
 
-    return _said(workspace, Address(USER), message)
+    return _said(call, Address(USER), message)
 
 
-@tool("talk_agent", "talk agent", "talk")
+@group.tool("talk_agent", "talk agent")
 def talk_agent(
-    workspace: Workspace,
+    call: Call,
     other: Annotated[str, Arg("The agent's name", key="agent", positional=True)],
     message: Message,
 ) -> dict[str, Any]:
     """Say something to another agent, without waiting for an answer."""
-    from memvault.work.agents import address, alike
+    from memvault.agents.address import address, alike
 
     to = address(other)
     if to.brain:
-        to = workspace.address.of_brain(str(to))
-    near = alike(workspace.root, to)
+        to = call.address.of_brain(str(to))
+    near = alike(call.root, to)
     if near:
-        workspace.notes.append(f"no agent {to} was here before; is {near} meant?")
-    return _said(workspace, to, message)
+        call.notes.append(f"no agent {to} was here before; is {near} meant?")
+    return _said(call, to, message)
 
 
-@tool("talk_brain", "talk brain", "talk")
+@group.tool("talk_brain", "talk brain")
 def talk_brain(
-    workspace: Workspace,
+    call: Call,
     subbrain: Annotated[str, Arg("The brain's name; primary is the main one", positional=True)],
     message: Message,
 ) -> dict[str, Any]:
     """Say something to another brain of the same agent, without waiting for an answer."""
-    return _said(workspace, workspace.address.of_brain(subbrain), message)
+    return _said(call, call.address.of_brain(subbrain), message)
 
 
-@tool("talk_log", "talk log", "talk")
+@group.tool("talk_log", "talk log")
 def talk_log(
-    workspace: Workspace,
+    call: Call,
     severity: Annotated[
         Literal["debug", "info", "warning", "error"], Arg("How grave it is", positional=True)
     ],
     message: Message,
 ) -> dict[str, Any]:
     """Say something to the agent's log, .memvault/agents/AGENT/log.jsonl."""
-    return {"talkId": _talks(workspace).log(severity, message)}
+    return {"talkId": _talks(call).log(severity, message)}
 
 
-@tool("reply", "reply", "talk")
+@group.tool("reply", "reply")
 def reply(
-    workspace: Workspace,
+    call: Call,
     talk_id: Annotated[int, Arg("The talk that is answered", positional=True, least=1)],
     message: Message,
 ) -> dict[str, Any]:
@@ -113,13 +115,13 @@ def reply(
 
     The result is the answer's own talkId.
     """
-    talks = _talks(workspace)
-    return {"talkId": talks.answer(talk_id, message, workspace.inbox)}
+    talks = _talks(call)
+    return {"talkId": talks.answer(talk_id, message, call.inbox)}
 
 
-@tool("wait_for", "wait for", "talk", destructive=True)
+@group.tool("wait_for", "wait for", destructive=True)
 def wait_for(
-    workspace: Workspace,
+    call: Call,
     events: Annotated[list[Waited], Arg("The events, of which the first ends the wait")],
     timeout: Annotated[
         float | None, Arg("Give up after this many seconds; without it never", least=0, most=1e9)
@@ -132,26 +134,26 @@ def wait_for(
     memvault inbox push NAME delivers. An event that is there already ends the
     wait at once.
     """
-    from memvault.work import services, waiting
+    from memvault.agents.messages import services, wait
 
     if not events:
         raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
     wanted = [
-        waiting.Wanted(entry["event_type"], _parameter(entry), entry.get("talk_id") or 0).checked()
+        wait.Wanted(entry["event_type"], _parameter(entry), entry.get("talk_id") or 0).checked()
         for entry in events
     ]
     for entry in wanted:
         if entry.kind == "Hook":  # one that nothing can push is never heard of
-            services.checked(workspace.root, entry.parameter)
-    talks = _talks(workspace)
-    happened = waiting.wait(
-        workspace.inbox, wanted, talks.has_talked_to, workspace.turn, timeout, workspace.stopped
+            services.checked(call.root, entry.parameter)
+    talks = _talks(call)
+    happened = wait.wait(
+        call.inbox, wanted, talks.has_talked_to, call.workspace.turn, timeout, call.gone
     )
-    workspace.notes[:] = workspace.inbox.problems
+    call.notes += call.inbox.problems
     found = happened.wanted
     result: dict[str, Any] = {"seconds": round(happened.seconds, 3)}
-    if happened.popped.claim is not None:
-        workspace.taken.append(happened.popped.claim)
+    if happened.popped.lease is not None:
+        call.delivery.add(happened.popped.lease)
         talks.hear(happened.popped.events)
         result = _shown(happened.popped.events[0])
     event = {"eventType": found.kind, "parameter": found.parameter, "talkId": found.talk_id}
@@ -195,9 +197,9 @@ def _waited(word: str) -> dict[str, Any]:
     return {**found, "talkId": int(talk_id)} if talk_id else found
 
 
-@tool("peek_inbox", "inbox peek", "talk", destructive=True)
+@group.tool("peek_inbox", "inbox peek", destructive=True)
 def peek_inbox(
-    workspace: Workspace,
+    call: Call,
     count: Annotated[int, Arg("How many at most", least=1)] = 1,
     kind: Annotated[
         Literal["space_message", "plan", "service", "talk"] | None,
@@ -209,17 +211,17 @@ def peek_inbox(
     Each event is handed to exactly one caller; only one that was killed just
     then makes it come twice. remaining counts all that stay, of whatever type.
     """
-    popped = workspace.inbox.pop(count, kind)
-    workspace.notes += workspace.inbox.problems
-    if popped.claim is not None:
-        workspace.taken.append(popped.claim)
-        _talks(workspace).hear(popped.events)
+    popped = call.inbox.pop(count, kind)
+    call.notes += call.inbox.problems
+    if popped.lease is not None:
+        call.delivery.add(popped.lease)
+        _talks(call).hear(popped.events)
     return {"events": [_shown(event) for event in popped.events], "remaining": popped.remaining}
 
 
-@tool("push_service", "inbox push", "talk")
+@group.tool("push_service", "inbox push")
 def push_service(
-    workspace: Workspace,
+    call: Call,
     name: Annotated[str, Arg("The hook's name", positional=True)],
     message: Annotated[str, Arg("What to say of it", positional=True, text=True)] = "",
 ) -> dict[str, Any]:
@@ -227,21 +229,21 @@ def push_service(
 
     It wakes a memvault wait for hook:NAME.
     """
-    from memvault.work import services
+    from memvault.agents.messages import services
 
-    data = {"name": services.checked(workspace.root, name), "message": message}
-    event_id = workspace.inbox.deliver(services.SERVICE, data)
+    data = {"name": services.checked(call.root, name), "message": message}
+    event_id = call.inbox.deliver(services.SERVICE, data)
     return {"eventId": event_id}
 
 
-def _talks(workspace: Workspace) -> Talks:
-    from memvault.work.talk import Talks
+def _talks(call: Call) -> Talks:
+    from memvault.agents.messages.talk import Talks
 
-    return Talks(workspace.root, workspace.address)
+    return Talks(call.root, call.address)
 
 
-def _said(workspace: Workspace, to: Address, message: str) -> dict[str, Any]:
-    return {"talkId": _talks(workspace).say(to, message)}
+def _said(call: Call, to: Address, message: str) -> dict[str, Any]:
+    return {"talkId": _talks(call).say(to, message)}
 
 
 def _shown(event: Event) -> dict[str, Any]:

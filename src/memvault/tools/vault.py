@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from memvault.call import Call
 from memvault.errors import NotFound
-from memvault.tools.historian import FILTER_HELP, TAGS_HELP, TYPE_HELP
-from memvault.tools.registry import Arg, tool
-from memvault.tools.shapes import filters, item, seen
-from memvault.workspace import Workspace
+from memvault.tools.core.registry import Arg, Group
+from memvault.tools.core.shapes import FILTER_HELP, TAGS_HELP, TYPE_HELP, filters, item, seen
 
 __all__ = [
     "memory_list",
@@ -21,6 +20,8 @@ __all__ = [
     "vault_status",
 ]
 
+group = Group("vault", "The vault", place=100)
+
 
 Purpose = Annotated[
     Literal["embed", "rerank"],
@@ -28,9 +29,9 @@ Purpose = Annotated[
 ]
 
 
-@tool("memory_show", "show", "vault", read_only=True)
+@group.tool("memory_show", "show", read_only=True)
 def memory_show(
-    workspace: Workspace,
+    call: Call,
     name: Annotated[
         str, Arg("memId or its beginning, path, or exact title", key="memId", positional=True)
     ],
@@ -39,13 +40,13 @@ def memory_show(
     ] = None,
 ) -> dict[str, Any]:
     """Show one memory whole, with its etag and the revisions that are kept."""
-    memory = workspace.engine.resolve(name)
-    history = workspace.store.history
+    memory = call.engine.resolve(name)
+    history = call.store.history
     if revision:
         from memvault.model import FileState
 
         data = history.read(memory.mem_id, revision)
-        memory = workspace.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
+        memory = call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
     result = {
         **item(memory),
         "etag": memory.etag,
@@ -55,13 +56,13 @@ def memory_show(
     }
     if memory.problem:
         result["problem"] = memory.problem
-    seen(workspace, [memory])
+    seen(call, [memory])
     return result
 
 
-@tool("memory_list", "list", "vault", read_only=True)
+@group.tool("memory_list", "list", read_only=True)
 def memory_list(
-    workspace: Workspace,
+    call: Call,
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg(TAGS_HELP)] = None,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
@@ -70,7 +71,7 @@ def memory_list(
     limit: Annotated[int | None, Arg("How many at most; all where it is left out", least=1)] = None,
 ) -> dict[str, Any]:
     """List memories without their content, newest change first."""
-    records = workspace.engine.listed(filters(memory_type, tags, since, until, expression))
+    records = call.engine.listed(filters(memory_type, tags, since, until, expression))
     memories = []
     for record in records[:limit]:
         entry = item(record)
@@ -80,9 +81,9 @@ def memory_list(
     return {"memories": memories, "count": len(memories), "total": len(records)}
 
 
-@tool("memory_restore", "restore", "vault", destructive=True)
+@group.tool("memory_restore", "restore", destructive=True)
 def memory_restore(
-    workspace: Workspace,
+    call: Call,
     name: Annotated[
         str,
         Arg("memId, path or title; without it the trash is listed", key="memId", positional=True),
@@ -96,10 +97,10 @@ def memory_restore(
     A file returns to its old path, or beside it where that is taken. The
     content that a revision replaces becomes a revision itself.
     """
-    from memvault.memories import restoring
+    from memvault.memories import restore
 
     if not name.strip():
-        trash = restoring.trash(workspace.store)
+        trash = restore.trash(call.store)
         return {
             "trash": [
                 {
@@ -112,10 +113,10 @@ def memory_restore(
             ]
         }
     if revision:
-        memory = workspace.engine.resolve(name)
-        restored = restoring.revert(workspace.store, memory, revision)
+        memory = call.engine.resolve(name)
+        restored = restore.revert(call.store, memory, revision)
     else:
-        restored = restoring.restore(workspace.store, name)
+        restored = restore.restore(call.store, name)
     return {
         "filePath": restored.path,
         "memId": restored.mem_id,
@@ -124,16 +125,16 @@ def memory_restore(
     }
 
 
-@tool("vault_status", "status", "vault", read_only=True)
-def vault_status(workspace: Workspace) -> dict[str, Any]:
+@group.tool("vault_status", "status", read_only=True)
+def vault_status(call: Call) -> dict[str, Any]:
     """Say how the vault is: counts, index, embedder, sizes, and what is pending."""
     from memvault.upkeep.status import status
 
-    return status(workspace)
+    return status(call)
 
 
-@tool("vault_reindex", "reindex", "vault")
-def vault_reindex(workspace: Workspace) -> dict[str, Any]:
+@group.tool("vault_reindex", "reindex")
+def vault_reindex(call: Call) -> dict[str, Any]:
     """Make the index anew and embed whatever has no vectors yet.
 
     Never needed to see an edit; useful after changing the embedder, or to have
@@ -142,19 +143,19 @@ def vault_reindex(workspace: Workspace) -> dict[str, Any]:
     from memvault.recall.filters import Filters
     from memvault.upkeep.paths import told
 
-    workspace.index.rebuild()
-    workspace.index.embed_all()
+    call.index.rebuild()
+    call.index.embed_all()
     return {
-        "indexed": len(workspace.engine.listed(Filters())),
-        "embedder": told(workspace, workspace.index.wanted),
+        "indexed": len(call.engine.listed(Filters())),
+        "embedder": told(call, call.index.wanted),
     }
 
 
-@tool("model_list", "model list", "vault", read_only=True)
-def model_list(workspace: Workspace) -> dict[str, Any]:
+@group.tool("model_list", "model list", read_only=True)
+def model_list(call: Call) -> dict[str, Any]:
     """List the models that can be used, to embed and to rerank, and those in use."""
-    from memvault.index.embed_static import StaticEmbedder
-    from memvault.index.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
+    from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
+    from memvault.index.embedding.static import StaticEmbedder
     from memvault.upkeep.paths import told
 
     builtin = StaticEmbedder()
@@ -166,16 +167,16 @@ def model_list(workspace: Workspace) -> dict[str, Any]:
         "description": "Built in: works offline at once. English",
     }
     return {
-        "inUse": told(workspace, workspace.index.wanted),
+        "inUse": told(call, call.index.wanted),
         "models": [own, *known_models(EMBEDDING)],
-        "rerankerInUse": told(workspace, workspace.settings.reranker),
+        "rerankerInUse": told(call, call.settings.reranker),
         "rerankers": known_models(CROSS_ENCODER),
     }
 
 
-@tool("model_use", "model use", "vault", open_world=True)
+@group.tool("model_use", "model use", open_world=True)
 def model_use(
-    workspace: Workspace,
+    call: Call,
     name: Annotated[
         str,
         Arg("builtin, a fastembed model, or a folder with model.onnx", positional=True),
@@ -191,16 +192,16 @@ def model_use(
     """
     from memvault.upkeep import models, paths
 
-    models.check_caller(workspace, name)
+    models.check_caller(call, name)
     use = models.use if purpose == "embed" else models.use_reranker
-    found = use(workspace, name)
-    named = {key: paths.told(workspace, found[key]) for key in ("name", "previous")}
+    found = use(call, name)
+    named = {key: paths.told(call, found[key]) for key in ("name", "previous")}
     return {**found, **named}
 
 
-@tool("model_verify", "model verify", "vault", read_only=True)
+@group.tool("model_verify", "model verify", read_only=True)
 def model_verify(
-    workspace: Workspace,
+    call: Call,
     name: Annotated[
         str | None, Arg("A model or folder; the one in use where it is left out", positional=True)
     ] = None,
@@ -209,13 +210,13 @@ def model_verify(
     """Check that a model loads here and tells related texts from unrelated ones."""
     from memvault.upkeep import models, paths
 
-    models.check_caller(workspace, name or "")
+    models.check_caller(call, name or "")
     if purpose == "embed":
-        found = models.verify(workspace, name)
+        found = models.verify(call, name)
         hint = "memvault model use builtin goes back to the embedder that always works"
     else:
-        found = models.verify_reranker(workspace, name)
+        found = models.verify_reranker(call, name)
         hint = "memvault model list names fastembed's cross-encoders"
     if not found["works"]:
         raise NotFound(f"The model {found['name']} loads, but does not tell texts apart", hint)
-    return {**found, "name": paths.told(workspace, found["name"])}
+    return {**found, "name": paths.told(call, found["name"])}

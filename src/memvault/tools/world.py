@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memvault.tools.registry import Arg, tool
-from memvault.workspace import Workspace
+from memvault.call import Call
+from memvault.tools.core.registry import Arg, Group
 
 if TYPE_CHECKING:
-    from memvault.work.world import World
+    from memvault.world.actions import World
 
 __all__ = ["gather_resource", "interact_with_agent", "move_to", "observe_location"]
+
+group = Group("world", "A small world, where memvault.toml switches it on", place=90)
 
 _FARTHEST = 1e9
 
 
-@tool("observe_location", "world observe", "world", read_only=True)
+@group.tool("observe_location", "world observe", read_only=True)
 def observe_location(
-    workspace: Workspace,
+    call: Call,
     radius: Annotated[float, Arg("How many cells to look around", least=0, most=_FARTHEST)] = 5,
 ) -> dict[str, Any]:
     """Observe the place where the agent is: terrain, climate, resources, other agents.
@@ -26,9 +28,9 @@ def observe_location(
     look reaches are named nearest first; only those of a place that the agent
     stands in can be gathered.
     """
-    world = _world(workspace)
+    world = _world(call)
     seen = world.observe(radius)
-    workspace.notes += world.notes
+    call.notes += world.notes
     return {
         "terrain": next((place.terrain for place, _ in seen.places if place.terrain), ""),
         "climate": next((place.climate for place, _ in seen.places if place.climate), ""),
@@ -47,9 +49,9 @@ def observe_location(
     }
 
 
-@tool("move_to", "world move", "world")
+@group.tool("move_to", "world move")
 def move_to(
-    workspace: Workspace,
+    call: Call,
     x: Annotated[
         float, Arg("Cells to the east", positional=True, least=-_FARTHEST, most=_FARTHEST)
     ],
@@ -62,16 +64,16 @@ def move_to(
     With too little stamina it stays where it is. Position and stamina lie in
     agents/NAME.md, which anyone may edit.
     """
-    world = _world(workspace)
+    world = _world(call)
     me, used = world.move(x, y)
-    workspace.notes += world.notes
+    call.notes += world.notes
     position = {"x": me.x, "y": me.y}
     return {"newPosition": position, "staminaUsed": used, "stamina": me.stamina}
 
 
-@tool("gather_resource", "world gather", "world")
+@group.tool("gather_resource", "world gather")
 def gather_resource(
-    workspace: Workspace,
+    call: Call,
     resource: Annotated[str, Arg("What to gather, as world observe names it", positional=True)],
     amount: Annotated[int, Arg("How much of it; all of it or nothing", least=1, most=10**9)] = 1,
 ) -> dict[str, Any]:
@@ -79,9 +81,9 @@ def gather_resource(
 
     Of two agents who want the last one, one gets it.
     """
-    world = _world(workspace)
+    world = _world(call)
     got = world.gather(resource, amount)
-    workspace.notes += world.notes
+    call.notes += world.notes
     result = {
         "resource": got.resource,
         "amount": amount,
@@ -91,23 +93,23 @@ def gather_resource(
     return result if got.left is None else {**result, "left": got.left}
 
 
-@tool("interact_with_agent", "world interact", "world")
+@group.tool("interact_with_agent", "world interact")
 def interact_with_agent(
-    workspace: Workspace,
+    call: Call,
     other: Annotated[str, Arg("An agent within 5 cells", key="agent", positional=True)],
     message: Annotated[str, Arg("What to say", positional=True, text=True)],
 ) -> dict[str, Any]:
     """Interact with an agent within reach: a talk, which it finds in its inbox."""
-    from memvault.work.talk import Talks
+    from memvault.agents.messages.talk import Talks
 
-    world = _world(workspace)
+    world = _world(call)
     to, distance = world.within_reach(other)
-    workspace.notes += world.notes
-    talk_id = Talks(workspace.root, workspace.address).say(to, message)
+    call.notes += world.notes
+    talk_id = Talks(call.root, call.address).say(to, message)
     return {"talkId": talk_id, "agent": str(to), "distance": round(distance, 4)}
 
 
-def _world(workspace: Workspace) -> World:
-    from memvault.work.world import World
+def _world(call: Call) -> World:
+    from memvault.world.actions import World
 
-    return World(workspace.store, workspace.address)
+    return World(call.store, call.address)

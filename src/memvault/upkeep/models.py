@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from memvault import config
+from memvault.call import Call
 from memvault.errors import EmbedderError, NotFound, Refused, UsageError
-from memvault.index import permitted
-from memvault.index.cross_encoder import CrossEncoder
-from memvault.index.embed import BUILTIN, open_embedder
-from memvault.index.fastembed_models import CROSS_ENCODER, EMBEDDING, Kind, known_models
+from memvault.index.embedding import permitted
+from memvault.index.embedding.cross_encoder import CrossEncoder
+from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, Kind, known_models
+from memvault.index.embedding.loading import open_embedder
 from memvault.user_folders import SETTINGS_FILE, home_expanded
 from memvault.vault import atomic
-from memvault.workspace import Workspace
 
 __all__ = ["check_caller", "use", "use_reranker", "verify", "verify_reranker"]
 
@@ -23,7 +24,7 @@ _QUESTION = "Which database do we use?"
 _UNRELATED = "Bananas ripen faster in a paper bag"
 
 
-def use(workspace: Workspace, name: str) -> dict[str, Any]:
+def use(call: Call, name: str) -> dict[str, Any]:
     """Check a model, write it into the settings, and embed every memory with it.
 
     Nothing is changed where the model cannot be used.
@@ -31,14 +32,14 @@ def use(workspace: Workspace, name: str) -> dict[str, Any]:
     Raises:
         EmbedderError: it cannot be loaded or fetched.
     """
-    wanted, root = _meant(workspace.root, name, EMBEDDING)
+    wanted, root = _meant(call.root, name, EMBEDDING)
     tried = permitted.fingerprint(wanted, root)
     embedder = open_embedder(wanted, root, download=True)
-    before = workspace.settings.embedder
-    permitted.allow(wanted, workspace.root, tried)
+    before = call.settings.embedder
+    permitted.allow(wanted, call.root, tried)
     if wanted != before:
-        _write(workspace, "embedder", wanted)
-    embedded = workspace.index.embed_all()
+        _write(call, "embedder", wanted)
+    embedded = call.index.embed_all()
     return {
         "name": wanted,
         "version": embedder.version,
@@ -48,35 +49,35 @@ def use(workspace: Workspace, name: str) -> dict[str, Any]:
     }
 
 
-def check_caller(workspace: Workspace, name: str) -> None:
+def check_caller(call: Call, name: str) -> None:
     """Make sure that the caller may choose a model: it is a program, and a folder is a path.
 
     Raises:
         Refused: it may not.
     """
-    if not workspace.programs:
+    if not call.caller.programs:
         raise Refused(
             "A model is a program, and this caller may not name programs to run",
             "memvault model use in a shell chooses one; memvault mcp --programs lets clients do it",
         )
-    if not workspace.paths and permitted.is_path(name.strip(), workspace.root):
+    if not call.caller.paths and permitted.is_path(name.strip(), call.root):
         raise Refused(
             "This caller may not name folders of this machine", "name one of fastembed's models"
         )
 
 
-def verify(workspace: Workspace, name: str | None) -> dict[str, Any]:
+def verify(call: Call, name: str | None) -> dict[str, Any]:
     """Load a model, or the one in use, embed three texts, and compare them.
 
     Raises:
         EmbedderError: it cannot be loaded, or the vault's may not be loaded here.
     """
-    choice = permitted.embedder(workspace.settings, workspace.root)
+    choice = permitted.embedder(call.settings, call.root)
     if not name and choice.note:
         said, _, hint = choice.note.partition("; ")
         raise EmbedderError(said, hint)
     started = time.perf_counter()
-    wanted, root = _meant(workspace.root, name, EMBEDDING) if name else choice[:2]
+    wanted, root = _meant(call.root, name, EMBEDDING) if name else choice[:2]
     embedder = open_embedder(wanted, root)
     vectors = embedder.embed([*_RELATED, _UNRELATED])
     related, unrelated = float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
@@ -91,26 +92,26 @@ def verify(workspace: Workspace, name: str | None) -> dict[str, Any]:
     }
 
 
-def use_reranker(workspace: Workspace, name: str) -> dict[str, Any]:
+def use_reranker(call: Call, name: str) -> dict[str, Any]:
     """Check a cross-encoder and write it into the settings; errors as for ``use``."""
-    wanted, root = _meant(workspace.root, name, CROSS_ENCODER)
+    wanted, root = _meant(call.root, name, CROSS_ENCODER)
     tried = permitted.fingerprint(wanted, root)
     encoder = CrossEncoder(wanted, root, download=True)
     encoder.scores(_QUESTION, _RELATED)
-    permitted.allow(wanted, workspace.root, tried)
-    before = workspace.settings.reranker
+    permitted.allow(wanted, call.root, tried)
+    before = call.settings.reranker
     if wanted != before:
-        _write(workspace, "rerank", wanted)
+        _write(call, "rerank", wanted)
     return {"name": wanted, "version": encoder.version, "previous": before}
 
 
-def verify_reranker(workspace: Workspace, name: str | None) -> dict[str, Any]:
+def verify_reranker(call: Call, name: str | None) -> dict[str, Any]:
     """Load a cross-encoder, or the one in use, and let it judge two texts; errors as for verify."""
     started = time.perf_counter()
     if name:
-        wanted, root = _meant(workspace.root, name, CROSS_ENCODER)
+        wanted, root = _meant(call.root, name, CROSS_ENCODER)
     else:
-        wanted, root, _ = permitted.reranker(workspace.settings, workspace.root)
+        wanted, root, _ = permitted.reranker(call.settings, call.root)
     encoder = CrossEncoder(wanted, root)
     related, unrelated = encoder.scores(_QUESTION, (_RELATED[0], _UNRELATED))
     return {
@@ -123,14 +124,14 @@ def verify_reranker(workspace: Workspace, name: str | None) -> dict[str, Any]:
     }
 
 
-def _write(workspace: Workspace, section: str, name: str) -> None:
+def _write(call: Call, section: str, name: str) -> None:
     """Write a model's name into the settings, and have them read anew."""
-    path = workspace.root / SETTINGS_FILE
+    path = call.root / SETTINGS_FILE
     try:
         atomic.replace(path, config.with_setting(path, section, "model", name))
     except FileNotFoundError as error:
         raise NotFound(f"{SETTINGS_FILE} is gone", "memvault init") from error
-    workspace.reload()
+    call.workspace.reload()
 
 
 def _meant(root: Path, name: str, kind: Kind) -> tuple[str, Path | None]:

@@ -10,22 +10,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from memvault import user_folders, user_settings
+from memvault.call import Call
 from memvault.errors import MemvaultError
-from memvault.workspace import Workspace
 
 __all__ = ["told"]
 
 
-def told(workspace: Workspace, text: str) -> str:
+def told(call: Call, text: str) -> str:
     """Return a text of the program's own as the caller is told it.
 
     To one who is not at this machine a path in the vault is told relative to
     it, and of others the folder is named by what it is for.
     """
-    if workspace.paths:
+    if call.caller.paths:
         return text
     names: dict[str, str] = {}
-    for folder, name in _folders(workspace):
+    for folder, name in _folders(call):
         for path in (folder, os.path.realpath(folder)):
             if Path(path).is_absolute() and Path(path).name:
                 for spelled in (path, repr(path)[1:-1]):
@@ -47,13 +47,13 @@ def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.~-])(?:({known})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
 
 
-def _folders(workspace: Workspace) -> Iterator[tuple[str, str]]:
+def _folders(call: Call) -> Iterator[tuple[str, str]]:
     """Yield each folder of this machine that may be spoken of, and what it is told as.
 
     The vault's has no name: what lies in it is told by its path there.
     """
-    yield str(workspace.root), ""
-    settings = workspace.__dict__.get("settings")  # as they were read, if they could be
+    yield str(call.root), ""
+    settings = call.workspace.__dict__.get("settings")  # as they were read, if they could be
     models = [settings.embedder, settings.reranker] if settings else []
     with contextlib.suppress(MemvaultError):
         own = user_settings.load()

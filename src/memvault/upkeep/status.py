@@ -8,74 +8,74 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from memvault.call import Call
 from memvault.errors import EmbedderError
 from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
 from memvault.upkeep.paths import told
-from memvault.workspace import Workspace
 
 __all__ = ["status"]
 
 
-def status(workspace: Workspace) -> dict[str, Any]:
+def status(call: Call) -> dict[str, Any]:
     """Gather counts, index state, embedder, sizes, what is pending, and problems."""
-    before = workspace.index.state()
-    records = workspace.engine.listed(Filters())
-    settings = workspace.settings
-    folder = workspace.index.place.folder
-    workspace.notes += workspace.index.notes()
+    before = call.index.state()
+    records = call.engine.listed(Filters())
+    settings = call.settings
+    folder = call.index.place.folder
+    call.notes += call.index.notes()
     result: dict[str, Any] = {
-        "vault": str(workspace.root) if workspace.paths else workspace.root.name,
+        "vault": str(call.root) if call.caller.paths else call.root.name,
         "memories": len(records),
         "types": dict(Counter(record.memory_type for record in records).most_common()),
         "tags": len({tag for record in records for tag in record.tags}),
         "index": {
             "state": before,
-            **({"folder": str(folder)} if folder and workspace.paths else {}),
+            **({"folder": str(folder)} if folder and call.caller.paths else {}),
             "language": settings.language,
         },
-        "embedder": _embedder(workspace),
-        "pending": workspace.index.waiting(),
+        "embedder": _embedder(call),
+        "pending": call.index.waiting(),
         "sizes": {
             "memories": sum(record.state.size for record in records),
             "index": _size(folder) if folder else 0,
-            "history": _size(workspace.root / ".memvault" / "history"),
-            "trash": _size(workspace.root / ".memvault" / "trash"),
+            "history": _size(call.root / ".memvault" / "history"),
+            "trash": _size(call.root / ".memvault" / "trash"),
         },
-        "trash": len(workspace.store.history.discarded()),
+        "trash": len(call.store.history.discarded()),
         "settings": {
             key: {"value": value, "from": settings.sources.get(key, "default")}
             for key, value in (
                 ("language", settings.language),
-                ("embedder", told(workspace, settings.embedder)),
+                ("embedder", told(call, settings.embedder)),
                 ("ignore", list(settings.ignore)),
             )
         },
     }
     if settings.sources.get("reranker", "default") != "default":
-        result["reranker"] = {"name": told(workspace, settings.reranker)}
+        result["reranker"] = {"name": told(call, settings.reranker)}
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
-    problems += _too_large(workspace.root)
+    problems += _too_large(call.root)
     if problems:
         result["problems"] = problems
     return result
 
 
-def _embedder(workspace: Workspace) -> dict[str, Any]:
-    name = workspace.index.wanted
-    found = workspace.index.vector_card()
-    entry: dict[str, Any] = {"name": told(workspace, name)}
+def _embedder(call: Call) -> dict[str, Any]:
+    name = call.index.wanted
+    found = call.index.vector_card()
+    entry: dict[str, Any] = {"name": told(call, name)}
     if found is not None:
         entry.update(version=found.version, dimension=found.dimension, vectors=found.rows)
         if found.embedder != name:
-            entry["answering"] = told(workspace, found.embedder)
+            entry["answering"] = told(call, found.embedder)
     else:
         try:
-            loaded = workspace.index.embedder(name)
+            loaded = call.index.embedder(name)
         except EmbedderError as error:
-            entry["problem"] = told(workspace, error.message)
+            entry["problem"] = told(call, error.message)
         else:
             entry.update(version=loaded.version, dimension=loaded.dimension, vectors=0)
     return entry

@@ -1,0 +1,338 @@
+"""Active memory: the few memories that an agent holds in its context, within a budget.
+
+The set is a list of pieces in the agent's private folder, least recently used
+first. Texts stay in the vault's files: a piece says which part of which memory
+is held and how many tokens it had when it was last looked at. Pieces are
+brought up to date whenever the set is changed or listed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused, StorageError, UsageError
+from memvault.index.embedding import tokens
+from memvault.model import Memory
+from memvault.plain_files import STATE
+from memvault.recall.engine import Engine
+from memvault.vault import atomic, layout
+from memvault.vault.normal_form import folded
+from memvault.vault.store import Store
+
+__all__ = ["MAX_LENGTH", "ActiveMemory", "Held", "Loaded", "Piece", "content", "fit"]
+
+MAX_LENGTH = 20_000
+"""Characters that one load puts into active memory at most."""
+_FILE = "active.json"
+
+
+class Piece(NamedTuple):
+    """A part of a memory; ``wanted`` is the length asked for, 0 all, ``total`` the memory's."""
+
+    mem_id: str
+    path: str
+    title: str
+    etag: str
+    offset: int
+    wanted: int
+    length: int
+    total: int
+    tokens: int
+
+
+class Held(NamedTuple):
+    """The set as it is now, least recently used first, and what left it on the way.
+
+    ``gone`` are pieces whose memory is no longer in the vault. ``twins`` are the
+    paths that have a held memory's memId, where it is not where it was and there
+    are several; the piece stays as it was last seen.
+    """
+
+    pieces: list[Piece]
+    evicted: list[Piece]
+    gone: list[Piece]
+    twins: Mapping[str, list[str]] = {}
+
+
+class Loaded(NamedTuple):
+    """A piece that was put in, its text, and what the set has come to."""
+
+    piece: Piece
+    text: str
+    held: Held
+
+
+def content(memory: Memory) -> str:
+    """Return a memory's text without the blank lines around it; offsets count in this."""
+    return memory.body.strip("\r\n")
+
+
+def fit(pieces: list[Piece], budget: int) -> tuple[list[Piece], list[Piece]]:
+    """Split pieces into what stays and what must go, least recently used first."""
+    total = sum(piece.tokens for piece in pieces)
+    out = 0
+    while total > budget and out < len(pieces) - 1:
+        total -= pieces[out].tokens
+        out += 1
+    return pieces[out:], pieces[:out]
+
+
+class ActiveMemory:
+    """The active memory of one agent or sub-brain, kept in its private folder."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        folder: Path,
+        lock: Callable[[], AbstractContextManager[object]],
+        budget: int,
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._folder = folder
+        self._lock = lock
+        self._budget = budget
+
+    def look(self) -> Held:
+        """Return the set, brought up to date; where nothing can be written, without keeping it."""
+        if not (self._folder / _FILE).is_file():
+            return Held([], [], [])
+        try:
+            with self._changed(lambda pieces: pieces) as held:
+                return held
+        except StorageError:
+            return self._current(self._read())
+
+    def text(self, piece: Piece) -> str:
+        """Return a piece's text as it is now; empty where it is gone, or in several files."""
+        try:
+            memory = self._memory(piece)
+        except Ambiguous:
+            return ""
+        return content(memory)[piece.offset : piece.offset + piece.length] if memory else ""
+
+    def load(self, memory: Memory, offset: int = 0, wanted: int = 0) -> Loaded:
+        """Put a part of a memory in, in place of what was held of it; the least used make room.
+
+        Raises:
+            UsageError: the memory ends before ``offset``.
+        """
+        piece, text = self._cut(memory, offset, wanted)
+        with self._changed(lambda pieces: [*_without(pieces, piece.mem_id), piece]) as held:
+            return Loaded(piece, text, held)
+
+    def evict(self, name: str) -> tuple[Piece, Held]:
+        """Take a memory out.
+
+        Raises:
+            NotFound: it is not in the set.
+        """
+        taken: list[Piece] = []
+
+        def without(pieces: list[Piece]) -> list[Piece]:
+            taken.append(self._named(pieces, name))
+            return _without(pieces, taken[0].mem_id)
+
+        with self._changed(without, refresh=False) as held:
+            return taken[0], held
+
+    def mutate(self, name: str, change: Callable[[Memory], Memory]) -> Loaded:
+        """Change a memory that is in the set; the whole of it is held afterwards.
+
+        Raises:
+            NotFound: it is not in the set.
+        """
+        made: list[tuple[Piece, str]] = []
+
+        def mutated(pieces: list[Piece]) -> list[Piece]:
+            named = self._named(pieces, name)
+            memory = self._memory(named)
+            if memory is None:
+                raise NotFound(
+                    f"{named.mem_id} is no longer in the vault",
+                    "memvault restore may bring it back",
+                )
+            made.append(self._cut(change(memory), 0, 0))
+            return [*_without(pieces, named.mem_id), made[0][0]]
+
+        with self._changed(mutated) as held:
+            return Loaded(*made[0], held)
+
+    @contextmanager
+    def _changed(
+        self, change: Callable[[list[Piece]], list[Piece]], refresh: bool = True
+    ) -> Iterator[Held]:
+        """Hold the agent's lock, change the set, bring it up to date, and keep it."""
+        with self._lock():
+            before = self._read()
+            after = change(before)
+            held = self._current(after) if refresh else Held(after, [], [])
+            if held.pieces != before:
+                self._write(held.pieces)
+            yield held
+
+    def _current(self, pieces: list[Piece]) -> Held:
+        """Bring pieces up to date with their files, then make them fit the budget."""
+        fresh: list[Piece] = []
+        gone: list[Piece] = []
+        twins: dict[str, list[str]] = {}
+        for piece in pieces:
+            try:
+                memory = self._memory(piece)
+            except Ambiguous as error:
+                twins[piece.mem_id] = sorted(entry["filePath"] for entry in error.candidates())
+                fresh.append(piece)
+                continue
+            except StorageError:  # there, but not to be read at the moment
+                fresh.append(piece)
+                continue
+            if memory is None:
+                gone.append(piece)
+            elif memory.etag == piece.etag and piece.tokens <= self._budget:
+                fresh.append(piece._replace(path=memory.path, title=memory.title))
+            else:
+                offset = min(piece.offset, max(0, len(content(memory)) - 1))
+                fresh.append(self._cut(memory, offset, piece.wanted)[0])
+        return Held(*fit(fresh, self._budget), gone, twins)
+
+    def _cut(self, memory: Memory, offset: int, wanted: int) -> tuple[Piece, str]:
+        """Make a piece: as long as wanted, as the fixed maximum and the budget allow."""
+        whole = content(memory)
+        if offset and offset >= len(whole):
+            raise UsageError(
+                f"{memory.mem_id} ends before offset {offset}: it has {len(whole)} characters",
+                "give a smaller offset",
+            )
+        text = whole[offset : offset + min(wanted or MAX_LENGTH, MAX_LENGTH)]
+        text = text[: tokens.beginning(text, self._budget)]
+        piece = Piece(
+            mem_id=memory.mem_id,
+            path=memory.path,
+            title=memory.title,
+            etag=memory.etag,
+            offset=offset,
+            wanted=wanted,
+            length=len(text),
+            total=len(whole),
+            tokens=max(1, tokens.count(text)),
+        )
+        return piece, text
+
+    def _named(self, pieces: list[Piece], name: str) -> Piece:
+        """Return the piece of the memory that a name means in the whole vault.
+
+        Of several memories it means the one that is in the set. Only where the
+        vault knows none, the set's own names count, as they were last seen, and
+        the beginnings of its memIds.
+        """
+        wanted = name.strip().removeprefix("./")
+        for piece in pieces:
+            if piece.mem_id == wanted:
+                return piece
+        exact = [
+            piece
+            for piece in pieces
+            if wanted == piece.path or folded(wanted) == folded(piece.title)
+        ]
+        try:
+            wanted = self._engine.resolve(name).mem_id
+        except Ambiguous as error:
+            meant = {entry["memId"] for entry in error.candidates()}
+            found = [piece for piece in exact if piece.mem_id in meant]
+            if not found:
+                raise
+        except NotFound:
+            found = exact or [piece for piece in pieces if piece.mem_id.startswith(wanted)]
+            if not (wanted and found):
+                raise
+        else:
+            found = [piece for piece in pieces if piece.mem_id == wanted]
+        return _only(found, wanted)
+
+    def _memory(self, piece: Piece) -> Memory | None:
+        """Read the memory of a piece, wherever its file is by now; None where it is gone.
+
+        Raises:
+            Ambiguous: its file is not where it was, and several have its memId.
+        """
+        with contextlib.suppress(NotFound):
+            if not layout.is_ignored(piece.path, self._store.settings.ignore):
+                memory = self._store.read(piece.path)
+                if memory.mem_id == piece.mem_id:
+                    return memory
+        try:
+            memory = self._engine.resolve(piece.mem_id)
+        except Ambiguous as error:
+            if all(entry["memId"] != piece.mem_id for entry in error.candidates()):
+                return None
+            raise
+        except NotFound:
+            return None
+        return memory if memory.mem_id == piece.mem_id else None
+
+    def _read(self) -> list[Piece]:
+        """Read the set; what is no piece of a memory in this vault is left out."""
+        try:
+            entries = json.loads(atomic.read(self._folder / _FILE, STATE))["pieces"]
+            return [piece for entry in entries if (piece := self._piece(entry)) is not None]
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return []
+
+    def _piece(self, entry: object) -> Piece | None:
+        fields = Piece.__annotations__
+        if not isinstance(entry, dict) or entry.keys() != set(fields):
+            return None
+        piece = Piece(**entry)
+        values: list[object] = list(piece)
+        texts, numbers = values[:4], values[4:]
+        if "" in texts or {type(text) for text in texts} != {str}:
+            return None
+        if not all(type(number) is int and number >= 0 for number in numbers):
+            return None
+        try:
+            inside = layout.contained(self._store.root, piece.path) == piece.path
+        except MemvaultError:
+            return None
+        return piece if inside and layout.is_memory_path(piece.path) else None
+
+    def _write(self, pieces: list[Piece]) -> None:
+        path = self._folder / _FILE
+        document = {"version": 1, "pieces": [piece._asdict() for piece in pieces]}
+        data = (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode(
+            "utf-8", "replace"
+        )
+        with atomic.explained(path):
+            if path.is_symlink():
+                raise Refused(f"{path} is a link", "remove the link")
+        if path.exists():
+            atomic.replace(path, data)
+        else:
+            atomic.create(path, data)
+
+
+def _without(pieces: list[Piece], mem_id: str) -> list[Piece]:
+    return [piece for piece in pieces if piece.mem_id != mem_id]
+
+
+def _only(found: list[Piece], name: str) -> Piece:
+    """Return the one piece that was found."""
+    if not found:
+        raise NotFound(f"{name} is not in active memory", f"memvault load {name} puts it there")
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{name!r} names {len(found)} memories in active memory",
+            "use one of their memIds",
+            {
+                "candidates": [
+                    {"memId": piece.mem_id, "title": piece.title, "filePath": piece.path}
+                    for piece in found
+                ]
+            },
+        )
+    return found[0]

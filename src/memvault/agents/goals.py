@@ -1,0 +1,92 @@
+"""What an agent is after, one file ``agents/<agent>/goals/<slug>.md`` each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from memvault.agents.address import Address
+from memvault.agents.entries import Entries, Put, one_line
+from memvault.errors import UsageError
+from memvault.vault.store import Store
+
+__all__ = ["ACTIVE", "Goal", "all_goals", "delete", "put", "status_word"]
+
+ACTIVE = "active"
+_WORD = re.compile(r"\w[\w-]{0,39}")
+
+
+class Goal(NamedTuple):
+    """A goal; a file that does not name its status is an active one."""
+
+    id: str
+    description: str
+    status: str = ""
+    modified: str = ""
+
+
+def all_goals(store: Store, address: Address) -> tuple[list[Goal], list[str]]:
+    """Return every goal in the order of ids, and what to say of broken files."""
+    found = _entries(store, address).read()
+    goals = []
+    for name, entry in found.entries.items():
+        status = str(entry.header.get("status") or ACTIVE).strip().lower()
+        goals.append(Goal(name, entry.text.strip(), status, entry.modified))
+    return goals, found.notes
+
+
+def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
+    """Set goals; what one leaves empty stays as it is; return how many there were.
+
+    The caller holds the agent's lock.
+
+    Raises:
+        UsageError: an id or a status is none, or a new goal has no description;
+            nothing is written then.
+    """
+    entries = _entries(store, address)
+    found = entries.read()
+    known = found.entries
+    wanted: dict[str, Goal] = {}
+    for goal in goals:
+        name = one_line(goal.id, "A goal's id")
+        before = wanted.get(name)
+        status = status_word(goal.status) if goal.status else (before.status if before else "")
+        description = goal.description.strip() or (before.description if before else "")
+        if not description and name not in known:
+            hint = "; ".join(found.notes) or "say what is to be reached"
+            raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
+        wanted[name] = Goal(name, description, status)
+    puts = []
+    for name, goal in wanted.items():
+        old = known.get(name)
+        fallback = "" if old and old.header.get("status") else ACTIVE
+        status = goal.status or fallback
+        header = {"id": name, **({"status": status} if status else {})}
+        puts.append(Put(name, old, header, goal.description or (old.text if old else "")))
+    entries.put_all(puts)
+    return len(wanted)
+
+
+def delete(store: Store, address: Address, ids: Iterable[str]) -> list[str]:
+    """Take goals away; return the ids that were not there. The caller holds the agent's lock."""
+    return _entries(store, address).delete(ids)
+
+
+def status_word(text: str) -> str:
+    """Return a status as it is kept.
+
+    Raises:
+        UsageError: it is no short word.
+    """
+    plain = text.strip().lower()
+    if not _WORD.fullmatch(plain):
+        raise UsageError(
+            f"{text[:40]!r} cannot be a status", "use one short word: active, completed, dropped"
+        )
+    return plain
+
+
+def _entries(store: Store, address: Address) -> Entries:
+    return Entries(store, address.folder(store.root) / "goals", "id")

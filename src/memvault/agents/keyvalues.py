@@ -1,0 +1,51 @@
+"""What an agent notes under keys, one file ``agents/<agent>/memories/<slug>.md`` each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from memvault.agents.address import Address
+from memvault.agents.entries import Entries, Put, one_line
+from memvault.vault.store import Store
+
+__all__ = ["KeyValue", "all_values", "delete", "put"]
+
+
+class KeyValue(NamedTuple):
+    """A value under its key, and when it was set."""
+
+    key: str
+    value: str
+    modified: str
+
+
+def all_values(store: Store, address: Address) -> tuple[list[KeyValue], list[str]]:
+    """Return every value, in the order of keys, and what to say of broken files."""
+    found = _entries(store, address).read()
+    values = [KeyValue(key, entry.text, entry.modified) for key, entry in found.entries.items()]
+    return values, found.notes
+
+
+def put(store: Store, address: Address, values: Iterable[tuple[str, str]]) -> int:
+    """Note values under keys, over those that are there; return how many keys there were.
+
+    The caller holds the agent's lock.
+
+    Raises:
+        UsageError: a key is none; nothing is written then.
+    """
+    wanted = {one_line(key, "A key"): value for key, value in values}
+    entries = _entries(store, address)
+    known = entries.read().entries
+    entries.put_all(Put(key, known.get(key), {"key": key}, value) for key, value in wanted.items())
+    return len(wanted)
+
+
+def delete(store: Store, address: Address, keys: Iterable[str]) -> list[str]:
+    """Take keys away; return those that were not there. The caller holds the agent's lock."""
+    return _entries(store, address).delete(keys)
+
+
+def _entries(store: Store, address: Address) -> Entries:
+    return Entries(store, address.folder(store.root) / "memories", "key")

@@ -1,0 +1,218 @@
+"""Inboxes: a folder of events for each agent, each event for exactly one taker.
+
+Delivering is creating a file and needs no lock. Taking happens under the
+agent's lock and in two steps (``leases``), because a process may be killed
+at any moment: only once its caller has them are events gone for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.agents.address import Address
+from memvault.agents.locking import agent_lock
+from memvault.agents.messages import files as message_files
+from memvault.agents.messages import services
+from memvault.agents.messages.leases import Lease, Leases
+from memvault.agents.messages.services import PLAN, SERVICE, SPACE_MESSAGE, TALK
+from memvault.errors import UsageError
+from memvault.vault import atomic, layout
+
+__all__ = ["PLAN", "SERVICE", "SPACE_MESSAGE", "TALK", "Event", "Inbox", "Popped"]
+
+_BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
+"""Which value of an event is the file's text; ``message`` for all other types."""
+_OWN_KEYS = ("id", "type", "timestamp")
+
+
+class Event(NamedTuple):
+    """Something that an agent should hear of."""
+
+    event_id: str
+    kind: str
+    timestamp: str
+    data: dict[str, Any]
+
+
+class Popped(NamedTuple):
+    """Events that were taken, how many are still there, and what settles the taking."""
+
+    events: list[Event]
+    remaining: int
+    lease: Lease | None = None
+
+
+class Inbox:
+    """One agent's events.
+
+    ``due`` is called under the agent's lock before events are looked at; it
+    delivers what is due and returns what to say of plans. ``next_due`` says in
+    how many seconds that is next.
+    ``problems`` names what lay in the folder at the last look and is no event.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        owner: Address,
+        due: Callable[[], list[str]] | None = None,
+        next_due: Callable[[], float | None] | None = None,
+    ) -> None:
+        self.folder = message_files.inside(root, owner.folder(root) / "inbox")
+        self.next_due = next_due
+        self.problems: list[str] = []
+        self._taken_names: frozenset[str] | None = None
+        self._root = root
+        self._owner = owner
+        self._due = due
+        self._leases = Leases(root, owner, self.folder)
+
+    def deliver(
+        self,
+        kind: str,
+        data: Mapping[str, Any],
+        event_id: str | None = None,
+        timestamp: str | None = None,
+    ) -> str:
+        """Put an event into the inbox and return its id.
+
+        Where an event of the given id is there, or was taken lately, nothing
+        happens. No lock is needed, and none is taken.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        name = event_id or message_files.new_id()
+        if event_id is not None:
+            if not layout.is_mem_id(event_id):
+                raise UsageError(f"{event_id!r} cannot be an event's id", "use letters and digits")
+            if self._leases.hold(event_id):
+                return event_id
+        body = _BODIES.get(kind, "message")
+        rest = {key: value for key, value in data.items() if key != body}
+        assert not rest.keys() & set(_OWN_KEYS), "an event's data may not use the header's own keys"
+        header = {"id": name, "type": kind, "timestamp": timestamp or clock.iso(), **rest}
+        message_files.inside(self._root, self.folder)
+        with contextlib.suppress(FileExistsError):
+            message_files.write(self.folder, name, header, str(data.get(body, "")))
+        return name
+
+    def peek(self, count: int | None = None, kind: str | None = None) -> tuple[list[Event], int]:
+        """Look at events without taking them, the oldest first.
+
+        Of a ``kind`` only those; the number is that of all the others there are.
+        """
+        with self._lock():
+            read = [self._event(name) for name in message_files.listed(self.folder)]
+        events = [event for event in read if event is not None]
+        found = [event for event in events if kind in (None, event.kind)][:count]
+        return found, len(events) - len(found)
+
+    def pop(
+        self,
+        count: int = 1,
+        kind: str | None = None,
+        fits: Callable[[Event], bool] | None = None,
+    ) -> Popped:
+        """Take events, the oldest first; each is handed to exactly one caller.
+
+        ``remaining`` counts all events that stay, whatever their kind; files
+        that deliveries named are counted unread. The taking holds once
+        ``lease.settle()`` was called; a process that ends before that leaves
+        the events to the next taker.
+        """
+
+        def chosen(event: Event) -> bool:
+            return kind in (None, event.kind) and (fits is None or fits(event))
+
+        with self._lock():
+            return self._take(count, chosen)
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Hold the agent's lock; dead takers' events are back and due plans fired."""
+        lock = agent_lock(self._root, self._owner)
+        message_files.inside(self._root, self.folder)
+        self.problems, self._taken_names = [], None
+        with lock:
+            self.problems += self._leases.recover()
+            atomic.sweep(self.folder)
+            if self._due is not None:  # where it fails, nothing may be taken: see ``work.firing``
+                self.problems += self._due()
+            yield
+
+    def _take(self, count: int, chosen: Callable[[Event], bool]) -> Popped:
+        """Move up to ``count`` events into a lease of this process, reading no more than needed."""
+        taken: list[Event] = []
+        left = 0
+        lease: Lease | None = None
+        try:
+            for name in message_files.listed(self.folder):
+                if len(taken) == count:
+                    left += message_files.is_id(name[:-3]) or self._event(name) is not None
+                elif (event := self._event(name)) is None:
+                    continue
+                elif not chosen(event):
+                    left += 1
+                else:
+                    lease = lease or self._leases.begin()
+                    if lease.add(name):
+                        taken.append(event)
+        except BaseException:
+            if lease is not None:
+                lease.undo()
+            raise
+        if lease is not None and not taken:  # others took the files away by hand
+            lease.undo()
+            lease = None
+        return Popped(taken, left, lease)
+
+    def _names(self) -> frozenset[str]:
+        """Return the names that no service may have, looked up once for each look at the inbox."""
+        if self._taken_names is None:
+            self._taken_names = services.taken(self._root)
+        return self._taken_names
+
+    def _event(self, name: str) -> Event | None:
+        """Read a file of the inbox; what is no event is named in ``problems``.
+
+        So is a service that would pass for somebody; it is told as one without a name.
+        """
+        where = (self.folder / name).relative_to(self._root).as_posix()
+        try:
+            event = _event(message_files.read(self.folder / name))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            self.problems.append(f"{where} is no event: {error}")
+            return None
+        called = str(event.data.get("name", ""))
+        if event.kind == SERVICE and services.is_taken(called, self._names()):
+            self.problems.append(
+                f"{where} is the event of a service, which may not be called {called!r}"
+            )
+            event.data["name"] = services.UNNAMED
+        return event
+
+
+def _event(letter: message_files.Letter) -> Event:
+    """Make an event of a file.
+
+    What has no type that memvault gives is a service's, named like the type or the file.
+    """
+    given = str(letter.header.get("type") or SERVICE)
+    kind = given if given in (PLAN, SPACE_MESSAGE, TALK) else SERVICE
+    data = {
+        key: value
+        for key, value in letter.header.items()
+        if key not in _OWN_KEYS and value is not None
+    }
+    if kind == SERVICE:
+        data.setdefault("name", message_files.original(letter.name) if given == kind else given)
+    data[_BODIES.get(kind, "message")] = letter.text
+    moment = clock.parse(str(letter.header.get("timestamp", "")))
+    return Event(letter.name, kind, clock.iso(moment) if moment else letter.saved, data)

@@ -1,0 +1,274 @@
+"""Spaces: folders of messages that several agents and the user share.
+
+``spaces/<space>/space.md`` names the space, ``members/`` holds a file for each
+member, ``messages/`` one for each message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.agents.address import Address, address
+from memvault.agents.locking import private
+from memvault.agents.messages import files as message_files
+from memvault.agents.messages.inbox import SPACE_MESSAGE, Inbox
+from memvault.errors import MemvaultError, NotFound, Refused, UsageError
+from memvault.plain_files import STATE
+from memvault.vault import atomic, layout
+from memvault.vault.normal_form import normal_form
+
+__all__ = ["Message", "Space", "Spaces"]
+
+_LONGEST = 60
+_NO_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
+
+
+class Message(NamedTuple):
+    """What a member said in a space."""
+
+    message_id: str
+    sender: str
+    sender_type: str
+    content: str
+    timestamp: str
+
+
+class Space(NamedTuple):
+    """A space: the name of its folder, and what people call it."""
+
+    space_id: str
+    name: str
+
+
+class Spaces:
+    """The spaces of a vault as one participant sees them.
+
+    ``problems`` names files that are no messages, and members that could not
+    be told of one.
+    """
+
+    def __init__(self, root: Path, me: Address) -> None:
+        self._root = root
+        self._me = me
+        self.problems: list[str] = []
+
+    def enter(self, given: str) -> Space:
+        """Enter a space, made where there is none, and become its member.
+
+        Raises:
+            UsageError: it cannot be a space's name.
+        """
+        space = self._make(given)
+        name = str(self._me).replace("/", "~")
+        member = {"agent": str(self._me)}  # no time: two machines write the same
+        with contextlib.suppress(FileExistsError):
+            if str(self._me) not in self._members(space):
+                message_files.write(self._folder(space, "members"), name, member, "")
+        atomic.put(self._entered_file, f"{space.space_id}\n".encode())
+        return space
+
+    def entered(self) -> Space:
+        """Return the space that this participant entered last on this machine.
+
+        Raises:
+            Refused: none was entered.
+        """
+        try:
+            space_id = atomic.read(self._entered_file, STATE).decode().strip()
+        except (OSError, UnicodeDecodeError):
+            space_id = ""
+        if not space_id or not self._exists(space_id):
+            raise Refused(f"{self._me} has not entered a space", "memvault space enter SPACE")
+        return self._named(space_id)
+
+    def find(self, given: str) -> Space:
+        """Return an existing space by its id or name.
+
+        Raises:
+            NotFound: there is none.
+        """
+        space_id = self._id(given)
+        if not self._exists(space_id):
+            folders = message_files.inside(self._root, self._root / "spaces").glob("*/")
+            known = [path.name for path in folders if not path.is_symlink()]
+            near = get_close_matches(space_id, known, n=1)
+            raise NotFound(
+                f"There is no space {given!r}",
+                f"did you mean {near[0]}?" if near else "memvault space enter SPACE makes one",
+            )
+        return self._named(space_id)
+
+    def messages(self, space: Space, limit: int, offset: int = 0) -> tuple[list[Message], int]:
+        """Return ``limit`` messages, the oldest first, and how many there are in all.
+
+        ``offset`` leaves out that many of the newest, to page back. Files that
+        members' tools named are counted unread.
+        """
+        folder = self._folder(space, "messages")
+        names = [
+            name
+            for name in message_files.listed(folder)
+            if message_files.is_id(name[:-3]) or self._message(folder / name)
+        ]
+        found: list[Message] = []
+        broken = 0
+        for name in reversed(names[: max(0, len(names) - offset)]):
+            if len(found) == limit:
+                break
+            message = self._message(folder / name)
+            if message is None:
+                broken += 1
+            else:
+                found.append(message)
+        return found[::-1], len(names) - broken
+
+    def _message(self, path: Path) -> Message | None:
+        """Read a message; a file that is none is named in ``problems``."""
+        try:
+            return _message(message_files.read(path))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            where = path.relative_to(self._root).as_posix()
+            self.problems.append(f"{where} is no message: {error}")
+            return None
+
+    def send(self, space: Space, text: str) -> Message:
+        """Put a message into a space, and an event into every other member's inbox.
+
+        Raises:
+            UsageError: the text is empty.
+            StorageError: the disk refused.
+        """
+        message = Message(
+            message_files.new_id(),
+            str(self._me),
+            self._me.kind,
+            message_files.said(text, "text"),
+            clock.iso(),
+        )
+        header = {
+            "id": message.message_id,
+            "senderName": message.sender,
+            "senderType": message.sender_type,
+            "timestamp": message.timestamp,
+        }
+        message_files.write(
+            self._folder(space, "messages"), message.message_id, header, message.content
+        )
+        event = {
+            "spaceId": space.space_id,
+            "spaceName": space.name,
+            "senderName": message.sender,
+            "senderType": message.sender_type,
+            "content": message.content,
+            "messageId": message.message_id,
+        }
+        for member in self._members(space):
+            if member != str(self._me):
+                self._tell(member, event, message)
+        return message
+
+    def _tell(self, member: str, event: dict[str, Any], message: Message) -> None:
+        try:
+            inbox = Inbox(self._root, address(member))
+            inbox.deliver(SPACE_MESSAGE, event, message.message_id, message.timestamp)
+        except MemvaultError as error:
+            self.problems.append(f"{member} could not be told: {error.message}")
+
+    def _members(self, space: Space) -> list[str]:
+        """Name the members: by their file's header, or by its name where it says none."""
+        folder = self._folder(space, "members")
+        found = []
+        for name in message_files.listed(folder):
+            stem = name[:-3].replace("~", "/")
+            try:
+                found.append(str(message_files.read(folder / name).header.get("agent") or stem))
+            except (FileNotFoundError, ValueError):
+                found.append(stem)
+        return sorted(set(found))
+
+    def _make(self, given: str) -> Space:
+        space_id = self._id(given)
+        if not self._exists(space_id):
+            header = {"name": given.strip()}
+            with contextlib.suppress(FileExistsError):
+                message_files.write(self._root / "spaces" / space_id, "space", header, "")
+        return self._named(space_id)
+
+    def _named(self, space_id: str) -> Space:
+        return Space(space_id, self._name(space_id) or space_id)
+
+    def _name(self, space_id: str) -> str:
+        """Return the name that a space's file gives it; empty where it gives none."""
+        path = message_files.inside(self._root, self._root / "spaces" / space_id) / "space.md"
+        try:
+            return str(message_files.read(path).header.get("name") or "")
+        except (FileNotFoundError, ValueError):
+            return ""
+
+    def _id(self, given: str) -> str:
+        """Return the folder's name for what a caller calls a space.
+
+        Where another space has that folder, such as C# for C++, a digest of
+        the name tells the two apart.
+        """
+        plain = given.strip()
+        if plain[:1].isalnum() and self._exists(plain):
+            return plain
+        letters_there = any(char.isalnum() for char in plain)
+        if not letters_there or len(plain) > 200 or _NO_NAME.search(plain):
+            raise UsageError(
+                f"{given!r} cannot be the name of a space", "use letters, digits and hyphens"
+            )
+        space_id = layout.slug(plain, _LONGEST)
+        digest = hashlib.blake2b(_spelling(plain).encode(), digest_size=4).hexdigest()
+        other = f"{space_id}-{digest}"
+        if self._exists(other):
+            return other
+        name = self._name(space_id) if self._exists(space_id) else ""
+        return other if name and _spelling(name) != _spelling(plain) else space_id
+
+    def _exists(self, space_id: str) -> bool:
+        """Say whether there is a space of that id.
+
+        Raises:
+            Refused: a link or a file is in its folder's place.
+        """
+        folder = self._root / "spaces" / space_id
+        return (
+            layout.is_mem_id(f"{space_id}-") and message_files.inside(self._root, folder).is_dir()
+        )
+
+    def _folder(self, space: Space, part: str) -> Path:
+        return message_files.inside(self._root, self._root / "spaces" / space.space_id / part)
+
+    @property
+    def _entered_file(self) -> Path:
+        return private(self._root, self._me) / "space"
+
+
+def _spelling(name: str) -> str:
+    """Return a space's name without what people write now in one way and now in another."""
+    folded = normal_form("NFC", name).casefold()
+    return re.sub(r"[\s_-]+", " ", folded).strip()
+
+
+def _message(letter: message_files.Letter) -> Message:
+    """Make a message of a file; one without a header was written by the user."""
+    sender = str(letter.header.get("senderName") or "user")
+    kind = letter.header.get("senderType")
+    moment = clock.parse(str(letter.header.get("timestamp", "")))
+    return Message(
+        letter.name,
+        sender,
+        str(kind) if kind in ("human", "agent") else "human" if sender == "user" else "agent",
+        letter.text,
+        clock.iso(moment) if moment else letter.saved,
+    )

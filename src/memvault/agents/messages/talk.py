@@ -1,0 +1,178 @@
+"""Talk: messages from one participant to another, each with a number to answer to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from memvault import clock, visible
+from memvault.agents.address import Address, address
+from memvault.agents.locking import private
+from memvault.agents.messages import files as message_files
+from memvault.agents.messages.inbox import TALK, Event, Inbox
+from memvault.errors import NotFound, Refused
+from memvault.plain_files import STATE
+from memvault.vault import atomic
+from memvault.vault.lock import FileLock
+from memvault.vault.store import private_folder
+
+__all__ = ["Talks", "next_id"]
+
+_BEGINNING = 1_767_225_600_000
+"""The first moment of 2026 in milliseconds: talkIds count from there, to stay short."""
+_WRAP = 2**53
+"""No talkId reaches this: JSON readers count in floating point. After it they begin at 1."""
+_KEPT = 1_000
+_LARGEST_LOG = 4 * 1024 * 1024
+
+
+class Talks:
+    """What one participant said to others and heard from them, as far as this machine knows."""
+
+    def __init__(self, root: Path, me: Address) -> None:
+        self._root = root
+        self._me = me
+
+    def say(self, to: Address, message: str, in_reply_to: int | None = None) -> int:
+        """Deliver a message to a participant's inbox and return its talkId.
+
+        Raises:
+            UsageError: the message is empty.
+            StorageError: the disk refused.
+        """
+        text = message_files.said(message)
+        talk_id = next_id(self._root)
+        self._note("sent", [(talk_id, str(to))])
+        data: dict[str, Any] = {"from": str(self._me), "talkId": talk_id, "message": text}
+        if in_reply_to:
+            data["inReplyTo"] = in_reply_to
+        Inbox(self._root, to).deliver(TALK, data)
+        return talk_id
+
+    def answer(self, talk_id: int, message: str, inbox: Inbox) -> int:
+        """Answer whoever sent a talkId to this participant; return the answer's own talkId.
+
+        Raises:
+            NotFound: no such talk was received.
+        """
+        sender = self._sender(talk_id, inbox)
+        if sender is None:
+            raise NotFound(
+                f"{self._me} has received no talk {talk_id}",
+                "memvault inbox peek shows a talk with its number",
+            )
+        return self.say(sender, message, talk_id)
+
+    def hear(self, events: Iterable[Event]) -> None:
+        """Keep in mind who sent which talkId, so that it can be answered."""
+        heard = [(_number(event.data.get("talkId")), event) for event in events]
+        talks = [
+            (number, str(event.data.get("from", "")))
+            for number, event in heard
+            if event.kind == TALK and number
+        ]
+        if talks:
+            self._note("heard", talks)
+
+    def has_talked_to(self, other: Address, talk_id: int = 0) -> bool:
+        """Say whether this participant sent a message to another one before.
+
+        With a talkId, whether that one; what was sent longer ago than the
+        record goes back counts as sent.
+        """
+        sent = self._record()["sent"]
+        numbers = [number for number, name in sent if name == str(other)]
+        forgotten = len(sent) >= _KEPT and talk_id < min(numbers, default=0)
+        return bool(numbers) and (not talk_id or talk_id in numbers or forgotten)
+
+    def log(self, severity: str, message: str) -> int:
+        """Append to this participant's log and return the line's talkId.
+
+        Raises:
+            Refused: the log is a link, or no file.
+            StorageError: the disk refused.
+        """
+        text = message_files.said(message)
+        talk_id = next_id(self._root)
+        line = {"time": clock.iso(), "severity": severity, "message": text, "talkId": talk_id}
+        folder = private(self._root, self._me)
+        path = folder / "log.jsonl"
+        data = visible.as_json(line).encode()  # people read it with tail
+        with FileLock(folder / "lock"), atomic.explained(path):
+            if path.is_file() and path.lstat().st_size > _LARGEST_LOG:
+                path.replace(folder / "log.1.jsonl")
+            atomic.append_line(path, data)
+        return talk_id
+
+    def _sender(self, talk_id: int, inbox: Inbox) -> Address | None:
+        for number, name in reversed(self._record()["heard"]):
+            if number == talk_id:
+                return address(name)
+        for event in inbox.peek(kind=TALK)[0]:
+            if _number(event.data.get("talkId")) == talk_id:
+                return address(str(event.data.get("from", "")))
+        return None
+
+    def _note(self, which: str, talks: list[tuple[int, str]]) -> None:
+        folder = private(self._root, self._me)
+        with FileLock(folder / "lock"):
+            record = self._record()
+            said = [*record[which], *talks]
+            late = said[-_KEPT:]
+            # Whom it talked to once, it may wait for.
+            early = {name: number for number, name in said[:-_KEPT]} if which == "sent" else {}
+            for _, name in late:
+                early.pop(name, None)
+            record[which] = [*((number, name) for name, number in early.items()), *late]
+            atomic.put(folder / "talks.json", json.dumps(record).encode())
+
+    def _record(self) -> dict[str, list[tuple[int, str]]]:
+        """Return the record; one that is missing or damaged is empty."""
+        found: dict[str, list[tuple[int, str]]] = {"sent": [], "heard": []}
+        with contextlib.suppress(
+            OSError, ValueError, TypeError, AttributeError, RecursionError, Refused
+        ):
+            folder = message_files.inside(self._root, self._me.private(self._root))
+            record = json.loads(atomic.read(folder / "talks.json", STATE))
+            for which in found:
+                found[which] = [(int(number), str(name)) for number, name in record.get(which, ())]
+        return found
+
+
+def next_id(root: Path) -> int:
+    """Return a talkId: never 0, and above all that were given in this vault on this machine.
+
+    It is the time in milliseconds since 2026, so that ids rise even where the
+    last one was forgotten; two within one millisecond are one apart.
+    """
+    folder = private_folder(root)
+    path = folder / "talk-id"
+    with FileLock(folder / "talk.lock"):
+        try:
+            last = int(atomic.read(path, STATE))
+        except (OSError, ValueError):
+            last = 0
+        now = _milliseconds()
+        while last - 100 < now <= last:  # never ahead of the clock, or a lost record would tell
+            time.sleep(0.001)
+            now = _milliseconds()
+        fresh = max(now, last + 1)
+        if fresh >= _WRAP:
+            fresh = 1
+        atomic.put(path, str(fresh).encode())
+    return fresh
+
+
+def _milliseconds() -> int:
+    return max(1, int(clock.now().timestamp() * 1000) - _BEGINNING)
+
+
+def _number(value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0

@@ -1,0 +1,167 @@
+"""Waiting for the first of several events, without a lock held and without work done."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from memvault.agents.address import USER, Address, address
+from memvault.agents.messages.inbox import SERVICE, TALK, Event, Inbox, Popped
+from memvault.errors import Refused, TimedOut, UsageError
+
+__all__ = ["Happened", "Wanted", "wait"]
+
+_LONGEST = 7 * 86_400.0
+"""Seconds slept at a time."""
+_SHORTEST = 0.01
+_STUCK = 5.0
+"""Seconds to sleep where a plan is still due after a look: it cannot run as it is."""
+
+
+class Wanted(NamedTuple):
+    """An event to wait for; ``talk_id`` is 0 where any will do."""
+
+    kind: str
+    parameter: str = ""
+    talk_id: int = 0
+
+    def __str__(self) -> str:
+        tail = f"#{self.talk_id}" if self.talk_id else ""
+        return f"{self.kind.lower()}{':' if self.parameter else ''}{self.parameter}{tail}"
+
+    def checked(self) -> Wanted:
+        """Return it with its parameter in the one spelling that is compared.
+
+        Raises:
+            UsageError: the parameter does not fit the kind.
+        """
+        if self.kind == "User":
+            if self.parameter:
+                raise UsageError("A User event takes no parameter", "write user, or user#TALKID")
+            return self
+        if self.kind == "Agent":
+            return self._replace(parameter=str(address(self.parameter)))
+        if self.talk_id:
+            raise UsageError(f"{self.kind} events have no talkId", "leave it out, or give 0")
+        if self.kind == "Time":
+            return self._replace(parameter=f"{_seconds(self.parameter):g}")
+        if not self.parameter.strip():
+            raise UsageError("A Hook event needs the hook's name", "write hook:NAME")
+        return self._replace(parameter=self.parameter.strip())
+
+    @property
+    def sender(self) -> Address | None:
+        """Whose talk is waited for, if it is talk."""
+        if self.kind == "User":
+            return Address(USER)
+        return address(self.parameter) if self.kind == "Agent" else None
+
+    def fits(self, event: Event) -> bool:
+        """Say whether an event of the inbox is the one."""
+        if self.kind == "Hook":
+            return event.kind == SERVICE and str(event.data.get("name", "")) == self.parameter
+        if self.sender is None or event.kind != TALK:
+            return False
+        answered = str(event.data.get("inReplyTo", "")) if self.talk_id else ""
+        return event.data.get("from") == str(self.sender) and (
+            not self.talk_id or answered == str(self.talk_id)
+        )
+
+
+class Happened(NamedTuple):
+    """What ended a wait: an event of the inbox, taken, or the passing of time."""
+
+    wanted: Wanted
+    popped: Popped
+    seconds: float
+
+
+def wait(
+    inbox: Inbox,
+    wanted: Sequence[Wanted],
+    talked_to: Callable[[Address, int], bool],
+    turn: threading.Condition,
+    timeout: float | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Happened:
+    """Wait until one of the events happens, take exactly it, and return it.
+
+    The lock of ``turn``, which the caller holds, is free while nothing happens;
+    the agent's own is only held for each look. An event that is there already
+    ends the wait at once. Where ``stopped`` says so after ``turn`` was notified,
+    it ends too, and nothing is taken.
+
+    Raises:
+        Refused: an answer is waited for from one who was not talked to, or to
+            a talk that was none.
+        TimedOut: nothing happened in time, or before it was stopped.
+    """
+    for entry in wanted:
+        if entry.sender is not None and not talked_to(entry.sender, entry.talk_id):
+            raise _not_talked_to(entry)
+    begun = time.monotonic()
+    times = [entry for entry in wanted if entry.kind == "Time"]
+    soonest = min(times, key=lambda entry: float(entry.parameter), default=None)
+    until = float(soonest.parameter) if soonest else math.inf
+    deadline = math.inf if timeout is None else timeout
+    sleeper: Any = None
+    stuck = False
+    try:
+        while True:
+            if stopped():
+                raise TimedOut("The wait was given up", "wait again")
+            popped = inbox.pop(fits=lambda event: any(entry.fits(event) for entry in wanted))
+            passed = time.monotonic() - begun
+            if popped.events:
+                found = next(entry for entry in wanted if entry.fits(popped.events[0]))
+                return Happened(found, popped, passed)
+            if soonest is not None and passed >= until:
+                return Happened(soonest, popped, passed)
+            if passed >= deadline:
+                names = ", ".join(map(str, wanted))
+                raise TimedOut(
+                    f"Waited {deadline:g} seconds for {names} in vain", "wait again, or longer"
+                )
+            if sleeper is None:
+                sleeper = _sleeper(inbox, turn)  # what came before it watched is looked for again
+                continue
+            due = _due(inbox)  # one that came due since the look runs at the next
+            pause, stuck = (_STUCK if stuck else _SHORTEST, True) if due <= 0 else (due, False)
+            rest = min(until, deadline) - passed
+            sleeper.sleep(max(_SHORTEST, min(rest, _LONGEST, pause)))
+    finally:
+        if sleeper is not None:
+            sleeper.close()
+
+
+def _due(inbox: Inbox) -> float:
+    """Return in how many seconds a plan is due; none or less where one was due already."""
+    due = inbox.next_due() if inbox.next_due else None
+    return math.inf if due is None else due
+
+
+def _sleeper(inbox: Inbox, turn: threading.Condition) -> Any:
+    from memvault.agents.messages.watch import waker
+
+    return waker(inbox.folder, turn)
+
+
+def _not_talked_to(entry: Wanted) -> Refused:
+    user = entry.kind == "User"
+    said = "talk user MESSAGE" if user else f"talk agent {entry.parameter} MESSAGE"
+    who = "the user" if user else entry.parameter
+    which = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
+    return Refused(f"There is no {which} to {who} to wait for", f"memvault {said} comes first")
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise UsageError(f"{text!r} is no time to wait", "give seconds, as in time:2.5")
+    return seconds

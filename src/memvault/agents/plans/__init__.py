@@ -1,0 +1,1 @@
+"""Plans: their files, when they run, and how they fire."""

@@ -1,0 +1,216 @@
+"""When an agent's plans run: what their files say, seen with what this machine knows of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.agents.address import Address
+from memvault.agents.entries import Entry, Put, normal, one_line
+from memvault.agents.locking import private
+from memvault.agents.plans import files as plan_files
+from memvault.agents.plans import state as plan_state
+from memvault.agents.plans.files import ACTIVE, COMPLETED, EXPIRED, Plan
+from memvault.agents.plans.schedule import KINDS, Schedule
+from memvault.agents.plans.state import Record
+from memvault.errors import UsageError
+from memvault.vault import layout
+from memvault.vault.store import Store
+
+__all__ = ["Standing", "Wanted", "delete", "put", "standing", "upcoming"]
+
+_TOO_LATE = timedelta(days=7)
+"""A moment further back is a mistake when it is asked for, and has passed when it is found."""
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+class Wanted(NamedTuple):
+    """A plan as a caller asks for it."""
+
+    name: str
+    instruction: str
+    schedule: Schedule
+
+
+class Standing(NamedTuple):
+    """How a plan stands at some moment; ``status`` may be ahead of what its file says.
+
+    ``basis`` is what the next run follows from.
+    """
+
+    plan: Plan
+    status: str
+    next_run: datetime | None
+    last_run: datetime | None
+    basis: str
+
+    @property
+    def record(self) -> Record:
+        """What is to be kept of it."""
+        ended = self.status != ACTIVE and self.plan.status == self.status
+        return Record(self.basis, self.next_run, self.last_run, marked=ended)
+
+
+def standing(plan: Plan, record: Record | None, now: datetime, zone: tzinfo) -> Standing:
+    """Work out how a plan stands.
+
+    What is recorded counts as long as the schedule is the one that it was
+    recorded for. Another schedule, or an end taken back in the file, begins
+    anew from now. A one-shot's moment that had passed more than a week before
+    anyone looked is not made up for.
+    """
+    basis = _basis(plan, zone)
+    known = record if record is not None and record.basis == basis else None
+    last = known.last_run if known else None
+    changed = record is not None and known is None
+    if plan.status != ACTIVE and not (changed and plan.status in (COMPLETED, EXPIRED)):
+        return Standing(plan, plan.status, None, last, basis)
+    if known is not None and known.next_run is not None:
+        return Standing(plan, ACTIVE, known.next_run, last, basis)
+    first = plan.since
+    if plan.once and last is not None:
+        if known is None or not known.marked:
+            return Standing(plan, COMPLETED, None, last, basis)
+        first, last = None, None  # a person made it active again
+    first = first or plan.schedule.first(now, zone)
+    if first is None or (plan.once and first < now - _TOO_LATE):
+        return Standing(plan, EXPIRED, None, last, basis)
+    return Standing(plan, ACTIVE, first, last, basis)
+
+
+def upcoming(
+    store: Store, address: Address, now: datetime, zone: tzinfo
+) -> tuple[list[Standing], list[str]]:
+    """Return how every plan stands, the next due first, and what to say of broken files.
+
+    Raises:
+        StorageError: the folder cannot be read.
+        Refused: it is a link or a file.
+    """
+    found, notes = plan_files.all_plans(store, address)
+    records = plan_state.load(address.private(store.root))
+    stands = [standing(plan, records.get(plan.id), now, zone) for plan in found]
+    return sorted(stands, key=_order), notes
+
+
+def put(
+    store: Store, address: Address, wanted: Iterable[Wanted], now: datetime, zone: tzinfo
+) -> list[Standing]:
+    """Set plans, over those of the same name; return how they stand now.
+
+    All are checked before the first is written. An agent may set the plans that
+    it has whenever it begins: that neither skips a run that is due nor repeats
+    one that was. The caller holds the agent's lock.
+
+    Raises:
+        UsageError: a plan makes no sense; nothing is written then.
+    """
+    folder = private(store.root, address)
+    records = plan_state.load(folder)
+    entries = plan_files.entries_of(store, address)
+    known: dict[str, Entry] = {}
+    taken = entries.read().entries
+    for entry in taken.values():
+        known.setdefault(plan_files.name_of(entry), entry)
+    checked: dict[str, tuple[Wanted, dict[str, Any]]] = {}
+    for plan in wanted:
+        name = one_line(plan.name, "A plan's name")
+        before = _before(known.get(name), records, now, zone)
+        checked[name] = (plan, {"name": name, **_lines(plan, name, before, now, zone)})
+    puts = []
+    for name, (plan, header) in checked.items():
+        old = known.get(name)
+        fresh = layout.named_id(name)
+        plan_id = old.name if old else fresh if fresh not in taken else layout.new_id(name)
+        puts.append(Put(plan_id, old, header, plan.instruction.strip(), stem=name))
+    entries.put_all(puts)
+    ids = [entry.name for entry in puts]
+    now_there = {plan.id: plan for plan in plan_files.all_plans(store, address)[0]}
+    stands = [
+        standing(now_there[plan_id], records.get(plan_id), now, zone)
+        for plan_id in ids
+        if plan_id in now_there
+    ]
+    plan_state.save(folder, records | {stand.plan.id: stand.record for stand in stands})
+    return stands
+
+
+def delete(store: Store, address: Address, wanted: Iterable[str]) -> list[str]:
+    """Take plans away by their ids or exact names; return those that were not there.
+
+    The caller holds the agent's lock.
+    """
+    entries = plan_files.entries_of(store, address)
+    there = entries.read().entries
+    by_name = {plan_files.name_of(entry): name for name, entry in there.items()}
+    ids = {given: _id_of(normal(given), there, by_name) for given in wanted}
+    missing = set(entries.delete(ids.values()))
+    folder = private(store.root, address)
+    records = plan_state.load(folder)
+    left = {plan_id: kept for plan_id, kept in records.items() if plan_id not in ids.values()}
+    if left != records:
+        plan_state.save(folder, left)
+    return [given for given, plan_id in ids.items() if plan_id in missing]
+
+
+def _id_of(given: str, there: dict[str, Entry], by_name: dict[str, str]) -> str:
+    return given if given in there else by_name.get(given, given)
+
+
+def _before(
+    entry: Entry | None, records: dict[str, Record], now: datetime, zone: tzinfo
+) -> Standing | None:
+    """Return how the plan stands that is to be set again, if it is one."""
+    if entry is None:
+        return None
+    try:
+        plan = plan_files.read(entry)
+    except UsageError:
+        return None
+    return standing(plan, records.get(plan.id), now, zone)
+
+
+def _lines(
+    wanted: Wanted, name: str, before: Standing | None, now: datetime, zone: tzinfo
+) -> dict[str, Any]:
+    """Return the lines of a plan's header; errors as for ``put``."""
+    if not wanted.instruction.strip():
+        raise UsageError(f"The plan {name!r} has no instruction", "say what is to be done then")
+    schedule = wanted.schedule
+    first = schedule.first(now, zone)
+    if first is None:
+        raise UsageError(
+            f"The time of the cron line {schedule.text!r} never comes",
+            "look at its day and month",
+        )
+    if schedule.kind == "scheduledAt":
+        schedule = schedule._replace(text=clock.iso(first))
+    again = before is not None and before.plan.schedule == schedule
+    status, since = ACTIVE, None
+    if schedule.kind == "scheduledAt":
+        if before is not None and again and before.status == COMPLETED:
+            status = COMPLETED
+        elif first < now - _TOO_LATE and not again:
+            raise UsageError(
+                f"{wanted.schedule.text} is more than a week ago",
+                "a moment of the last days is due at once; choose a later one",
+            )
+    if schedule.kind == "runAfter":
+        waiting = before.next_run if before is not None and again else None
+        since = clock.iso(waiting if waiting is not None and waiting <= now else first)
+    kinds = {**dict.fromkeys(KINDS), schedule.kind: schedule.text}
+    return {**kinds, "nextRunAt": since, "status": status}
+
+
+def _basis(plan: Plan, zone: tzinfo) -> str:
+    """Return what the next run follows from."""
+    text = plan.schedule.text
+    if plan.once:
+        return f"{text} {clock.iso(plan.since)}" if plan.since else text
+    return f"{text} {zone}"
+
+
+def _order(stand: Standing) -> tuple[bool, datetime, str]:
+    return stand.status != ACTIVE, stand.next_run or _NEVER, stand.plan.id

@@ -1,0 +1,95 @@
+"""What an agent is to be reminded of, one file ``agents/<agent>/plans/<slug>.md`` each.
+
+A header holds ``id``, ``name``, one of ``cron``, ``runAfter`` and
+``scheduledAt``, and ``status``; with ``runAfter`` also ``nextRunAt``, the
+moment that the delay came to when it was set. The body is the instruction.
+When a plan runs next follows from its file and from what this machine knows of
+its runs (``work.agenda``).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.agents.address import Address
+from memvault.agents.entries import Entries, Entry, normal
+from memvault.agents.plans.schedule import KINDS, Schedule
+from memvault.errors import UsageError
+from memvault.vault import codec
+from memvault.vault.store import Store
+
+__all__ = ["ACTIVE", "COMPLETED", "EXPIRED", "Plan", "all_plans", "entries_of", "name_of", "read"]
+
+ACTIVE, COMPLETED, EXPIRED = "active", "completed", "expired"
+
+
+class Plan(NamedTuple):
+    """A plan as its file says; ``since`` is the moment that a delay came to."""
+
+    id: str
+    name: str
+    instruction: str
+    schedule: Schedule
+    status: str
+    since: datetime | None
+    entry: Entry
+
+    @property
+    def once(self) -> bool:
+        """Say whether it runs a single time."""
+        return self.schedule.kind != "cron"
+
+
+def all_plans(store: Store, address: Address) -> tuple[list[Plan], list[str]]:
+    """Return every plan in the order of ids, and what to say of broken files.
+
+    Raises:
+        StorageError: the folder cannot be read.
+        Refused: it is a link or a file.
+    """
+    found = entries_of(store, address).read()
+    plans, notes = [], found.notes
+    for entry in found.entries.values():
+        try:
+            plans.append(read(entry))
+        except UsageError as error:
+            notes.append(f"{codec.printable(entry.path)} is passed over: {error.message}")
+    return plans, notes
+
+
+def entries_of(store: Store, address: Address) -> Entries:
+    """Return the folder of an agent's plans."""
+    return Entries(store, address.folder(store.root) / "plans", "id")
+
+
+def name_of(entry: Entry) -> str:
+    """Return a plan's name, which is the file's where the header says none."""
+    return normal(str(entry.header.get("name") or entry.name))
+
+
+def read(entry: Entry) -> Plan:
+    """Make a plan of a file.
+
+    Raises:
+        UsageError: it has no schedule, several, or one that makes no sense.
+    """
+    header = entry.header
+    given = [Schedule(kind, str(header[kind])) for kind in KINDS if header.get(kind) is not None]
+    if len(given) != 1:
+        raise UsageError(f"it has {len(given)} of {', '.join(KINDS)} and needs exactly one")
+    given[0].check()
+    return Plan(
+        entry.name,
+        name_of(entry),
+        entry.text.strip(),
+        given[0],
+        str(header.get("status") or ACTIVE).strip().lower(),
+        _moment(header.get("nextRunAt")) if given[0].kind == "runAfter" else None,
+        entry,
+    )
+
+
+def _moment(value: Any) -> datetime | None:
+    return clock.parse(str(value)) if isinstance(value, str | int) else None

@@ -1,0 +1,147 @@
+"""One run of a tool: who calls, what it may, its look at the vault, and what it hands out.
+
+Nothing about one call outlives it: the workspace knows only the vault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from memvault import clock, config
+from memvault.errors import MemvaultError, TimedOut
+from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.agents.address import Address
+    from memvault.agents.messages.inbox import Inbox
+    from memvault.agents.messages.leases import Lease
+    from memvault.index.local import Index
+    from memvault.recall.engine import Engine
+    from memvault.vault.store import Store
+
+__all__ = ["Call", "Caller", "Delivery", "never"]
+
+
+def never() -> bool:
+    """Say that the caller is still there."""
+    return False
+
+
+class Caller(NamedTuple):
+    """Who calls, and what it may.
+
+    ``programs`` says whether it may name a program to run, ``paths`` whether it
+    is at this machine and may name, and be told, its paths.
+    """
+
+    agent: str = "main"
+    programs: bool = True
+    paths: bool = True
+
+
+class Delivery:
+    """The events that one result hands out: the caller's own once it has the result."""
+
+    def __init__(self) -> None:
+        self._leases: list[Lease] = []
+
+    def add(self, lease: Lease) -> None:
+        """Hand out the events of a lease too."""
+        self._leases.append(lease)
+
+    def settle(self) -> list[str]:
+        """Let go of the events, which the caller has now; say of those that may come again."""
+        notes = []
+        for lease in self._taken():
+            try:
+                lease.settle()
+            except MemvaultError as error:
+                notes.append(f"these events may come a second time: {error.message}")
+        return notes
+
+    def abandon(self) -> None:
+        """Give events back that the caller will not have."""
+        for lease in self._taken():
+            lease.put_back()
+
+    def _taken(self) -> list[Lease]:
+        leases, self._leases = self._leases, []
+        return leases
+
+
+class Call:
+    """One run of a tool in a vault.
+
+    ``notes`` collects what the caller should be told beside the result;
+    ``gone`` says whether the caller has left meanwhile.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        caller: Caller = Caller(),  # noqa: B008  # frozen
+        gone: Callable[[], bool] = never,
+    ) -> None:
+        self.workspace = workspace
+        self.caller = caller
+        self.gone = gone
+        self.notes: list[str] = []
+        self.delivery = Delivery()
+
+    @property
+    def root(self) -> Path:
+        """The vault's folder."""
+        return self.workspace.root
+
+    @property
+    def settings(self) -> config.Settings:
+        """The vault's settings."""
+        return self.workspace.settings
+
+    @property
+    def store(self) -> Store:
+        """The memories as files."""
+        return self.workspace.store
+
+    @property
+    def index(self) -> Index:
+        """The derived index."""
+        return self.workspace.index
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Recall, with one look at the folder for the whole call."""
+        from memvault.recall.engine import Engine
+
+        return Engine(self.store, self.index)
+
+    @cached_property
+    def address(self) -> Address:
+        """Who is asking.
+
+        Raises:
+            UsageError: the agent's name cannot be one.
+        """
+        from memvault.agents.address import address
+
+        return address(self.caller.agent)
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """The agent's own inbox, into which its plans are fired."""
+        from memvault.agents.plans import firing
+
+        return firing.inbox(self.store, self.address, clock.zone(self.settings.timezone))
+
+    def pause(self, seconds: float) -> None:
+        """Wait, at most so long; other threads that share the vault go on meanwhile.
+
+        Raises:
+            TimedOut: the caller has gone.
+        """
+        self.workspace.turn.wait(seconds)
+        if self.gone():
+            raise TimedOut("The call was given up", "call again")

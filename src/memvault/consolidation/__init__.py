@@ -1,0 +1,1 @@
+"""What repeats in episodes, made into proposals and written where they are accepted."""

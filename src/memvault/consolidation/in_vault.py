@@ -1,0 +1,168 @@
+"""Reading what consolidation looks at, and writing what it proposes.
+
+Each proposal is one file created or changed. The locks are taken in this order:
+consolidation's own, that of the procedures, the vault's. One cut off half way has written
+some of them whole; the next run proposes the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.consolidation.proposals import (
+    Given,
+    HeldFact,
+    HeldProcedure,
+    NewFact,
+    NewProcedure,
+    Proposals,
+)
+from memvault.consolidation.statements import Alike
+from memvault.errors import Conflict, MemvaultError, NotFound
+from memvault.memories import episodes, facts, procedures
+from memvault.memories.episodes import Episode
+from memvault.memories.experience_store import ARCHIVED, Origin, is_archived, readable
+from memvault.memories.procedures import Procedure
+from memvault.model import Memory
+from memvault.recall.engine import Engine
+from memvault.recall.filters import Filters
+from memvault.vault.lock import FileLock
+from memvault.vault.store import Store, private_folder
+
+__all__ = ["SOURCE", "Writing", "alike", "apply", "gathered", "lock"]
+
+SOURCE = "consolidation"
+
+
+class Writing(NamedTuple):
+    """What was written, by the ids of the proposals, and what was passed over, and why."""
+
+    written: dict[str, Memory]
+    passed_over: list[str]
+
+
+def lock(store: Store) -> FileLock:
+    """Return the lock that is held while proposals are worked out and applied."""
+    return FileLock(private_folder(store.root) / "consolidation.lock", timeout=120.0)
+
+
+def gathered(
+    store: Store, engine: Engine, counts: Mapping[str, int], days: int, now: datetime
+) -> Given:
+    """Read what the rules look at."""
+    told, known, done = (
+        list(_read(store, engine, kind)) for kind in (episodes.TYPE, facts.TYPE, procedures.TYPE)
+    )
+    since = _ago(now, days)
+    used = Counter(record.mem_id for record in engine.listed(Filters()))
+    return Given(
+        [episodes.episode_of(memory) for memory in told if _moment(memory) >= since],
+        [HeldFact(facts.fact_of(memory), memory) for memory in known],
+        [
+            HeldProcedure(
+                procedures.procedure_of(memory), str(memory.metadata.get("proposal") or "")
+            )
+            for memory in done
+        ],
+        [
+            memory
+            for memory in (*told, *known)
+            if not is_archived(memory.metadata) and not counts.get(memory.mem_id)
+        ],
+        frozenset(mem_id for mem_id, files in used.items() if files > 1),
+    )
+
+
+def _ago(now: datetime, days: int) -> datetime:
+    try:
+        return now - timedelta(days=days)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=now.tzinfo)
+
+
+def _moment(memory: Memory) -> datetime:
+    return clock.parse(memory.created) or clock.now()
+
+
+def _read(store: Store, engine: Engine, kind: str) -> Iterator[Memory]:
+    """Yield the memories of a type by their paths; what cannot be read as meant is left out."""
+    records = engine.listed(Filters(memory_type=kind))
+    for memory in readable(store, sorted(records, key=lambda record: record.path)):
+        if memory.memory_type == kind and not memory.problem:
+            yield memory
+
+
+def alike() -> Alike:
+    """Return the built-in embedder's similarity, loaded when it is first asked for."""
+
+    @cache
+    def table() -> Any:
+        from memvault.index.embedding.static import StaticEmbedder
+
+        return StaticEmbedder()
+
+    @cache
+    def similarity(first: str, second: str) -> float:
+        vectors = table().embed([first, second])
+        return float(table().calibration.similarity(float(vectors[0] @ vectors[1])))
+
+    return lambda first, second: similarity(*sorted((first, second)))
+
+
+def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Episode]) -> Writing:
+    """Write proposals one by one; what was changed meanwhile is passed over.
+
+    ``given`` are the episodes that what is written may link.
+
+    Raises:
+        MemvaultError: the vault cannot be written; ``written`` in its details
+            are the paths that were.
+    """
+    written: dict[str, Memory] = {}
+    passed_over: list[str] = []
+    for proposal, write in _writes(store, engine, proposals, given):
+        try:
+            written[proposal] = write()
+        except (Conflict, NotFound) as error:
+            passed_over.append(error.message)
+        except MemvaultError as error:
+            error.details.update(written=[memory.path for memory in written.values()])
+            raise
+    return Writing(written, passed_over)
+
+
+def _writes(
+    store: Store, engine: Engine, proposals: Proposals, given: Sequence[Episode]
+) -> Iterator[tuple[str, Callable[[], Memory]]]:
+    paths = {episode.episode_id: episode.path for episode in given}
+
+    def origin(new: NewFact | NewProcedure) -> Origin:
+        linked = tuple(paths[mem_id] for mem_id in new.episodes if mem_id in paths)
+        return Origin(new.episodes, linked, new.proposal)
+
+    for fact in proposals.facts:
+        yield (
+            fact.proposal,
+            partial(
+                facts.add, store, fact.text, fact.category, fact.confidence, SOURCE, origin(fact)
+            ),
+        )
+    for new in proposals.procedures:
+        made = Procedure("", new.name, new.prompt, new.success_rate, len(new.episodes), new.skill)
+        yield new.proposal, partial(procedures.add, store, engine, made, SOURCE, origin(new))
+    for merge in proposals.merged:
+        header = {"superseded_by": merge.kept.memory.mem_id}
+        yield merge.proposal, partial(_archive, store, merge.other.memory, header)
+    for gone in proposals.forgotten:
+        yield gone.proposal, partial(_archive, store, gone.memory, {})
+
+
+def _archive(store: Store, memory: Memory, header: Mapping[str, Any]) -> Memory:
+    """Mark a memory as archived; it stays where it is, and its earlier bytes are kept."""
+    stamp = {"modified": clock.iso()} if "modified" in memory.metadata else {}
+    return store.change(memory, {"status": ARCHIVED, **header, **stamp}, None).memory

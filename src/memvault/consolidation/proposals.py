@@ -1,0 +1,152 @@
+"""What consolidation looks at and what it proposes: frozen values, nothing of files."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from memvault.memories.episodes import Episode, texts
+from memvault.memories.experience_store import is_archived
+from memvault.memories.facts import Fact
+from memvault.memories.procedures import Procedure
+from memvault.model import CATEGORY, Memory
+
+__all__ = [
+    "Conflict",
+    "Forgotten",
+    "Given",
+    "HeldFact",
+    "HeldProcedure",
+    "Merge",
+    "NewFact",
+    "NewProcedure",
+    "Proposals",
+    "confidence_of",
+    "proposal_id",
+    "steps_of",
+]
+
+_STEP = re.compile(r"\d+[.)]\s+(.+)")
+
+
+class HeldFact(NamedTuple):
+    """A fact of the vault, and its memory."""
+
+    fact: Fact
+    memory: Memory
+
+    @property
+    def archived(self) -> bool:
+        """Whether it is put aside."""
+        return is_archived(self.memory.metadata)
+
+    @property
+    def proposal(self) -> str:
+        """The id of the proposal that it was, if it was one."""
+        return str(self.memory.metadata.get("proposal") or "")
+
+    @property
+    def episodes(self) -> list[str]:
+        """The episodes that it was made of."""
+        return texts(self.memory.metadata.get("episodes"))
+
+    @property
+    def supersedes(self) -> list[str]:
+        """The memories that it stands in place of."""
+        return texts(self.memory.metadata.get("supersedes"))
+
+
+class HeldProcedure(NamedTuple):
+    """A procedure of the vault, and the id of the proposal that it was, if it was one."""
+
+    procedure: Procedure
+    proposal: str
+
+
+class Given(NamedTuple):
+    """All that the rules look at.
+
+    ``episodes`` are those of the days asked for; ``unused`` the facts and
+    episodes of any age that are not archived and were never recalled here;
+    ``shared`` the memIds that several files have.
+    """
+
+    episodes: Sequence[Episode]
+    facts: Sequence[HeldFact]
+    procedures: Sequence[HeldProcedure]
+    unused: Sequence[Memory]
+    shared: frozenset[str] = frozenset()
+
+
+class NewFact(NamedTuple):
+    """A statement that several episodes make; ``wordings`` are those with a word more or less."""
+
+    proposal: str
+    text: str
+    confidence: float
+    episodes: tuple[str, ...]
+    category: str = CATEGORY
+    wordings: tuple[str, ...] = ()
+
+
+class NewProcedure(NamedTuple):
+    """Actions that several episodes share and that mostly went well."""
+
+    proposal: str
+    name: str
+    prompt: str
+    success_rate: float
+    episodes: tuple[str, ...]
+    skill: str = ""
+
+
+class Merge(NamedTuple):
+    """Two facts that say the same: ``other`` would be archived, superseded by ``kept``."""
+
+    proposal: str
+    kept: HeldFact
+    other: HeldFact
+
+
+class Forgotten(NamedTuple):
+    """A memory for the archive."""
+
+    proposal: str
+    memory: Memory
+    importance: float
+
+
+class Conflict(NamedTuple):
+    """Statements of which no two can hold, with the memories that make them."""
+
+    texts: tuple[str, ...]
+    sources: tuple[tuple[str, ...], ...]
+    difference: str
+
+
+class Proposals(NamedTuple):
+    """What consolidation would do, and what it can only show."""
+
+    facts: list[NewFact]
+    procedures: list[NewProcedure]
+    merged: list[Merge]
+    contradictions: list[Conflict]
+    forgotten: list[Forgotten]
+
+
+def proposal_id(kind: str, *parts: object) -> str:
+    """Return the id of a proposal, the same for the same content on every machine."""
+    return hashlib.blake2b(repr((kind, parts)).encode(), digest_size=6).hexdigest()
+
+
+def confidence_of(count: int) -> float:
+    """Return how sure a statement is that so many episodes make: 2 give 0.67, 3 0.75, 4 0.8."""
+    return round(count / (count + 1), 2)
+
+
+def steps_of(prompt: str) -> tuple[str, ...]:
+    """Return the numbered steps of a prompt; one without has none."""
+    found = (_STEP.match(line.strip()) for line in prompt.splitlines())
+    return tuple(match[1] for match in found if match)

@@ -1,0 +1,1 @@
+"""Texts to vectors: the built-in table, models that a person chose, and what cosines mean."""

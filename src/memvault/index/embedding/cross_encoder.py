@@ -1,0 +1,55 @@
+"""A transformer that reads a query and a text together and says how well they fit.
+
+It sees what neither terms nor vectors see, at the price of a run of the model
+for each text, so only the best few of an answer are given to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from memvault.errors import EmbedderError
+from memvault.index.embedding.fastembed_models import CROSS_ENCODER, explained, load
+
+__all__ = ["CrossEncoder"]
+
+_BATCH = 1
+"""A batch is padded to its longest text: eight at once took longer, and twice the memory."""
+
+
+class CrossEncoder:
+    """A cross-encoder run by ONNX Runtime on the processor."""
+
+    def __init__(self, name: str, root: Path | None, download: bool = False) -> None:
+        """Load one of fastembed's cross-encoders, or a folder's with ``model.onnx``.
+
+        Folders may be relative to the vault ``root``. Only with ``download`` is the network used.
+
+        Raises:
+            EmbedderError: there is no such model, or it is not on this machine.
+        """
+        self.name = name
+        self._model, self.version = load(CROSS_ENCODER, name, root, download)
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Say of each text how well it fits the query, in 0..1: the sigmoid of the model's logit.
+
+        Raises:
+            EmbedderError: the model fails, or does not give one number for a text.
+        """
+        with explained(CROSS_ENCODER, self.name):
+            try:
+                logits = list(self._model.rerank(query, list(texts), batch_size=_BATCH))
+            except (TypeError, IndexError) as error:  # fastembed takes a vector for a number
+                raise self._unfit() from error
+        if not all(isinstance(logit, float) and not math.isnan(logit) for logit in logits):
+            raise self._unfit()
+        return [0.5 + 0.5 * math.tanh(logit / 2) for logit in logits]
+
+    def _unfit(self) -> EmbedderError:
+        return EmbedderError(
+            f"The model {self.name} is no cross-encoder: it does not give one number for a text",
+            "memvault model list names fastembed's cross-encoders",
+        )

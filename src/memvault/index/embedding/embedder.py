@@ -1,0 +1,64 @@
+"""What an embedder is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+
+__all__ = ["BUILTIN", "Calibration", "Embedder", "unit"]
+
+BUILTIN = "builtin"
+
+
+class Calibration(NamedTuple):
+    """The logistic map from a cosine to the chance that two texts are about the same thing."""
+
+    slope: float
+    midpoint: float
+
+    def similarity(self, cosine: float) -> float:
+        """Return a similarity in 0..1 that means the same for every embedder."""
+        # Not 1 / (1 + exp(-x)), which overflows.
+        return 0.5 + 0.5 * math.tanh(self.slope * (cosine - self.midpoint) / 2)
+
+
+class Embedder(Protocol):
+    """Text to unit vectors."""
+
+    @property
+    def name(self) -> str:
+        """The name that the settings use."""
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the same text would get another vector."""
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What this embedder's cosines mean, if that was measured when it was made."""
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector a passage; shape (len(texts), dimension), float32."""
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return a query's unit vector; shape (dimension,), float32."""
+
+
+def unit(rows: Matrix) -> Matrix:
+    """Scale vectors to length 1 along the last axis; zeros stay."""
+    import numpy as np
+
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    scaled: Matrix = (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return scaled

@@ -1,0 +1,198 @@
+"""The models that fastembed runs: found by name or in a folder, loaded quietly, errors explained.
+
+Nothing else imports fastembed. Embedding models and cross-encoders come from
+different classes of it, which are opened in the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import visible
+from memvault.errors import EmbedderError
+from memvault.index.embedding.permitted import folder_of
+from memvault.user_folders import models_folder
+
+__all__ = ["CROSS_ENCODER", "EMBEDDING", "Kind", "Loaded", "explained", "known_models", "load"]
+
+_MAX_TOKENS = 512
+_NEEDED = ("model.onnx", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_LOCAL = "local/"
+"""How the names begin that folders get in fastembed's list, which no one else should see."""
+
+
+class Kind(NamedTuple):
+    """A kind of model: what it is called, what ``model use`` needs for it, what works without."""
+
+    noun: str
+    option: str
+    instead: str
+
+
+EMBEDDING = Kind(
+    "embedding model", "", "memvault model use builtin goes back to the embedder that always works"
+)
+CROSS_ENCODER = Kind(
+    "cross-encoder",
+    " --for rerank",
+    "recall without --rerank needs none; memvault model use NAME --for rerank takes another",
+)
+
+
+class Loaded(NamedTuple):
+    """fastembed's object, and a version that changes with the model's files."""
+
+    model: Any
+    version: str
+
+
+def load(kind: Kind, name: str, root: Path | None, download: bool) -> Loaded:
+    """Load a model that fastembed knows by name, or a folder's, which may be relative to ``root``.
+
+    Raises:
+        EmbedderError: there is no such model, or it is not on this machine.
+    """
+    folder = folder_of(name, root)
+    with explained(kind, name):
+        loaded = _by_name(kind, name, download) if folder is None else _from_folder(kind, folder)
+        tokenizer = getattr(loaded.model.model, "tokenizer", None)
+        if tokenizer is not None:
+            tokenizer.enable_truncation(max_length=_capped(tokenizer.truncation))
+    return loaded
+
+
+def known_models(kind: Kind) -> list[dict[str, Any]]:
+    """List fastembed's models: name, dimension of a vector, size in GB, licence, description."""
+    return [
+        {
+            "name": str(model["model"]),
+            **({"dimension": int(model["dim"])} if kind == EMBEDDING else {}),
+            "sizeInGb": float(model["size_in_GB"]),
+            "licence": str(model["license"]),
+            "description": str(model["description"]),
+        }
+        for model in _class(kind).list_supported_models()
+        if not str(model["model"]).startswith(_LOCAL)
+    ]
+
+
+@contextmanager
+def explained(kind: Kind, name: str) -> Iterator[None]:
+    """Turn whatever fastembed, the hub and ONNX Runtime raise into one ``EmbedderError``."""
+    try:
+        yield
+    except EmbedderError:
+        raise
+    except Exception as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
+        raise EmbedderError(f"The model {name} cannot be used: {first}", kind.instead) from error
+
+
+def _class(kind: Kind) -> Any:
+    if kind == CROSS_ENCODER:
+        from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+        return TextCrossEncoder
+    from fastembed import TextEmbedding
+
+    return TextEmbedding
+
+
+def _by_name(kind: Kind, name: str, download: bool) -> Loaded:
+    if name.lower() not in {model["name"].lower() for model in known_models(kind)}:
+        raise EmbedderError(
+            f"There is no {kind.noun} {name!r}",
+            "memvault model list names those that can be used; a folder's path works too",
+        )
+    cache = models_folder()
+    try:
+        model = _quietly(kind, name, cache_dir=str(cache), local_files_only=True)
+    except Exception as error:
+        if not download:
+            raise EmbedderError(
+                f"The model {name} is not on this machine",
+                f"memvault model use {visible.shell(name)}{kind.option} downloads it once; "
+                "every other command works offline",
+            ) from error
+        try:
+            model = _quietly(kind, name, cache_dir=str(cache))
+        except Exception as unreachable:
+            raise EmbedderError(
+                f"The model {name} is not on this machine and could not be fetched",
+                "try again with a network; a folder with model.onnx needs none",
+            ) from unreachable
+    folder = getattr(model.model, "_model_dir", None)
+    return Loaded(model, Path(folder).name[:12] if folder else "1")
+
+
+def _from_folder(kind: Kind, folder: Path) -> Loaded:
+    missing = [name for name in _NEEDED if not (folder / name).is_file()]
+    if missing:
+        raise EmbedderError(
+            f"{folder} is not a model's folder: it has no {', '.join(missing)}",
+            "export the model with optimum-cli or copy its files from the model's page",
+        )
+    version = _fingerprint(folder)
+    alias = f"{_LOCAL}{version}"
+    if alias not in {str(model["model"]) for model in _class(kind).list_supported_models()}:
+        _enter(kind, alias, folder)
+    return Loaded(_quietly(kind, alias, specific_model_path=str(folder)), version)
+
+
+def _enter(kind: Kind, alias: str, folder: Path) -> None:
+    """Enter a folder's model in fastembed's list, which it loads from."""
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    options: dict[str, Any] = {}
+    if kind == EMBEDDING:
+        pooling = PoolingType.CLS if _pools_first_token(folder) else PoolingType.MEAN
+        options = {"pooling": pooling, "normalization": True, "dim": 0}
+    _class(kind).add_custom_model(
+        model=alias, sources=ModelSource(hf=alias), model_file="model.onnx", **options
+    )
+
+
+def _pools_first_token(folder: Path) -> bool:
+    """Read sentence-transformers' pooling settings where they lie beside the model."""
+    try:
+        settings = json.loads((folder / "1_Pooling" / "config.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(isinstance(settings, dict) and settings.get("pooling_mode_cls_token"))
+
+
+def _fingerprint(folder: Path) -> str:
+    """Tell two models apart by size, beginning and end, without reading all of them."""
+    digest = hashlib.blake2b(digest_size=6)
+    with open(folder / "model.onnx", "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        digest.update(f"{size}".encode() + file.read(1 << 20))
+        file.seek(max(0, size - (1 << 20)))
+        digest.update(file.read())
+    digest.update((folder / "tokenizer.json").read_bytes())
+    return digest.hexdigest()
+
+
+def _quietly(kind: Kind, name: str, **options: Any) -> Any:
+    """Load a model without fastembed's log lines; its errors say the same."""
+    make = _class(kind)
+    with contextlib.suppress(ImportError):  # fastembed's own way of logging, today
+        from loguru import logger
+
+        logger.disable("fastembed")
+    return make(
+        name, cuda=False, enable_cpu_mem_arena=False, threads=os.cpu_count() or 1, **options
+    )
+
+
+def _capped(truncation: dict[str, Any] | None) -> int:
+    """Return how many tokens the model takes, at most 512: attention grows with the square."""
+    given = int((truncation or {}).get("max_length", _MAX_TOKENS))
+    return min(given, _MAX_TOKENS)

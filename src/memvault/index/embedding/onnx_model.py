@@ -1,0 +1,51 @@
+"""Any ONNX sentence-embedding model, through fastembed: one it knows, or a local folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memvault.index.embedding.embedder import unit
+from memvault.index.embedding.fastembed_models import EMBEDDING, explained, load
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+
+__all__ = ["OnnxEmbedder"]
+
+_BATCH = 16
+
+
+class OnnxEmbedder:
+    """A transformer run by ONNX Runtime on the processor."""
+
+    calibration = None  # index/calibrate.py finds it
+
+    def __init__(self, name: str, root: Path | None, download: bool = False) -> None:
+        self.name = name
+        self._model, self.version = load(EMBEDDING, name, root, download)
+        with explained(EMBEDDING, name):
+            self.dimension = len(next(iter(self._model.embed(["dimension"]))))
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return unit vectors, shape (len(texts), dimension)."""
+        import numpy as np
+
+        with explained(EMBEDDING, self.name):
+            rows = list(self._model.passage_embed(list(texts), batch_size=_BATCH))
+        if not rows:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        return unit(np.asarray(rows, dtype=np.float32))
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return a query's unit vector, shape (dimension,), with the model's own query prefix."""
+        import numpy as np
+
+        with explained(EMBEDDING, self.name):
+            row = next(iter(self._model.query_embed(text)))
+        vector: Matrix = unit(np.asarray([row], dtype=np.float32))[0]
+        return vector

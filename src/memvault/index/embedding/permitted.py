@@ -1,0 +1,199 @@
+"""Which model may be loaded here: a vault may name one, its user says which folders are read.
+
+A model is a program: one of a thousand bytes can compute for ever, or take all
+memory. So a folder that a vault's settings name is opened only where this user
+allowed exactly those bytes, with ``memvault model use``.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import grants, user_settings, visible
+from memvault.config import Settings
+from memvault.errors import EmbedderError, MemvaultError
+from memvault.index.embedding.embedder import BUILTIN
+from memvault.user_folders import home_expanded
+
+__all__ = [
+    "Choice",
+    "Fingerprint",
+    "allow",
+    "embedder",
+    "fingerprint",
+    "folder_of",
+    "is_allowed",
+    "is_path",
+    "reranker",
+    "state",
+]
+
+_KIND = "model"
+
+
+class Choice(NamedTuple):
+    """The model to use: where its name is looked up first, and what a person should know of it.
+
+    ``root`` is the vault that may stand for a folder's beginning; None for a
+    name that no vault has a say in.
+    """
+
+    name: str
+    root: Path | None
+    note: str = ""
+
+
+class Fingerprint(NamedTuple):
+    """The files of a model's folder: their sizes by path, and one digest of all of them."""
+
+    sizes: dict[str, int]
+    digest: str
+
+
+def folder_of(name: str, root: Path | None) -> Path | None:
+    """Return the folder that a model's name stands for, None for one of fastembed's or ours.
+
+    A folder may be named from the vault ``root``; where no vault has a say, by its whole path.
+    """
+    given = home_expanded(name)
+    if name == BUILTIN:
+        return None
+    if root is None:
+        return given if given.is_absolute() else None
+    folder = root / given
+    return folder if folder.is_dir() or given.is_absolute() or name.startswith(".") else None
+
+
+def is_path(name: str, root: Path) -> bool:
+    """Say whether a model's name is a folder's path, or could be one, whatever lies there."""
+    return bool(name) and (
+        ".." in Path(name).parts or name.startswith("~") or folder_of(name, root) is not None
+    )
+
+
+def embedder(settings: Settings, root: Path) -> Choice:
+    """Return the embedder to use: the built-in one where the vault's may not be loaded here."""
+    if settings.sources.get("embedder", "default") == "default":
+        return Choice(user_settings.load().embedder or settings.embedder, None)
+    if is_allowed(settings.embedder, root):
+        return Choice(settings.embedder, root)
+    return Choice(BUILTIN, None, _refusal(settings.embedder, ""))
+
+
+def reranker(settings: Settings, root: Path) -> Choice:
+    """Return the cross-encoder to use.
+
+    Raises:
+        EmbedderError: the one that the vault names may not be loaded here.
+    """
+    if settings.sources.get("reranker", "default") == "default":
+        return Choice(user_settings.load().reranker or settings.reranker, None)
+    if not is_allowed(settings.reranker, root):
+        said, _, hint = _refusal(settings.reranker, " --for rerank").partition("; ")
+        raise EmbedderError(said, hint)
+    return Choice(settings.reranker, root)
+
+
+def fingerprint(name: str, root: Path | None) -> Fingerprint | None:
+    """Return what a folder holds, to be allowed once it was tried; None for a model's name.
+
+    Raises:
+        EmbedderError: it cannot be read, or holds a linked folder.
+    """
+    folder = folder_of(name, root)
+    if folder is None:
+        return None
+    try:
+        sizes = _sizes(folder)
+        return Fingerprint(sizes, _digest(folder, sizes))
+    except OSError as error:
+        raise EmbedderError(
+            f"The model folder {name} cannot be read: {error.strerror}", "check what lies in it"
+        ) from error
+
+
+def allow(name: str, root: Path, tried: Fingerprint | None) -> None:
+    """Let the vault's settings name a folder on this machine, as long as it holds what was tried.
+
+    Raises:
+        StorageError: that cannot be kept.
+        Refused: the user's state folder lies in a vault.
+    """
+    folder = folder_of(name, root)
+    if folder is not None and tried is not None:
+        grants.grant(root, _KIND, str(folder.resolve()), tried._asdict())
+
+
+def state(settings: Settings, root: Path) -> object:
+    """Return what changes whenever the choice of an embedder may: cheap, no file is read whole."""
+    folder = folder_of(settings.embedder, root)
+    if folder is None or settings.sources.get("embedder", "default") == "default":
+        return None
+    try:
+        allowed = _granted(folder, root)
+        files = [(folder / name).stat() for name in allowed.get("sizes", ())]
+    except (OSError, ValueError, MemvaultError):  # a NUL in a path is a ValueError
+        return None
+    return allowed.get("digest"), [
+        (file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in files
+    ]
+
+
+def is_allowed(name: str, root: Path) -> bool:
+    """Say whether a model may be loaded: any by its name, a folder as the user allowed it."""
+    folder = folder_of(name, root)
+    if folder is None:
+        return True
+    try:
+        allowed = _granted(folder, root)
+        if not allowed:  # nothing that a vault names is read before
+            return False
+        sizes = _sizes(folder)
+        return bool(allowed["sizes"] == sizes and allowed["digest"] == _digest(folder, sizes))
+    except (OSError, ValueError, MemvaultError, KeyError):
+        return False
+
+
+def _granted(folder: Path, root: Path) -> dict[str, Any]:
+    return grants.granted(root, _KIND, str(folder.resolve()))
+
+
+def _refusal(name: str, option: str) -> str:
+    word = visible.shell(name)
+    return (
+        f"the model folder {word} is not allowed on this machine, or was changed since; "
+        f"memvault model use {word}{option} allows it as it is now"
+    )
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the size of every file below a folder, by its path.
+
+    Raises:
+        OSError: there is a linked folder, whose files could change unseen.
+    """
+    found = {}
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        if any(Path(parent, name).is_symlink() for name in folders):
+            raise OSError(errno.ELOOP, "a folder in it is a link")
+        for name in sorted(names):
+            path = Path(parent, name)
+            if path.is_file():
+                found[path.relative_to(folder).as_posix()] = path.stat().st_size
+    return found
+
+
+def _digest(folder: Path, sizes: Mapping[str, int]) -> str:
+    """Return one digest of the files' names and bytes."""
+    whole = hashlib.sha256()
+    for name in sizes:
+        with open(folder / name, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        whole.update(f"{digest} {name}\0".encode("utf-8", "surrogatepass"))
+    return whole.hexdigest()

@@ -1,0 +1,131 @@
+"""The built-in embedder: a table of token vectors, no model to load, no network.
+
+A text's vector is the normalised sum of its tokens' rows. The table and the
+tokenizer come with the package; ``scripts/train_static_embedder.py`` makes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memvault.errors import EmbedderError
+from memvault.index.embedding.embedder import BUILTIN, Calibration, unit
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+
+__all__ = ["DATA", "StaticEmbedder", "read_card"]
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
+_BATCH = 64
+_BLOCK = 16
+
+
+def read_card(folder: Path = DATA) -> dict[str, Any]:
+    """Return what is known of the table without loading it: name, version, dimension, constants.
+
+    Raises:
+        OSError, ValueError: it cannot be read.
+    """
+    card: dict[str, Any] = json.loads((folder / "card.json").read_text("utf-8"))
+    return card
+
+
+class StaticEmbedder:
+    """Token vectors as 8-bit integers with one scale a row, shape (vocabulary, dimension)."""
+
+    name = BUILTIN
+
+    def __init__(self, folder: Path = DATA) -> None:
+        import numpy as np
+        from tokenizers import Tokenizer
+
+        try:
+            card = read_card(folder)
+            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            mapped = np.load(folder / "table.npy", mmap_mode="r")
+            self._table: npt.NDArray[np.int8] = np.asarray(mapped)
+            self._scales: Matrix = np.load(folder / "scales.npy")
+        except Exception as error:  # tokenizers raises plain Exception
+            raise EmbedderError(
+                f"The built-in embedder cannot be loaded: {error}",
+                "pip install --force-reinstall memvault",
+            ) from error
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        unknown = self._tokenizer.token_to_id("[UNK]")
+        self._unknown = -1 if unknown is None else int(unknown)
+        self.version = str(card["version"])
+        self.dimension = int(card["dimension"])
+        self.calibration = Calibration(float(card["slope"]), float(card["midpoint"]))
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return unit vectors, shape (len(texts), dimension); of a text without a token, zeros."""
+        import numpy as np
+
+        sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for start in range(0, len(texts), _BATCH):
+            batch = list(texts[start : start + _BATCH])
+            for place, ids in enumerate(self._ids(batch), start):
+                # One product a text: np.add.reduceat over a whole batch took eight times as long.
+                sums[place] = self._scales[ids] @ self._table[ids].astype(np.float32)
+        return unit(sums)
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return a query's unit vector; shape (dimension,)."""
+        vector: Matrix = self.embed([text])[0]
+        return vector
+
+    def match(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Hold some hundred short texts against a query, token by token.
+
+        Returns for each text, in 0..1, the mean over the query's tokens of the
+        cosine to the nearest token of the text, weighted by the lengths of the
+        query's rows: what each adds to its vector. This is late interaction
+        (Khattab and Zaharia 2020) with static tokens.
+        """
+        import numpy as np
+
+        wanted, *held = self._ids([query, *texts])
+        wanted = wanted[wanted != self._unknown]
+        if not len(wanted) or not texts:
+            return [0.0] * len(texts)
+        lengths = np.array([len(ids) for ids in held], dtype=np.int64)
+        # A text without a token would take its neighbour's: each begins with one that fits nothing.
+        tokens, places = np.unique(
+            np.concatenate([part for ids in held for part in ([-1], ids)]), return_inverse=True
+        )
+        wanted, counts = np.unique(wanted, return_counts=True)
+        rows, own = self._rows(tokens), self._rows(wanted)
+        sizes = np.linalg.norm(own, axis=1) * counts
+        known, wanted_rows = unit(rows).T, unit(own)
+        void = (tokens == -1) | (tokens == self._unknown)
+        starts = np.concatenate([[0], np.cumsum(lengths + 1)[:-1]])
+        found = np.zeros(len(texts), dtype=np.float32)
+        for first in range(0, len(wanted), _BLOCK):  # a page of a query against a book of texts
+            near = np.maximum(wanted_rows[first : first + _BLOCK] @ known, 0.0)
+            near[:, void] = 0.0
+            best = np.maximum.reduceat(near[:, places], starts, axis=1)
+            found += sizes[first : first + _BLOCK] @ best
+        means: list[float] = (found / max(float(sizes.sum()), 1e-12)).tolist()
+        return means
+
+    def _ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
+        """Return each text's token ids."""
+        import numpy as np
+
+        encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.asarray(entry.ids, dtype=np.int64) for entry in encoded]
+
+    def _rows(self, ids: npt.NDArray[np.int64]) -> Matrix:
+        """Return tokens' rows; shape (len(ids), dimension)."""
+        import numpy as np
+
+        rows: Matrix = self._table[ids].astype(np.float32) * self._scales[ids][:, None]
+        return rows

@@ -1,0 +1,105 @@
+"""Calls of tools: each in a thread, and with a caller that may have gone when it ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+
+from memvault.call import Call, Caller, Delivery
+from memvault.errors import TimedOut, UsageError, as_error
+from memvault.mcp.answers import unknown_tool
+from memvault.tools.core import available, invoke
+from memvault.tools.core.registry import Tool
+from memvault.workspace import Workspace
+
+__all__ = ["PendingCall"]
+
+
+class PendingCall:
+    """One call of a tool.
+
+    What its result hands out, such as events, is the caller's once ``settle``
+    was called, and goes back at ``give_up``, at whatever moment that is.
+    """
+
+    def __init__(
+        self, workspace: Workspace, caller: Caller, name: str, arguments: Mapping[str, Any]
+    ) -> None:
+        self._workspace = workspace
+        self._caller = caller
+        self._name = name
+        self._arguments = arguments
+        self._state = threading.Lock()
+        self._gone = False
+        self._delivery: Delivery | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Run the tool and return its result, also where it failed.
+
+        Raises:
+            MCPError: there is no such tool.
+        """
+        try:
+            with self._workspace.lock:
+                if self._has_gone():
+                    raise TimedOut("The call was given up before its turn came", "call again")
+                found, delivery = invoke.call(
+                    self._workspace,
+                    self._name,
+                    self._arguments,
+                    self._caller,
+                    self._has_gone,
+                    _found,
+                )
+        except MCPError:
+            raise
+        except Exception as error:
+            return as_error(error).result()
+        with self._state:
+            if not self._has_gone():
+                self._delivery = delivery
+                return found
+        delivery.abandon()
+        return found
+
+    def settle(self) -> list[str]:
+        """The caller has the result; return what is to be said of the events in it."""
+        delivery = self._taken_out()
+        return delivery.settle() if delivery is not None else []
+
+    def give_up(self) -> None:
+        """The caller will not have the result; a tool that waits for something ends."""
+        with self._state:
+            self._gone = True
+        # A thread, because the lock that is needed may be held by a tool that is at work.
+        threading.Thread(target=self._undo, name="memvault gives up a call").start()
+
+    def _undo(self) -> None:
+        self._workspace.wake()
+        delivery = self._taken_out()
+        if delivery is not None:
+            delivery.abandon()
+
+    def _taken_out(self) -> Delivery | None:
+        with self._state:
+            delivery, self._delivery = self._delivery, None
+        return delivery
+
+    def _has_gone(self) -> bool:
+        return self._gone
+
+
+def _found(call: Call, name: str) -> Tool:
+    """Return the tool of a name.
+
+    Raises:
+        MCPError: there is none.
+        Refused: it is switched off, or its file is broken.
+    """
+    try:
+        return available.find_in(call, name)
+    except UsageError as error:
+        raise unknown_tool(error) from error

@@ -1,0 +1,151 @@
+"""What episodes, facts and procedures have in common: finding them, and where they came from.
+
+They are found by recall's engine, narrowed to their type. Those whose header
+says ``status: archived`` are put aside: plain recall finds them, these do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memvault.errors import MemvaultError, UsageError
+from memvault.memories import edit
+from memvault.model import Memory
+from memvault.vault.store import Store
+
+if TYPE_CHECKING:  # storing needs none of recall
+    from memvault.index.manifest import Record
+    from memvault.recall.engine import Answer, Engine, Found
+    from memvault.recall.filters import Filters
+
+__all__ = [
+    "ARCHIVED",
+    "Origin",
+    "distance",
+    "is_archived",
+    "linked",
+    "memories_of",
+    "one_line",
+    "readable",
+    "search",
+    "text_of",
+    "with_text",
+]
+
+ARCHIVED = "archived"
+_LONGEST = 200
+_UNLINKED = re.compile(r"[\[\]|#^]")
+
+Test = Callable[["Record"], bool]
+
+
+class Origin(NamedTuple):
+    """The episodes that a memory was made of, their files, and the proposal that it was."""
+
+    episodes: tuple[str, ...]
+    paths: tuple[str, ...]
+    proposal: str
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What the memory's header says of it."""
+        return {"episodes": list(self.episodes), "proposal": self.proposal}
+
+
+def is_archived(metadata: dict[str, Any]) -> bool:
+    """Say whether a header puts its memory aside."""
+    return str(metadata.get("status") or "").strip().casefold() == ARCHIVED
+
+
+def search(
+    engine: Engine, query: str, memory_type: str, limit: int, passes: Test | None = None
+) -> Answer:
+    """Find memories of a type that are not archived, the best for a query first.
+
+    Raises:
+        UsageError: the query is empty.
+    """
+    from memvault.recall.engine import Request
+
+    if not query.strip():
+        raise UsageError("The query is empty", "say what to look for")
+    return engine.search(Request(query, limit=limit, filters=_filters(memory_type, passes)))
+
+
+def memories_of(
+    store: Store, engine: Engine, memory_type: str, passes: Test | None = None
+) -> Iterator[Memory]:
+    """Yield every memory of a type that is not archived, newest first, as its file is now."""
+    records = engine.listed(_filters(memory_type, passes))
+    yield from readable(store, sorted(records, key=lambda record: record.created, reverse=True))
+
+
+def readable(store: Store, records: Iterable[Record]) -> Iterator[Memory]:
+    """Yield the memories of records as their files are now; what cannot be read is left out."""
+    for record in records:
+        try:
+            memory = store.read(record.path)
+        except MemvaultError:  # gone or changed beyond reading since the look at the folder
+            continue
+        yield memory
+
+
+def _filters(memory_type: str, passes: Test | None) -> Filters:
+    from memvault.recall.filters import Filters
+
+    def fits(record: Record) -> bool:
+        return not is_archived(record.metadata) and (passes is None or passes(record))
+
+    return Filters(memory_type=memory_type, passes=fits)
+
+
+def distance(found: Found) -> float:
+    """Return how far a memory is from the query in meaning: 0 the same, 1 nothing in common."""
+    return round(1 - found.similarity, 4)
+
+
+def text_of(memory: Memory) -> str:
+    """Return what a memory says, without the line that names the episodes it came from."""
+    return _cut(memory)[0].strip("\r\n")
+
+
+def with_text(memory: Memory, text: str) -> str:
+    """Return a memory's body with another text; the line that names its episodes stays."""
+    body, told = _cut(memory)
+    fresh = edit.replace_all(body or memory.newline, text, memory.newline)
+    return f"{fresh}{memory.newline}{told}" if told else fresh
+
+
+def linked(text: str, paths: Sequence[str]) -> str:
+    """Return a text with a closing line of links to the files that it came from."""
+    stems = [PurePosixPath(path).stem for path in paths]
+    links = ", ".join(f"[[{stem}]]" for stem in stems if not _UNLINKED.search(stem))
+    return f"{text}\n\nFrom {links}" if links else text
+
+
+def _cut(memory: Memory) -> tuple[str, str]:
+    """Split a body before its last line, where that and the header name episodes."""
+    whole = memory.body.rstrip()
+    start = max(whole.rfind("\n"), whole.rfind("\r")) + 1
+    last = whole[start:]
+    linked = last.startswith("From [[") and last.endswith("]]")
+    if not linked or not memory.metadata.get("episodes"):
+        return memory.body, ""
+    return memory.body[:start].rstrip(), memory.body[start:]
+
+
+def one_line(text: str, what: str) -> str:
+    """Return a short text as a header keeps it: one line without blanks around it.
+
+    Raises:
+        UsageError: it is longer than a header's value should be.
+    """
+    plain = " ".join(text.split())
+    if len(plain) > _LONGEST:
+        raise UsageError(
+            f"{what} is longer than {_LONGEST} characters", "use a few words; texts go elsewhere"
+        )
+    return plain

@@ -1,0 +1,1 @@
+"""Tools of a vault's own: their files, what trust in them covers, and trust itself."""

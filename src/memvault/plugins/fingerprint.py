@@ -1,0 +1,220 @@
+"""What trust in a tool covers: its text, what lies in ``tools/``, and what its command names.
+
+Which files a command names is found in its words, and in their parts where a
+word may be a shell's text; what well-known programs read unasked counts as
+named. That finds too much rather than too little; what a program opens besides
+nobody can see here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault import process
+from memvault.errors import Refused, StorageError, UsageError
+from memvault.plugins import programs
+from memvault.plugins.tool_file import FOLDER, Kept
+
+__all__ = ["Cover", "cover"]
+
+_MOST_BYTES = 50_000_000
+_MOST_FILES = 10_000
+_PIECE = 1024 * 1024
+_VAULT = re.compile(r"\$(?:MEMVAULT_VAULT|PWD)\b|\$\{(?:MEMVAULT_VAULT|PWD)\b[^}]*\}")
+_QUOTES = re.compile(r"""["'\\]""")
+_SHELL = re.compile(r"[\s;|&<>()`{}]+")
+_MARKS = re.compile(r"""[\s;|&<>()`{}\[\]"'\\=,:@+!#%$]+""")
+_QUOTED = re.compile(r""""([^"]*)"|'([^']*)'|`([^`]*)`""")
+
+
+class Cover(NamedTuple):
+    """What trust in a tool covers: the digest of all of it, and the vault's files in it.
+
+    ``folders`` are named by the command too, and what lies in them is not
+    covered. ``program`` is what the command's first word stands for. ``readers``
+    are programs that may read more in the vault's folder, ``outside`` files
+    that the command names elsewhere.
+    """
+
+    digest: str
+    files: list[str]
+    folders: list[str]
+    program: str
+    readers: list[str]
+    outside: list[str]
+
+
+def cover(root: Path, kept: Kept) -> Cover:
+    """Return what trust in a tool covers, and the program that may then be run.
+
+    Raises:
+        Refused: its command goes through a link in the vault, or there is too much to cover.
+        StorageError: a file cannot be read.
+    """
+    base = os.path.realpath(root)
+    program, *rest = kept.definition.command
+    with contextlib.suppress(UsageError):  # said when it is to be run
+        program = process.located(program, Path(base), process.environment(root))
+    reading = programs.reading(kept.definition.command)
+    modules = [name for name in reading.modules if _is_folder(base, name)]
+    files = (*reading.files, *(f"{name}.py" for name in reading.modules))
+    named = _named(base, (program, *rest, *files))
+    whole = _resolved(base, program)
+    if whole is not None and process.is_below(whole, base):
+        program = whole
+    folders = sorted(path for path in named if os.path.isdir(os.path.join(base, path)))
+    whole_folders = (path for name in modules for path in _below(base, name))
+    plain = sorted({*named.difference(folders), *_tools(base), *whole_folders})
+    if len(plain) > _MOST_FILES:
+        raise Refused(
+            f"{FOLDER}/ holds more than {_MOST_FILES:,} files",
+            f"move what no tool runs out of {FOLDER}/",
+        )
+    digests = list(_digests(base, plain))
+    text = hashlib.sha256(kept.data).hexdigest()
+    digest = hashlib.sha256(json.dumps([text, digests]).encode()).hexdigest()
+    open_folders = [path for path in folders if path not in (FOLDER, *modules)]
+    outside = _outside(base, kept.definition.command[1:])
+    return Cover(digest, plain, open_folders, program, reading.programs, outside)
+
+
+def _named(base: str, words: Iterable[str]) -> set[str]:
+    """Return the paths in the vault that words name, relative to it."""
+    found = set()
+    for part in dict.fromkeys(part for word in words for part in _parts(base, word)):
+        whole = _resolved(base, part)
+        if whole is not None and process.is_below(whole, base):
+            found.add(os.path.relpath(whole, base).replace(os.sep, "/"))
+    return found
+
+
+def _outside(base: str, words: Iterable[str]) -> list[str]:
+    """Return the files outside of the vault that words name, and what may come to be one."""
+    found = []
+    for part in dict.fromkeys(part for word in words for part in _parts(base, word)):
+        whole = os.path.normpath(os.path.join(base, part)) if "\0" not in part else base
+        climbs = part.startswith("../") and len(part) > len("../")
+        if not process.is_below(whole, base) and (climbs or Path(whole).is_file()):
+            found.append(part)
+    return found
+
+
+def _parts(base: str, word: str) -> Iterator[str]:
+    """Yield whatever in a word may be a path."""
+    yield word
+    word = _VAULT.sub(".", word.replace(base, "."))
+    pieces = [word, *("".join(groups) for groups in _QUOTED.findall(word))]
+    for text in (word, _QUOTES.sub("", word)):
+        for divided in (_SHELL, _MARKS):
+            pieces += divided.split(text)
+    for piece in dict.fromkeys(pieces):
+        yield piece
+        if piece.startswith("-"):  # an option, which a path may follow without a blank
+            yield from (piece[start:] for start in range(1, len(piece)))
+
+
+def _resolved(base: str, path: str) -> str | None:
+    """Return where a path leads as the system goes it, or None where nothing is.
+
+    Raises:
+        Refused: it leads through a link that lies in the vault.
+    """
+    if not path or "\0" in path:
+        return None
+    here = "/" if Path(path).is_absolute() else base
+    if os.name != "posix":
+        here, path = base, os.path.realpath(os.path.join(base, path))
+        return path if os.path.lexists(path) else None
+    link = ""
+    for part in path.split("/"):
+        if part in ("", "."):
+            continue
+        here = str(Path(here).parent) if part == ".." else os.path.join(here, part)
+        try:
+            if not stat.S_ISLNK(os.lstat(here).st_mode):
+                continue
+            link = link or (here if process.is_below(here, base) else "")
+            here = os.path.realpath(here, strict=True)
+        except OSError:  # nothing there, or no way there
+            if not link:
+                return None
+            break
+    if link:
+        shown = os.path.relpath(link, base)
+        raise Refused(f"{shown} is a link, and memvault follows none here", "copy what it is")
+    return here
+
+
+def _is_folder(base: str, name: str) -> bool:
+    """Say whether a module's name is that of a folder in the vault, and no link."""
+    whole = _resolved(base, name)
+    return whole is not None and "/" not in name and Path(whole).is_dir()
+
+
+def _tools(base: str) -> Iterator[str]:
+    """Yield every file below ``tools/`` but the texts of tools."""
+    for path in _below(base, FOLDER):
+        if path.count("/") > 1 or not path.lower().endswith(".md"):
+            yield path
+
+
+def _below(base: str, top: str) -> Iterator[str]:
+    """Yield every file below a folder of the vault, and links as what they are."""
+
+    def refuse(error: OSError) -> None:
+        raise StorageError(f"{top}/ cannot be read: {error.strerror}", "check it") from error
+
+    for folder, folders, files in os.walk(os.path.join(base, top), onerror=refuse):
+        inside = os.path.relpath(folder, base).replace(os.sep, "/")
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        yield from (f"{inside}/{name}" for name in (*files, *links))
+
+
+def _digests(base: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each path with the digest of its bytes.
+
+    Raises:
+        Refused: they are too many.
+        StorageError: one cannot be read.
+    """
+    left = _MOST_BYTES
+    for path in paths:
+        whole = os.path.join(base, path)
+        try:
+            mode = os.lstat(whole)
+            if stat.S_ISLNK(mode.st_mode):
+                yield path, f"link to {str(Path(whole).readlink())!r}"
+                continue
+            if not stat.S_ISREG(mode.st_mode):
+                raise Refused(f"{path} is no plain file", "take it away, or name another")
+            if mode.st_size <= left:
+                digest, size = _digest(whole, left)
+                left -= size
+                yield path, digest
+                continue
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error.strerror}", "check it") from error
+        raise Refused(
+            f"The tool's files and {FOLDER}/ hold more than {_MOST_BYTES // 10**6} MB",
+            f"{path} is too much; let the tool find it by itself, outside of {FOLDER}/",
+        )
+
+
+def _digest(path: str, most: int) -> tuple[str, int]:
+    """Return the digest of a plain file and how many bytes it had, of which there is a most."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    digest = hashlib.sha256()
+    size = 0
+    with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+        while size <= most and (piece := file.read(_PIECE)):
+            digest.update(piece)
+            size += len(piece)
+    return digest.hexdigest(), size

@@ -1,0 +1,391 @@
+"""Files of tools that a vault brings along, ``tools/<name>.md``: read, checked and written.
+
+The header says what the tool is called, takes and runs; the body is for people.
+Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
+
+from memvault import schema
+from memvault.command_table import COMMANDS
+from memvault.errors import Conflict, MemvaultError, UsageError
+from memvault.plain_files import SETTING
+from memvault.schema import Arg, Parameter, normal_name
+from memvault.vault import atomic, codec, layout
+from memvault.vault.store import Store, private_folder
+
+__all__ = [
+    "FOLDER",
+    "TIMEOUT",
+    "Definition",
+    "Found",
+    "Kept",
+    "ToolCommand",
+    "ToolDescription",
+    "ToolName",
+    "ToolParameters",
+    "ToolTimeout",
+    "arguments",
+    "defined",
+    "put",
+    "read_all",
+]
+
+FOLDER = "tools"
+TIMEOUT = 60.0
+"""Seconds that a tool may run where it does not say otherwise."""
+_KEYS = ("name", "description", "parameters", "command", "timeout")
+_KINDS: dict[str, type] = {
+    "string": str,
+    "number": float,
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+_CHOSEN = (str, float, int)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+_TAKEN = ("agent", "help", "json", "quiet", "vault")
+_MOST_PARAMETERS = 100
+_LONGEST_COMMAND = 4_000
+_LONGEST_DESCRIPTION = 1_000
+_ALSO_OURS = frozenset({"call", "help", "init", "mcp", "version"})
+
+
+class ToolParameter(TypedDict):
+    """One parameter of a registered tool."""
+
+    name: Annotated[str, Arg("Letters, digits, underscores and hyphens")]
+    type: Annotated[
+        Literal["string", "number", "integer", "boolean", "array", "object"], Arg("Its JSON type")
+    ]
+    description: NotRequired[Annotated[str, Arg("What it means")]]
+    required: NotRequired[Annotated[bool, Arg("Else true, unless there is a default")]]
+    default: NotRequired[
+        Annotated[
+            str | int | float | bool | list[Any] | dict[str, Any],
+            Arg("What the tool gets where it is not given"),
+        ]
+    ]
+    enum: NotRequired[Annotated[list[Any], Arg("The values that it may have")]]
+
+
+ToolName = Annotated[str, Arg("What it is called by: letters, digits, underscores, hyphens")]
+ToolDescription = Annotated[str, Arg("What it does, for those who choose a tool")]
+ToolCommand = Annotated[
+    str | list[str], Arg("The program and its arguments; one text is split as a shell does")
+]
+ToolParameters = Annotated[list[ToolParameter] | None, Arg("What it takes")]
+ToolTimeout = Annotated[
+    float | None, Arg("Seconds that it may run", least=0.1, most=3_600, assumed=60)
+]
+
+
+def _stated(
+    name: ToolName,
+    description: ToolDescription,
+    command: ToolCommand,
+    parameters: ToolParameters = None,
+    timeout: ToolTimeout = None,
+) -> None:
+    """Take what a tool's file has to say, for the types of it."""
+
+
+class Definition(NamedTuple):
+    """What a tool is, checked; ``entries`` are its parameters as they were written."""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    entries: list[dict[str, Any]]
+    command: tuple[str, ...]
+    timeout: float
+
+
+class Kept(NamedTuple):
+    """A tool's file: the bytes that were read, once, and what they say."""
+
+    path: str
+    data: bytes
+    header: dict[str, Any]
+    text: str
+    definition: Definition
+
+
+class Found(NamedTuple):
+    """The tools of a vault by their normal names, and what to say of broken files.
+
+    ``broken`` are the messages by the name that the file would give a tool, by
+    its path where another file has the tool's name, and under no name where the
+    folder cannot be read.
+    """
+
+    tools: dict[str, Kept]
+    broken: dict[str, str]
+
+
+def defined(given: Mapping[str, Any], whose: str = "register_tool") -> Definition:
+    """Check what a tool is said to be; ``whose`` stands for it in messages.
+
+    Raises:
+        UsageError: something of it makes no sense.
+    """
+    bound = schema.bind(schema.declared(_stated), given, whose)
+    name = _named(bound["name"])
+    description = _description(bound["description"], f"tool {name}")
+    if not description:
+        raise UsageError(f"The tool {name} has no description", "say what it does")
+    entries = bound.get("parameters") or []
+    if len(entries) > _MOST_PARAMETERS:
+        raise UsageError(f"The tool {name} has more than {_MOST_PARAMETERS} parameters", "use less")
+    parameters = tuple(_parameter(entry) for entry in entries)
+    keys = [schema.normal_key(entry.key) for entry in parameters]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise UsageError(
+                f"The tool {name} has two parameters that are spelled {key}",
+                "case, underscores and hyphens make no difference; rename one",
+            )
+    flags = [entry.flag for entry in parameters]
+    for flag in flags:
+        if flags.count(flag) > 1:
+            raise UsageError(
+                f"The tool {name} has two parameters with the option {flag}", "rename one"
+            )
+    timeout = bound.get("timeout") or TIMEOUT
+    return Definition(name, description, parameters, entries, _command(bound["command"]), timeout)
+
+
+def _description(text: str, whose: str) -> str:
+    """Return a description, which every model that may call the tool has to read."""
+    if len(text) > _LONGEST_DESCRIPTION:
+        raise UsageError(
+            f"The description of the {whose} is longer than {_LONGEST_DESCRIPTION:,} characters",
+            "say in short what it is for; the rest goes into the documentation",
+        )
+    return codec.plain_text(text).strip()
+
+
+def _named(name: str) -> str:
+    if not _NAME.fullmatch(name) or layout.slug(name) == f"{name.lower()}-memory":
+        raise UsageError(
+            f"{name[:60]!r} cannot be the name of a tool",
+            "use up to 60 letters, digits, underscores and hyphens, a letter first",
+        )
+    wanted = normal_name(name)
+    ours = {command.tool for command in COMMANDS}
+    ours.update(command.words.replace(" ", "_") for command in COMMANDS)
+    ours.update(command.words.split()[0] for command in COMMANDS)
+    if wanted in ours or wanted in _ALSO_OURS:
+        raise UsageError(f"{name} is a name of memvault's own", "choose another name")
+    return name
+
+
+def _parameter(entry: Mapping[str, Any]) -> Parameter:
+    name = entry["name"]
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name[:60]!r} cannot be the name of a parameter",
+            "use up to 60 letters, digits, underscores and hyphens, a letter first",
+        )
+    kind = entry["type"]
+    flag = schema.kebab(name).replace("_", "-").lstrip("-")
+    parameter = Parameter(
+        f"{name.replace('-', '_')}_",  # never a word of Python's, nor a common option's name
+        name,
+        f"--its-{flag}" if flag in _TAKEN else f"--{flag}",
+        (_KINDS[kind],),
+        (),
+        entry.get("required", "default" not in entry),
+        None,
+        Arg(_description(entry.get("description", ""), f"parameter {name}") or f"Any {kind}"),
+        anything=True,
+    )
+    if "enum" in entry:
+        if not entry["enum"] or parameter.kinds[0] not in _CHOSEN:
+            raise UsageError(
+                f"The parameter {name} cannot have this enum",
+                "name one value or more, of a string, number or integer",
+            )
+        parameter = parameter._replace(
+            choices=tuple(_fitting(parameter, value, "enum") for value in entry["enum"])
+        )
+    if "default" in entry:
+        default = _fitting(parameter, entry["default"], "default")
+        parameter = parameter._replace(default=default)
+    return parameter
+
+
+def _fitting(parameter: Parameter, value: Any, what: str) -> Any:
+    """Return a value as the parameter takes it."""
+    try:
+        return schema.bind((parameter,), {parameter.key: value}, parameter.name)[parameter.name]
+    except UsageError as error:
+        raise UsageError(
+            f"The {what} of the parameter {parameter.name} does not fit: {error.message}",
+            f"mend type or {what}",
+        ) from error
+
+
+def _command(given: list[str] | str) -> tuple[str, ...]:
+    words = given
+    if isinstance(words, str):
+        import shlex
+
+        try:
+            words = shlex.split(words)
+        except ValueError as error:
+            raise UsageError(
+                f"The command cannot be split into words: {error}", "write it as a list of texts"
+            ) from error
+    if not words or not words[0].strip() or any("\0" in word for word in words):
+        raise UsageError("The command is empty", "name a program, then its arguments")
+    if sum(len(word) + 1 for word in words) > _LONGEST_COMMAND:
+        raise UsageError(
+            f"The command is longer than {_LONGEST_COMMAND:,} characters",
+            f"put it into a script in {FOLDER}/",
+        )
+    return tuple(words)
+
+
+def read_all(root: Path) -> Found:
+    """Read every tool of a vault; links are not followed, and a broken file hides no other."""
+    found = Found({}, {})
+    try:
+        layout.check_folders(root, FOLDER)
+        names = sorted(os.listdir(root / FOLDER))
+    except FileNotFoundError:
+        return found
+    except (MemvaultError, OSError) as error:
+        found.broken[""] = f"the tools of the vault were not looked at: {error}"
+        return found
+    for name in names:
+        if name[0] == "." or not name.lower().endswith(".md"):
+            continue
+        path = f"{FOLDER}/{name}"
+        try:
+            kept = _read(root, path)
+        except (MemvaultError, ValueError, OSError) as error:
+            stem = normal_name(PurePosixPath(name).stem)
+            said = error.strerror if isinstance(error, OSError) else error
+            found.broken[stem] = f"{codec.printable(path)} is no tool: {said}"
+            continue
+        if kept is not None:
+            _enter(found, kept)
+    return found
+
+
+def _enter(found: Found, kept: Kept) -> None:
+    key = normal_name(kept.definition.name)
+    first = found.tools.setdefault(key, kept)
+    if first is not kept:
+        path = codec.printable(kept.path)
+        found.broken[path] = f"{path} is passed over: {first.path} has the same name"
+
+
+def _read(root: Path, path: str) -> Kept | None:
+    """Read one file; one without a header is a text about tools, and none itself."""
+    data = atomic.read(root / path, SETTING)
+    header, text = codec.read_header(data)
+    if header is None:
+        return None
+    whole = {"name": PurePosixPath(path).stem, **header}
+    return Kept(path, data, header, text, defined(_given(whole), "it"))
+
+
+def _given(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a header says of a tool; in a command ``5`` and ``true`` are words."""
+    given = {key: header[key] for key in _KEYS if key in header}
+    if isinstance(given.get("command"), list):
+        given["command"] = [
+            str(word).lower() if isinstance(word, bool | int) else word for word in given["command"]
+        ]
+    return given
+
+
+def arguments(data: bytes) -> dict[str, Any]:
+    """Return what ``register_tool`` is to be given for a file, markdown or JSON.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    import json
+
+    try:
+        if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+            given = json.loads(data.decode("utf-8-sig"))
+            return {key: value for key, value in given.items() if value is not None}
+        header, text = codec.read_header(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"The file is no tool: {error}", "memvault tools register --help"
+        ) from error
+    if header is None:
+        raise UsageError(
+            "The file is no tool: it is neither JSON nor markdown with front matter",
+            "the front matter says name, description, parameters and command",
+        )
+    return {**_given(header), "documentation": text}
+
+
+def put(store: Store, definition: Definition, text: str | None) -> tuple[str, str]:
+    """Keep a tool's file, over the one of the same name where there is one.
+
+    ``text`` is what the body says; None leaves the one that is there. Returns
+    the path, and the revision that the earlier bytes are kept under, if any.
+
+    Raises:
+        Conflict: its name is that of a file that is no tool, or almost another tool's.
+        Refused: a link leads out of the vault, or the file cannot be patched.
+        StorageError: the disk refused.
+    """
+    from memvault.vault.lock import FileLock
+
+    header = _header(definition)
+    with FileLock(private_folder(store.root) / "lock"):
+        layout.check_folders(store.root, FOLDER)
+        old = read_all(store.root).tools.get(normal_name(definition.name))
+        if old is not None and old.definition.name != definition.name:
+            raise Conflict(
+                f"{old.path} is a tool with almost the same name, {old.definition.name}",
+                "choose another name, or take that file away",
+            )
+        if old is not None:
+            return old.path, _rewritten(store, old, header, text)
+        path = f"{FOLDER}/{definition.name}.md"
+        given = {key: value for key, value in header.items() if value is not None}
+        try:
+            atomic.create(store.root / path, codec.encode_new(given, text or ""))
+        except FileExistsError as error:
+            raise Conflict(
+                f"{path} is there already and is not this tool", "mend that file or take it away"
+            ) from error
+        return path, ""
+
+
+def _header(definition: Definition) -> dict[str, Any]:
+    return {
+        "name": definition.name,
+        "description": definition.description,
+        "parameters": definition.entries,
+        "command": list(definition.command),
+        "timeout": definition.timeout if definition.timeout != TIMEOUT else None,
+    }
+
+
+def _rewritten(store: Store, old: Kept, header: dict[str, Any], text: str | None) -> str:
+    """Change what differs in a tool's file; return the revision of before, if it did."""
+    changes = {key: value for key, value in header.items() if old.header.get(key) != value}
+    body = None if text is None or text.strip("\n") == old.text else f"\n{text.strip(chr(10))}\n"
+    fresh = codec.edit(old.data, changes, body)
+    if fresh == old.data:
+        return ""
+    revision = store.history.keep(layout.derived_id(old.path), old.data)
+    atomic.replace(store.root / old.path, fresh)
+    return revision

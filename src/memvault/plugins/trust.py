@@ -1,0 +1,65 @@
+"""Which tools of which vaults may run on this machine, because their user said so.
+
+What the user decided holds for exactly the bytes that were looked at (``grants``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from memvault import grants
+from memvault.errors import Refused, StorageError
+from memvault.plugins.fingerprint import Cover, cover
+from memvault.plugins.tool_file import Kept
+from memvault.schema import normal_name
+
+__all__ = ["grant", "is_trusted", "require", "revoke"]
+
+_KIND = "tool"
+
+
+def require(root: Path, kept: Kept) -> str:
+    """Make sure that a tool may run here as it is now; return the program to run.
+
+    Raises:
+        Refused: its user never said so of exactly this.
+    """
+    name = kept.definition.name
+    hint = f"look at {kept.path}, then memvault tools trust {name}"
+    given = grants.granted(root, _KIND, normal_name(name)).get("digest")
+    if not given:  # nothing that a vault names is read before
+        raise Refused(f"The tool {name} is not trusted here", hint)
+    covered = cover(root, kept)
+    if given != covered.digest:
+        changed = f"{kept.path} or a file that trust covers"
+        raise Refused(f"The tool {name} is not as it was when it was trusted: {changed}", hint)
+    return covered.program
+
+
+def is_trusted(root: Path, kept: Kept) -> bool:
+    """Say whether a tool may run here as it is now."""
+    with contextlib.suppress(Refused, StorageError):
+        require(root, kept)
+        return True
+    return False
+
+
+def grant(root: Path, kept: Kept, covered: Cover) -> None:
+    """Let a tool run on this machine as long as what was covered stays the same.
+
+    Raises:
+        Refused: the state folder lies in a vault.
+        StorageError: it cannot be written.
+    """
+    allowed = {
+        "digest": covered.digest,
+        "command": list(kept.definition.command),
+        "files": covered.files,
+    }
+    grants.grant(root, _KIND, normal_name(kept.definition.name), allowed)
+
+
+def revoke(root: Path, name: str) -> bool:
+    """Let a tool no longer run on this machine; say whether it could."""
+    return grants.revoke(root, _KIND, normal_name(name))

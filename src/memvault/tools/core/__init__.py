@@ -1,0 +1,1 @@
+"""What every tool needs: the registry, the one way to run them, and their reference."""

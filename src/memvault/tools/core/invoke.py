@@ -1,0 +1,85 @@
+"""The only way a tool ever runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from memvault.call import Call, Caller, Delivery, never
+from memvault.errors import MemvaultError
+from memvault.tools.core import available
+from memvault.tools.core.registry import Tool
+from memvault.workspace import Workspace
+
+__all__ = ["Outcome", "call", "result_of", "within"]
+
+
+class Outcome(NamedTuple):
+    """A tool's result, and the events in it, which the caller settles once it has them."""
+
+    result: dict[str, Any]
+    delivery: Delivery
+
+
+def call(
+    workspace: Workspace,
+    name: str,
+    arguments: Mapping[str, Any],
+    caller: Caller = Caller(),  # noqa: B008  # frozen
+    gone: Callable[[], bool] = never,
+    find: Callable[[Call, str], Tool] = available.find_in,
+) -> Outcome:
+    """Run a tool with arguments named as in its schema.
+
+    What the caller should be told besides is under ``warnings``. A tool that
+    waits lets go of the workspace's lock meanwhile, as a condition's ``wait``
+    does; it ends soon after ``gone`` says that the caller has gone and the
+    workspace is woken. ``find`` finds the tool.
+
+    Raises:
+        MemvaultError: it failed; ``error.result()`` is the failed result.
+    """
+    with workspace.lock:
+        workspace.look()
+        made = Call(workspace, caller, gone)
+        tool = find(made, name)
+        bound = tool.bind(arguments)
+        try:
+            found = tool.function(made, **bound)
+        except BaseException:
+            made.delivery.abandon()
+            raise
+        notes = [*workspace.settings.warnings, *made.notes]
+    result: dict[str, Any] = {"success": True, **found}
+    if notes:
+        result["warnings"] = list(dict.fromkeys(notes))
+    return Outcome(result, made.delivery)
+
+
+def within(made: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Run another tool as a part of the call that is under way, and given up with it.
+
+    Raises:
+        MemvaultError: it failed.
+    """
+    tool = available.find_in(made, name)
+    return tool.function(made, **tool.bind(arguments))
+
+
+def result_of(
+    workspace: Workspace,
+    name: str,
+    arguments: Mapping[str, Any],
+    caller: Caller = Caller(),  # noqa: B008  # frozen
+) -> dict[str, Any]:
+    """Run a tool; return its result, or the failed result where it failed.
+
+    What the tool hands out counts as handed out from here on.
+    """
+    with workspace.lock:
+        try:
+            found, delivery = call(workspace, name, arguments, caller)
+        except MemvaultError as error:
+            return error.result()
+        notes = delivery.settle()
+        return {**found, "warnings": [*found.get("warnings", ()), *notes]} if notes else found

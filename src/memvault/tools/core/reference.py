@@ -1,0 +1,168 @@
+"""The reference, written from the program: a page for people, a schema for machines."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from memvault import schema
+from memvault.schema import Parameter
+from memvault.tools.core import registry
+from memvault.tools.core.registry import Tool
+
+__all__ = ["SCHEMA_VERSION", "command_table", "described", "markdown", "schema_document"]
+
+SCHEMA_VERSION = 1
+"""Raised when a key or tool is renamed or goes; new ones do not raise it."""
+
+
+def described(tool: Tool) -> dict[str, Any]:
+    """Return a tool as an MCP client lists it: name, description, input schema."""
+    return {
+        "name": tool.name,
+        "description": tool.doc,
+        "inputSchema": schema.input_schema(tool.parameters),
+        "annotations": {
+            "title": tool.name.replace("_", " ").capitalize(),
+            "readOnlyHint": tool.read_only,
+            "destructiveHint": tool.destructive,
+            "openWorldHint": tool.open_world,
+        },
+    }
+
+
+def schema_document() -> dict[str, Any]:
+    """Return every tool's schema, with the shape of failures that all of them share."""
+    failure = {
+        "type": "object",
+        "properties": {
+            "success": {"const": False},
+            "error": {
+                "type": "object",
+                "properties": {
+                    "code": {"type": "string"},
+                    "message": {"type": "string"},
+                    "hint": {"type": "string"},
+                },
+                "required": ["code", "message"],
+            },
+        },
+        "required": ["success", "error"],
+    }
+    return {
+        "version": SCHEMA_VERSION,
+        "failure": failure,
+        "tools": [described(tool) for tool in registry.all_tools()],
+    }
+
+
+def markdown() -> str:
+    """Return the reference page of all tools."""
+    lines = [
+        "# Tools",
+        "",
+        "Written from the program by `make docs`; do not edit.",
+        "",
+        "Every tool is a subcommand, an exact tool name, and a name for `memvault call NAME JSON`.",
+        "The options `--vault DIR`, `--agent NAME`, `--json` and `--quiet` go with each of them.",
+        "",
+    ]
+    for tool in registry.all_tools():
+        lines += _section(tool)
+    return "\n".join(lines)
+
+
+def _section(tool: Tool) -> list[str]:
+    lines = [f"## `memvault {tool.command}` · `{tool.name}`", "", tool.doc, ""]
+    parameters = tool.parameters
+    if tool.shell is not None:
+        return [*lines, *_in_json(parameters), *_on_the_command_line(tool)]
+    if parameters:
+        lines += ["| argument | on the command line | type | |", "|---|---|---|---|"]
+        for parameter in parameters:
+            required = "Required" + (" in JSON" if parameter.arg.cli_optional else "")
+            kind, notes = _described(parameter, required)
+            lines.append(f"| `{parameter.key}` | `{_spelled(parameter)}` | {kind} | {notes} |")
+        lines.append("")
+    return lines
+
+
+def _in_json(parameters: tuple[Parameter, ...]) -> list[str]:
+    """Return the table of arguments that are lists of objects, with the objects' keys."""
+    lines = ["| argument in JSON | type | |", "|---|---|---|"]
+    for parameter in parameters:
+        kind, notes = _described(parameter, "Required")
+        lines.append(f"| `{parameter.key}` | {kind} | {notes} |")
+        for item in parameter.items:
+            kind, notes = _described(item, "Required")
+            lines.append(f"| `{parameter.key}[].{item.key}` | {kind} | {notes} |")
+    return [*lines, ""]
+
+
+def _on_the_command_line(tool: Tool) -> list[str]:
+    """Return the table of what a command takes that has a form of its own."""
+    lines = ["| on the command line | |", "|---|---|"]
+    for parameter in tool.shell_parameters:
+        _, notes = _described(parameter, "Required")
+        lines.append(f"| `{_spelled(parameter)}` | {notes} |")
+    return [*lines, ""]
+
+
+def _spelled(parameter: Parameter) -> str:
+    return parameter.key.upper() if parameter.arg.positional else parameter.flag
+
+
+def _described(parameter: Parameter, required: str) -> tuple[str, str]:
+    """Return a parameter's type and the notes on it."""
+    entry = schema.property_schema(parameter)
+    kind = entry["type"] if isinstance(entry["type"], str) else " or ".join(entry["type"])
+    notes = [parameter.arg.help]
+    if parameter.choices:
+        notes.append("One of " + ", ".join(parameter.choices))
+    if parameter.required:
+        notes.append(required)
+    if entry.get("default") not in (None, False, ""):
+        notes.append(f"Default {entry['default']}")
+    return kind, ". ".join(notes).replace("|", "\\|")
+
+
+def command_table() -> str:
+    """Return the source of ``memvault.command_table``, from what the modules of tools say."""
+    entered = registry.entered()
+    lines = [*_TABLE_HEAD.splitlines(), "", "GROUPS = {"]
+    headings: dict[str, str] = {}
+    for group, _ in entered:
+        headings.setdefault(group.name, group.heading or group.name.capitalize())
+    lines += [f"    {_quoted(name)}: {_quoted(entry)}," for name, entry in headings.items()]
+    lines += ["}", '"""Each group and its heading, in the order of the help."""', ""]
+    lines.append("COMMANDS = (")
+    for _, tool in entered:
+        module = tool.function.__module__.rpartition(".")[2]
+        row = tool.name, tool.command, module, tool.group, tool.summary
+        lines += ["    Command(", *(f"        {_quoted(value)}," for value in row), "    ),"]
+    return "\n".join([*lines, ")", '"""Every tool, in the order of the help."""', ""])
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+_TABLE_HEAD = '''"""Which module holds which command. Written by `make docs`; do not edit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["COMMANDS", "GROUPS", "Command"]
+
+
+class Command(NamedTuple):
+    """A tool's exact name, its command's words, its module, group and summary."""
+
+    tool: str
+    words: str
+    module: str
+    group: str
+    summary: str
+
+'''

@@ -1,0 +1,175 @@
+"""A tool is one typed function; this is where it is entered and found.
+
+Which module holds which tool is known from a generated table, so that a call
+loads its own module only.
+
+The signature, the ``Arg`` notes in its annotations and the docstring are all
+that a tool says of itself. Command line, JSON schema and reference are made
+from them.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
+
+from memvault import schema
+from memvault.command_table import COMMANDS, Command
+from memvault.errors import UsageError
+from memvault.schema import Arg, Parameter, normal_name
+
+__all__ = ["Arg", "Group", "Tool", "all_tools", "entered", "find", "known", "shell", "unknown"]
+
+Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
+
+
+class Tool(NamedTuple):
+    """A tool: its exact name, its command's words, and the function that does it.
+
+    ``shell`` turns what is convenient on a command line into the arguments,
+    where those are no flat values. ``destructive`` says that it may replace or
+    take away something, and not only add. ``open_world`` says that it may reach beyond
+    the vault: the network, or a program of someone else's. A tool that is made
+    at run time says itself what a function's signature and docstring say
+    otherwise: ``own`` and ``told``.
+    """
+
+    name: str
+    command: str
+    group: str
+    function: Callable[..., Mapping[str, Any]]
+    read_only: bool
+    destructive: bool
+    shell: Callable[..., Mapping[str, Any]] | None = None
+    open_world: bool = False
+    own: tuple[Parameter, ...] | None = None
+    told: str = ""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The arguments, read off the function unless the tool names its own."""
+        return schema.declared(self.function) if self.own is None else self.own
+
+    @property
+    def shell_parameters(self) -> tuple[Parameter, ...]:
+        """What the command takes: the arguments, unless it has a form of its own."""
+        return schema.declared(self.shell) if self.shell else self.parameters
+
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Check arguments and name them as the function does; errors as for ``schema.bind``."""
+        return schema.bind(self.parameters, arguments, self.name)
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the docstring, without its full stop."""
+        return self.doc.split("\n", 1)[0].strip().rstrip(".")
+
+    @property
+    def doc(self) -> str:
+        """The docstring without indentation, or what is told in its place."""
+        lines = (self.told or self.function.__doc__ or "").strip().splitlines()
+        return "\n".join(line.strip() for line in lines)
+
+
+_TOOLS: dict[str, Tool] = {}
+
+
+class Group(NamedTuple):
+    """The tools of one module: their group, its heading, and where they are listed.
+
+    Where a group has several modules, the first of them gives the heading.
+    """
+
+    name: str
+    heading: str = ""
+    place: int = 1_000
+
+    def tool(
+        self,
+        name: str,
+        command: str,
+        read_only: bool = False,
+        destructive: bool = False,
+        open_world: bool = False,
+    ) -> Callable[[Function], Function]:
+        """Enter a function as a tool under its exact name and its command's words."""
+
+        def enter(function: Function) -> Function:
+            _TOOLS[name] = Tool(
+                name, command, self.name, function, read_only, destructive, open_world=open_world
+            )
+            _GROUPS[function.__module__] = self
+            return function
+
+        return enter
+
+
+_GROUPS: dict[str, Group] = {}
+
+
+def shell(name: str) -> Callable[[Function], Function]:
+    """Enter a function as the command-line form of the tool entered before it.
+
+    Its parameters become the command's; it returns the tool's arguments.
+    """
+
+    def enter(function: Function) -> Function:
+        _TOOLS[name] = _TOOLS[name]._replace(shell=function)
+        return function
+
+    return enter
+
+
+def all_tools() -> list[Tool]:
+    """Return every tool, in the order in which the reference shows them."""
+    return [_loaded(command) for command in COMMANDS]
+
+
+def known(name: str) -> Tool | None:
+    """Return the program's own tool of an exact name or a command's words, if there is one."""
+    wanted = normal_name(name)
+    for command in COMMANDS:
+        if wanted in (command.tool, command.words.replace(" ", "_")):
+            return _loaded(command)
+    return None
+
+
+def _loaded(command: Command) -> Tool:
+    import_module(f"memvault.tools.{command.module}")
+    return _TOOLS[command.tool]
+
+
+def find(name: str) -> Tool:
+    """Return the tool of an exact name, spelled with any case and either of ``_`` and ``-``.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = known(name)
+    if found is None:
+        raise unknown(name, [command.tool for command in COMMANDS])
+    return found
+
+
+def unknown(name: str, names: list[str]) -> UsageError:
+    """Return the error for a name that no tool has, with the nearest that one has."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(normal_name(name), names, n=1)
+    return UsageError(
+        f"There is no tool {name!r}",
+        f"did you mean {near[0]}?" if near else "memvault --help lists them",
+    )
+
+
+def entered() -> list[tuple[Group, Tool]]:
+    """Import every module of tools; return what they enter, in the order of the help."""
+    import memvault.tools
+
+    for entry in pkgutil.iter_modules(memvault.tools.__path__):
+        if not entry.ispkg:
+            import_module(f"memvault.tools.{entry.name}")
+    found = [(_GROUPS[tool.function.__module__], tool) for tool in _TOOLS.values()]
+    return sorted(found, key=lambda pair: pair[0].place)

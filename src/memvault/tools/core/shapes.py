@@ -1,0 +1,137 @@
+"""Shapes that several tools' arguments and results share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from memvault.errors import UsageError
+
+if TYPE_CHECKING:
+    from memvault.call import Call
+    from memvault.index.manifest import Record
+    from memvault.model import Memory
+    from memvault.recall.filters import Filters
+
+__all__ = [
+    "FILTER_HELP",
+    "TAGS_HELP",
+    "TYPE_HELP",
+    "candidate",
+    "filters",
+    "item",
+    "recalled",
+    "seen",
+    "stamped",
+]
+
+
+TYPE_HELP = "Type in kebab-case, such as design-decision; memvault types lists them"
+TAGS_HELP = "Tags; all of them must be on a memory that is searched for"
+FILTER_HELP = (
+    "Expression over the front matter, such as area == 'main' and 'db' in tags "
+    "and created < '2026-01-01'"
+)
+_PATIENCE = 1.0
+"""Seconds that an answer waits at most to be counted."""
+
+
+def item(memory: Memory | Record) -> dict[str, Any]:
+    """Return what every list of memories says of each."""
+    return {
+        "memId": memory.mem_id,
+        "title": memory.title,
+        "filePath": memory.path,
+        "memoryType": memory.memory_type,
+        "tags": list(memory.tags),
+        "created": memory.created,
+        "modified": memory.modified,
+    }
+
+
+def candidate(memory: Memory, score: float) -> dict[str, Any]:
+    """Return what is said of a memory that may be meant."""
+    return {
+        "memId": memory.mem_id,
+        "title": memory.title,
+        "filePath": memory.path,
+        "score": round(score, 4),
+    }
+
+
+def stamped(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the new time of change for a header that keeps one."""
+    from memvault import clock
+
+    return {"modified": clock.iso()} if "modified" in metadata else {}
+
+
+def recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
+    """Count a recall of these memories; return how often each was recalled by now.
+
+    Where that cannot be written, what was recalled is handed out all the same.
+    """
+    from memvault.errors import MemvaultError
+    from memvault.memories import recall_counts
+
+    try:
+        return recall_counts.count(call.root, mem_ids)
+    except MemvaultError as error:
+        call.notes.append(f"the access was not counted: {error.message}")
+        known = recall_counts.counts(call.root)
+        return {mem_id: known.get(mem_id, 0) for mem_id in mem_ids}
+
+
+def seen(call: Call, memories: Iterable[Memory]) -> None:
+    """Count that these memories were handed out, of the kinds whose recalls matter.
+
+    Nobody asked for the count, so what cannot be counted is passed over in silence.
+    """
+    from memvault.errors import MemvaultError
+    from memvault.memories import episodes, facts, procedures, recall_counts
+
+    kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
+    counted = [memory.mem_id for memory in memories if memory.memory_type in kinds]
+    with contextlib.suppress(MemvaultError):
+        recall_counts.count(call.root, counted, seconds=_PATIENCE)
+
+
+def filters(
+    memory_type: str | None,
+    tags: list[str] | None,
+    since: str | None,
+    until: str | None,
+    expression: str | None,
+) -> Filters:
+    """Make filters of a tool's arguments.
+
+    Raises:
+        UsageError: a date is none.
+    """
+    from memvault.recall.filters import Filters
+
+    return Filters(
+        memory_type=(memory_type or "").strip(),
+        tags=tuple(tag for tag in tags or () if tag.strip()),
+        since=_moment(since, "since", False),
+        until=_moment(until, "until", True),
+        expression=expression or "",
+    )
+
+
+def _moment(text: str | None, name: str, end_of_day: bool) -> datetime | None:
+    from memvault import clock
+
+    if not text or not text.strip():
+        return None
+    moment = clock.since(text)
+    if moment is None:
+        raise UsageError(
+            f"{name} must be a date, a time or an age, not {text!r}",
+            "write 2026-01-31, 2026-01-31T12:00:00Z, 7d, 12h or 2w",
+        )
+    if end_of_day and len(text.strip()) == len("2026-01-31"):
+        moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_000)
+    return moment

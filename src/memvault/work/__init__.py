@@ -1,1 +1,0 @@
-"""What agents keep and say: key-values, goals, plans, inboxes, spaces, talk, waiting."""

@@ -1,0 +1,1 @@
+"""The example world, where a vault's settings switch it on."""

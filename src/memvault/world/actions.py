@@ -1,0 +1,262 @@
+"""The example world: places in ``places/*.md``, agents in ``agents/NAME.md``, editable by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from memvault.agents.address import Address, address
+from memvault.agents.locking import agent_lock
+from memvault.errors import Conflict, MemvaultError, NotFound, Refused
+from memvault.vault import atomic, codec, layout
+from memvault.vault.lock import FileLock
+from memvault.vault.store import Store, private_folder
+from memvault.world.ground import REACH, Figure, Place, figure, place, rounded, sighted, walk
+
+__all__ = ["Gathered", "Seen", "World"]
+
+_PLACES = "places"
+_AGENTS = "agents"
+
+
+class Seen(NamedTuple):
+    """What an agent sees: places and other agents with their distances, nearest first."""
+
+    me: Figure
+    places: list[tuple[Place, float]]
+    figures: list[tuple[Figure, float]]
+
+
+class Gathered(NamedTuple):
+    """What was taken where, how much is left there, and how much of it is carried now."""
+
+    resource: str
+    place: str
+    left: float | None
+    carried: float
+
+
+class World:
+    """The world as one agent meets it; its brains share its body.
+
+    ``notes`` says which files are passed over.
+    """
+
+    def __init__(self, store: Store, me: Address) -> None:
+        self._store = store
+        self._me = Address(me.agent)
+        self._path = f"{_AGENTS}/{me.agent}.md"
+        self.notes: list[str] = []
+
+    def observe(self, radius: float) -> Seen:
+        """Look around."""
+        _, me = self._body()
+        near = [(other, me.distance(other)) for other in self._others()]
+        return Seen(
+            me,
+            [(spot, spot.distance(me.x, me.y)) for spot in self._sighted(me, radius)],
+            sorted(
+                ((other, far) for other, far in near if far <= radius),
+                key=lambda pair: (pair[1], pair[0].name),
+            ),
+        )
+
+    def move(self, x: float, y: float) -> tuple[Figure, float]:
+        """Walk straight to a cell; return the agent there, and the stamina that it took.
+
+        Raises:
+            Refused: it has not enough; it stays where it was.
+        """
+        with agent_lock(self._store.root, self._me):
+            data, me = self._body()
+            after, used = walk(me, x, y)
+            changes = {"x": after.x, "y": after.y, "stamina": after.stamina}
+            self._keep(data, self._edited(data, changes))
+        return after, used
+
+    def gather(self, resource: str, amount: int) -> Gathered:
+        """Take a resource of a place where the agent stands.
+
+        Raises:
+            Refused: there is not as much; nothing is taken.
+        """
+        with agent_lock(self._store.root, self._me):
+            data, me = self._body()
+            spot, name = self._source(me, resource, amount)
+            carried = rounded(me.inventory.get(name, 0) + amount)
+            # Worked out first: what is taken out of a place must not get lost.
+            fresh = self._carrying(data, name, carried)
+            left = self._take(spot.path, name, amount)
+            try:
+                self._keep(data, fresh)
+            except BaseException:
+                self._take(spot.path, name, -amount)
+                raise
+        return Gathered(name, spot.name, left, carried)
+
+    def within_reach(self, name: str) -> tuple[Address, float]:
+        """Return another agent's address and how far it is.
+
+        Raises:
+            NotFound: it is not in the world.
+            Refused: it is too far away.
+        """
+        to = address(name)
+        if to.agent == self._me.agent:
+            raise Refused(f"{name} is whoever is asking", "name another agent")
+        _, me = self._body()
+        try:
+            header = self._header(f"{_AGENTS}/{to.agent}.md")
+        except NotFound as error:
+            raise NotFound(
+                f"{to.agent} is not in this world", "an agent is in it once it has moved"
+            ) from error
+        distance = me.distance(figure(to.agent, header))
+        if distance > REACH:
+            raise Refused(
+                f"{to.agent} is {distance:g} cells away, out of reach",
+                f"memvault world move within {REACH:g} cells",
+            )
+        return to, distance
+
+    def _sighted(self, me: Figure, radius: float) -> list[Place]:
+        return sighted(self._places(), me.x, me.y, radius)
+
+    def _source(self, me: Figure, resource: str, amount: int) -> tuple[Place, str]:
+        """Return the place here that has enough of a resource, and the resource's exact name."""
+        wanted = resource.strip().casefold()
+        most = 0.0
+        for spot in self._sighted(me, 0):
+            for name, there in spot.resources.items():
+                if name.casefold() != wanted:
+                    continue
+                if there is None or there >= amount:
+                    return spot, name
+                most = max(most, there)
+        if most:
+            raise Refused(f"There is only {most:g} {resource} here", f"--amount {most:g}")
+        raise Refused(
+            f"There is no {resource!r} where {self._me.agent} stands",
+            "memvault world observe names what is near, memvault world move goes there",
+        )
+
+    def _take(self, path: str, name: str, amount: int) -> float | None:
+        """Take an amount of what a place has; return what is left, None for what never ends."""
+        root = self._store.root
+        with FileLock(private_folder(root) / "lock"):
+            data, state = self._store.read_bytes(path)
+            memory = self._store.parse(data, state)
+            there = place(memory.title, path, memory.metadata)
+            held = there.resources.get(name, 0) if there else 0
+            if held is None:
+                return None
+            if held < amount:
+                raise Refused(f"There is only {held:g} {name} here", "someone else was faster")
+            left = rounded(held - amount)
+            fresh = codec.edit_entry(data, "resources", name, left)
+            self._store.history.keep(memory.mem_id, data)
+            atomic.replace(root / path, fresh)
+        return left
+
+    def _body(self) -> tuple[bytes | None, Figure]:
+        """Return the agent's file, if there is one, and the agent; without one it is at 0, 0.
+
+        Raises:
+            Refused: the file's front matter is broken, or the file is a link.
+        """
+        layout.check_folders(self._store.root, _AGENTS)
+        try:
+            data, _ = self._store.read_bytes(self._path)
+        except NotFound as error:
+            if os.path.lexists(self._store.root / self._path):
+                raise Refused(f"{self._path} is no plain file", "take it away") from error
+            return None, figure(self._me.agent, {})
+        return data, figure(self._me.agent, _parsed(self._path, data))
+
+    def _edited(self, data: bytes | None, changes: dict[str, Any]) -> bytes:
+        """Return the agent's file with header lines changed, or a new one with them."""
+        if data is None:
+            whole = {"x": 0, "y": 0, "stamina": 1, "type": "agent", **changes}
+            return codec.encode_new(whole, f"# {self._me.agent}")
+        return codec.edit(data, changes, None)
+
+    def _carrying(self, data: bytes | None, name: str, amount: float) -> bytes:
+        if data is None:
+            return self._edited(None, {"inventory": {name: amount}})
+        return codec.edit_entry(data, "inventory", name, amount)
+
+    def _keep(self, before: bytes | None, after: bytes) -> None:
+        """Write the agent's file, if it still is as it was read; the caller holds its lock.
+
+        Raises:
+            Conflict: somebody has changed it meanwhile.
+            StorageError: the disk refused.
+        """
+        file = self._store.root / self._path
+        try:
+            if before is None:
+                atomic.create(file, after)
+                return
+            with atomic.explained(file):
+                same = atomic.read(file) == before
+        except (FileExistsError, FileNotFoundError):
+            same = False
+        if not same:
+            raise Conflict(f"{self._path} was changed meanwhile", "try again")
+        self._store.history.keep(layout.derived_id(self._path), before or b"")
+        atomic.replace(file, after)
+
+    def _places(self) -> Iterator[Place]:
+        for path in self._files(_PLACES):
+            try:
+                memory = self._store.read(path)
+                if memory.problem:
+                    raise ValueError(memory.problem)
+            except (MemvaultError, ValueError) as error:
+                self._pass_over(path, error)
+                continue
+            found = place(memory.title, path, memory.metadata)
+            if found is not None:
+                yield found
+            elif memory.metadata:
+                self._pass_over(path, ValueError("it has no numbers x and y"))
+
+    def _others(self) -> Iterator[Figure]:
+        for path in self._files(_AGENTS):
+            if path == self._path:
+                continue
+            try:
+                name = address(path[len(_AGENTS) + 1 : -len(".md")]).agent
+                yield figure(name, self._header(path))
+            except MemvaultError as error:
+                self._pass_over(path, error)
+
+    def _pass_over(self, path: str, error: Exception) -> None:
+        self.notes.append(f"{codec.printable(path)} is passed over: {error}")
+
+    def _header(self, path: str) -> dict[str, Any]:
+        return _parsed(path, self._store.read_bytes(path)[0])
+
+    def _files(self, folder: str) -> list[str]:
+        layout.check_folders(self._store.root, folder)
+        with atomic.explained(folder):
+            try:
+                names = sorted(os.listdir(self._store.root / folder))
+            except FileNotFoundError:
+                return []
+        plain_files = (name for name in names if name[0] != "." and name.endswith(".md"))
+        paths = [f"{folder}/{name}" for name in plain_files]
+        return [path for path in paths if not (self._store.root / path).is_symlink()]
+
+
+def _parsed(path: str, data: bytes) -> dict[str, Any]:
+    """Return a file's header.
+
+    Raises:
+        Refused: it is broken.
+    """
+    try:
+        return codec.read_header(data)[0] or {}
+    except ValueError as error:
+        raise Refused(f"The front matter of {path} is broken: {error}", "mend it") from error
