@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memvault.recall.closer import stretches
+from memvault.recall.features import stretches
 from test_ranking import memory
 
 REST = "She pulls and it stays shut. The smith is away until the end of the week. "

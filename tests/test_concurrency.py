@@ -143,15 +143,15 @@ def test_a_view_shows_each_memory_once(folder: Path) -> None:
     """A memory that another process indexes while one recalls is not found twice."""
     write(folder, "old.md", "# Old\n\nwombat\n")
     workspace = Workspace(folder)
-    workspace.index.refresh()
+    workspace.index.look(vectors=True)
     write(folder, "new.md", "# New\n\nwombat\n")
     write(folder, "old.md", "# Old\n\nwombat again\n")
     with FileLock(index_of(folder) / "lock"):
-        view = workspace.index.refresh()
+        view = workspace.index.look(vectors=True)
     with open_vault(folder) as other:
         assert len(_recall(other, "wombat", "hybrid")) == 2
-    hits = view.keyword(["wombat"], [], None, 10).hits
-    records = [record for hit in hits if (record := view.record(hit.uid))]
+    hits = view.keyword(["wombat"], [], None, 10, explain=False).hits
+    records = [record for hit in hits if (record := view.record(hit.key))]
     for found in (records, view.records()):
         assert sorted(record.path for record in found) == ["new.md", "old.md"]
     workspace.close()

@@ -297,7 +297,7 @@ def test_an_index_that_is_used_is_not_deleted(filled: Path, tmp_path: Path) -> N
     gone = tmp_path / "gone"
     shutil.copytree(filled, gone)
     workspace = Workspace(gone)
-    workspace.index.refresh()
+    workspace.index.look(vectors=True)
     index = index_of(gone)
     (gone / "memvault.toml").unlink()
     with workspace.index._locked(1.0):

@@ -15,9 +15,10 @@ from conftest import Run, write
 from memvault import Vault, open_vault
 from memvault.config import Ranking
 from memvault.model import Memory
-from memvault.recall.closer import Close, stretches
 from memvault.recall.dates import Span
-from memvault.recall.rank import Candidate, Days, rank
+from memvault.recall.days import Days
+from memvault.recall.features import SentenceFeatures, stretches
+from memvault.recall.ranking import Candidate, rank
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -288,10 +289,10 @@ candidates = st.lists(
         st.builds(lambda day, value: memory("T", "", day, importance=value), stamps, values),
         shares,
         st.none() | st.floats(-1, 1, allow_subnormal=False),
-        st.builds(Close, shares, shares, st.none() | shares, stems),
+        st.builds(SentenceFeatures, shares, shares, st.none() | shares, stems),
     ),
     max_size=12,
-).map(lambda every: [entry._replace(uid=uid) for uid, entry in enumerate(every)])
+).map(lambda every: [entry._replace(key=key) for key, entry in enumerate(every)])
 rankings = st.builds(Ranking, shares, shares, shares, st.booleans())
 asked = st.none() | st.tuples(st.dates(), st.dates(), shares).map(
     lambda every: Days(Span(min(every[:2]), max(every[:2])), 1 + 5 * every[2])
@@ -305,7 +306,7 @@ def test_ranking_weighs_and_loses_nothing(
 ) -> None:
     """Every candidate is ranked once, scores fall in 0..1, and the parts add up to them."""
     ranked = rank(entries, ranking, NOW, days)
-    assert sorted(entry.candidate.uid for entry in ranked) == list(range(len(entries)))
+    assert sorted(entry.candidate.key for entry in ranked) == list(range(len(entries)))
     scores = [entry.score for entry in ranked]
     assert scores == sorted(scores, reverse=True)
     for entry in ranked:

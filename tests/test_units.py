@@ -22,7 +22,7 @@ from memvault.index.manifest import Known
 from memvault.index.vectors import VectorCard, Vectors
 from memvault.model import FileState
 from memvault.recall.filters import compile_expression
-from memvault.recall.fuse import fuse
+from memvault.recall.fusion import fuse
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from memvault.vault.scan import Scan

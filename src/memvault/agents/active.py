@@ -19,9 +19,9 @@ from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused, Storage
 from memvault.index.embedding import tokens
 from memvault.model import Memory
 from memvault.plain_files import STATE
+from memvault.recall import resolve
 from memvault.recall.engine import Engine
 from memvault.vault import atomic, layout
-from memvault.vault.normal_form import folded
 from memvault.vault.store import Store
 
 __all__ = ["MAX_LENGTH", "ActiveMemory", "Held", "Loaded", "Piece", "content", "fit"]
@@ -231,28 +231,22 @@ class ActiveMemory:
         vault knows none, the set's own names count, as they were last seen, and
         the beginnings of its memIds.
         """
-        wanted = name.strip().removeprefix("./")
-        for piece in pieces:
-            if piece.mem_id == wanted:
-                return piece
-        exact = [
-            piece
-            for piece in pieces
-            if wanted == piece.path or folded(wanted) == folded(piece.title)
-        ]
+        wanted = resolve.cleaned(name)
+        own = resolve.meant(wanted, pieces)
+        if [piece.mem_id for piece in own] == [wanted]:
+            return own[0]
         try:
-            wanted = self._engine.resolve(name).mem_id
+            meant = {self._engine.resolve(name).mem_id}
+            found = [piece for piece in pieces if piece.mem_id in meant]
         except Ambiguous as error:
             meant = {entry["memId"] for entry in error.candidates()}
-            found = [piece for piece in exact if piece.mem_id in meant]
+            found = [piece for piece in own if piece.mem_id in meant]
             if not found:
                 raise
         except NotFound:
-            found = exact or [piece for piece in pieces if piece.mem_id.startswith(wanted)]
-            if not (wanted and found):
+            found = own
+            if not found:
                 raise
-        else:
-            found = [piece for piece in pieces if piece.mem_id == wanted]
         return _only(found, wanted)
 
     def _memory(self, piece: Piece) -> Memory | None:

@@ -16,7 +16,7 @@ import functools
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from memvault.index import bm25f
 from memvault.index.bm25f import (
@@ -29,6 +29,7 @@ from memvault.index.bm25f import (
     memory_segment,
 )
 from memvault.index.errors import DamagedIndex
+from memvault.index.protocol import KeywordAnswer, KeywordHit
 
 __all__ = [
     "FIELDS",
@@ -44,21 +45,6 @@ _MAX_SEGMENTS = 12
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class KeywordHit(NamedTuple):
-    """A memory's best block: its BM25F score and what each query term gave to it."""
-
-    uid: int
-    score: float
-    terms: dict[str, float]
-
-
-class KeywordAnswer(NamedTuple):
-    """The hits, best first, and how rare each term is among all memories (its idf)."""
-
-    hits: list[KeywordHit]
-    rarity: dict[str, float]
 
 
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)

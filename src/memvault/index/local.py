@@ -83,50 +83,48 @@ class Index:
         types = sorted(self._store.known_types)
         return f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION} {settings.language} {types}"
 
-    def refresh(self, embed: bool = True) -> Snapshot:
+    def look(self, vectors: bool) -> Snapshot:
         """Bring the index up to date with the folder and return a view of it.
 
-        Without ``embed`` the view has no vectors, and none are made.
+        Without ``vectors`` the view has no vectors, and none are made.
 
         Raises:
             TimedOut: another process is making the first index and takes long.
             VaultUnreadable: the vault's folder cannot be listed.
         """
-        budget = _SLOW_BUDGET if embed else None
+        budget = _SLOW_BUDGET if vectors else None
         deadline = time.monotonic() + _WAIT_FOR_BUILDER
         while True:
             found = scan(self._store.root, self._store.settings.ignore)
             known = self._known()
             plan = compare(known, found)
             settled = self._manifest is not None and not plan.size and not plan.doubtful
-            if settled and not (embed and self._unfinished()):
-                return self._view(EMPTY, embed)
+            if settled and not (vectors and self._unfinished()):
+                return self._view(EMPTY, vectors)
             small = self._manifest is not None and plan.size <= _OVERLAY_LIMIT
             try:
                 with self._locked(_SHORT if small else 1.0) as locked:
                     if locked:
-                        self._update(embed, budget)
-                        return self._view(EMPTY, embed)
+                        self._update(vectors, budget)
+                        return self._view(EMPTY, vectors)
             except StorageError:
                 known = self._known()  # the failed attempt may have damaged the index
                 plan, small = compare(known, found), True
             if small:
-                return self._view(overlay_of(self._store, self._analyser, known, plan), embed)
+                return self._view(overlay_of(self._store, self._analyser, known, plan), vectors)
             if time.monotonic() > deadline:
                 raise TimedOut(
                     f"Another process has been indexing this vault for {_WAIT_FOR_BUILDER:.0f} s",
                     "try again when it has finished",
                 )
 
-    def with_vectors(self, seen: Snapshot) -> Snapshot:
-        """Return the same view with vectors; what waits for its own is embedded within a bound."""
-        if seen.has_vectors:
-            return seen
-        if seen.overlay.alive is None and self._manifest is not None and self._unfinished():
+    def _with_vectors(self, overlay: Overlay) -> Snapshot:
+        """Return an earlier view with vectors; some of what waits is embedded."""
+        if overlay.alive is None and self._manifest is not None and self._unfinished():
             with contextlib.suppress(StorageError), self._locked(_SHORT) as locked:
                 if locked and self._open():
                     self._embed({}, _SLOW_BUDGET)
-        return self._view(seen.overlay, True)
+        return self._view(overlay, True)
 
     def rebuild(self) -> None:
         """Throw the index away and make it anew, without vectors."""
@@ -191,22 +189,22 @@ class Index:
         """Return an embedder, loaded once; errors as for ``open_embedder``."""
         return self._sidecar.embedder(name)
 
-    def word_table(self, embedder: Embedder | None) -> StaticEmbedder | None:
-        """Return the built-in table, whichever model makes the vectors; None where there is none.
+    def nearness(self, query: str, texts: Sequence[str]) -> list[float] | None:
+        """Return how near each text's words are to a query's, by the built-in table.
 
         A transformer has no vectors of words that stand alone, and beside one
         the table's words still find more.
         """
-        if isinstance(embedder, StaticEmbedder):
-            return embedder
         try:
             table = self._sidecar.embedder(BUILTIN)
         except EmbedderError:
             return None
-        return table if isinstance(table, StaticEmbedder) else None
+        return table.match(query, texts) if isinstance(table, StaticEmbedder) else None
 
-    def cross_encoder(self) -> CrossEncoder:
-        """Return the cross-encoder in the settings, loaded once and never fetched.
+    def judge(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return how well the cross-encoder in the settings finds that each text fits a query.
+
+        It is loaded once and never fetched.
 
         Raises:
             EmbedderError: it cannot be loaded.
@@ -216,7 +214,7 @@ class Index:
 
             wanted = permitted.reranker(self._store.settings, self._store.root)
             self._cross_encoder = CrossEncoder(wanted.name, wanted.root)
-        return self._cross_encoder
+        return self._cross_encoder.scores(query, texts)
 
     def discard(self, error: DamagedIndex) -> None:
         """Have what reading failed of made anew at the next refresh.
@@ -312,7 +310,14 @@ class Index:
                 found = self._sidecar.unwritten()
         keyword = self._keyword or KeywordIndex(None)
         return Snapshot(
-            self._manifest, keyword, found, self._sidecar.embedder, overlay, waiting, embed
+            self._store,
+            self._manifest,
+            keyword,
+            found,
+            self._sidecar.embedder,
+            overlay,
+            waiting,
+            None if embed else self._with_vectors,
         )
 
     # Changing it, under the lock

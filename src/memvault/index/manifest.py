@@ -212,25 +212,12 @@ class Manifest:
         """Yield every record."""
         return self._select("", ())
 
-    def find(self, name: str) -> list[Record]:
-        """Return the memories that a path, a memId or its beginning, or an exact title names.
-
-        The first kind of name that fits decides.
-        """
+    def named(self, name: str) -> list[Record]:
+        """Return the memories whose path, memId, beginning of a memId or title a name may be."""
         path = _encoded(name)
         name = name.encode("utf-8", "replace").decode()
-        high = name + "\U0010ffff"
-        for where, values in (
-            ("WHERE path = ?", (path,)),
-            ("WHERE mem_id = ?", (name,)),
-            ("WHERE folded = ? AND title = ?", (folded(name), name)),
-            ("WHERE mem_id >= ? AND mem_id < ?", (name, high)),
-            ("WHERE folded = ?", (folded(name),)),
-        ):
-            found = list(self._select(where, values))
-            if found:
-                return found
-        return []
+        where = "WHERE path = ? OR (mem_id >= ? AND mem_id < ?) OR folded = ?"
+        return list(self._select(where, (path, name, name + "\U0010ffff", folded(name))))
 
     def next_uid(self) -> int:
         """Return the lowest uid that was never used."""

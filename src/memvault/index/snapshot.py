@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from memvault.errors import EmbedderError
+from memvault.errors import EmbedderError, MemvaultError, NotFound
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.embedder import Calibration, Embedder
 from memvault.index.keyword import (
-    KeywordAnswer,
     KeywordDocument,
     KeywordIndex,
     field_lengths,
 )
 from memvault.index.manifest import Manifest, Record
-from memvault.index.vectors import VectorHit, Vectors
-from memvault.vault.normal_form import folded
+from memvault.index.protocol import KeywordAnswer, Stale, VectorAnswer, VectorHit
+from memvault.index.vectors import Vectors
+from memvault.model import Memory
+from memvault.vault.store import Store
 
 __all__ = ["Overlay", "Snapshot"]
 
@@ -43,77 +44,94 @@ class Snapshot:
 
     def __init__(
         self,
+        store: Store,
         manifest: Manifest | None,
         keyword: KeywordIndex,
         vectors: Vectors | None,
         open_embedder: Callable[[str], Embedder],
         overlay: Overlay = EMPTY,
         unembedded: int = 0,
-        has_vectors: bool = False,
+        complete: Callable[[Overlay], Snapshot] | None = None,
     ) -> None:
+        self._store = store
         self._manifest = manifest
         self._keyword = keyword
         self._vectors = vectors
         self._open_embedder = open_embedder
-        self.overlay = overlay
-        self.has_vectors = has_vectors
+        self._overlay = overlay
+        self._complete = complete
         self.unembedded = unembedded
+
+    def with_vectors(self) -> Snapshot:
+        """Return the same view, in which vectors can be searched too."""
+        return self._complete(self._overlay) if self._complete else self
 
     def record(self, uid: int) -> Record | None:
         """Return a memory's record."""
         if uid < 0:
-            return self.overlay.records.get(uid)
+            return self._overlay.records.get(uid)
         if self._manifest is None or not self._is_alive(uid):
             return None
         return self._manifest.record(uid)
 
     def _is_alive(self, uid: int) -> bool:
-        alive = self.overlay.alive
+        alive = self._overlay.alive
         return uid < 0 or alive is None or uid in alive
 
     def records(self) -> Iterator[Record]:
         """Yield every memory's record."""
-        yield from self.overlay.records.values()
+        yield from self._overlay.records.values()
         if self._manifest is not None:
             for record in self._manifest.records():
                 if self._is_alive(record.uid):
                     yield record
 
-    def find(self, name: str) -> list[Record]:
-        """Return the memories that a path, a memId or its beginning, or an exact title names."""
-        if self.overlay.alive is None:
-            return self._manifest.find(name) if self._manifest is not None else []
-        everything = list(self.records())
-        kinds: tuple[Callable[[Record], bool], ...] = (
-            lambda record: record.path == name,
-            lambda record: record.mem_id == name,
-            lambda record: record.title == name,
-            lambda record: record.mem_id.startswith(name),
-            lambda record: folded(record.title) == folded(name),
-        )
-        found = ([record for record in everything if fits(record)] for fits in kinds)
-        return next((fitting for fitting in found if fitting), [])
+    def named(self, name: str) -> list[Record]:
+        """Return every memory whose path, memId, beginning of a memId or title a name may be."""
+        found = list(self._overlay.records.values())
+        if self._manifest is not None:
+            found += (entry for entry in self._manifest.named(name) if self._is_alive(entry.uid))
+        return found
+
+    def text(self, key: int) -> Memory | None:
+        """Read a memory; None where it cannot be read.
+
+        Raises:
+            Stale: the file has gone or changed since the look.
+        """
+        record = self.record(key)
+        if record is None:
+            raise Stale
+        try:
+            memory = self._store.read(record.path)
+        except NotFound as error:
+            raise Stale from error
+        except MemvaultError:
+            return None
+        if memory.etag != record.etag:
+            raise Stale
+        return memory
 
     def keyword(
         self,
         stems: list[str],
         wholes: list[str],
-        allowed: Callable[[int], bool] | None,
+        among: Callable[[int], bool] | None,
         limit: int,
-        explain: bool = False,
+        explain: bool,
     ) -> KeywordAnswer:
         """Return the best memories for terms, best first, and how rare each term is."""
 
         def passes(uid: int) -> bool:
-            return self._is_alive(uid) and (allowed is None or allowed(uid))
+            return self._is_alive(uid) and (among is None or among(uid))
 
-        documents = self.overlay.documents
+        documents = self._overlay.documents
         lengths = self._manifest.lengths() if self._manifest else {}
         for name, count in field_lengths(documents).items():
             lengths[name] = lengths.get(name, 0.0) + count
         return self._keyword.search(stems, wholes, lengths, passes, limit, documents, explain)
 
-    def embedder(self) -> Embedder | None:
+    def _embedder(self) -> Embedder | None:
         """Return the embedder that made the vectors; None where there are none.
 
         Raises:
@@ -129,7 +147,7 @@ class Snapshot:
             )
         return embedder
 
-    def calibration(self, embedder: Embedder) -> Calibration:
+    def _calibration(self, embedder: Embedder) -> Calibration:
         """Return what the cosines mean: as measured, as found with these vectors, or found now.
 
         Only an index of an earlier version that cannot be written leaves it to be found now.
@@ -142,30 +160,41 @@ class Snapshot:
 
     def nearest(
         self,
-        embedder: Embedder,
-        query: str,
-        allowed: Callable[[int], bool] | None,
+        text: str,
+        among: Callable[[int], bool] | None,
         limit: int,
-        also: frozenset[int] = frozenset(),
-    ) -> dict[int, VectorHit]:
-        """Return the memories nearest to a query, and those of ``also`` however far they are."""
-        if self._vectors is None:
-            return {}
-        vector = embedder.embed_query(query)
-        alive = self.overlay.alive
+        also: frozenset[int],
+    ) -> VectorAnswer:
+        """Return the memories nearest to a text, and those of ``also`` however far they are.
+
+        Raises:
+            EmbedderError: the model that made the vectors cannot be loaded.
+        """
+        embedder = self._embedder()
+        if embedder is None or self._vectors is None:
+            return VectorAnswer(waiting=self.unembedded)
+        calibration = self._calibration(embedder)
+        vector = embedder.embed_query(text)
+        alive = self._overlay.alive
         if alive is None:
             alive = frozenset(self._manifest.uids() if self._manifest else ())
 
         def passes(uid: int) -> bool:
-            return uid in alive and (allowed is None or allowed(uid))
+            return uid in alive and (among is None or among(uid))
 
-        hits = {hit.uid: hit for hit in self._vectors.search(vector, passes, limit)}
-        missing = frozenset(uid for uid in also if uid not in hits and uid >= 0)
+        near = {hit.uid: hit for hit in self._vectors.search(vector, passes, limit)}
+        missing = frozenset(uid for uid in also if uid not in near and uid >= 0)
         if missing:
-            hits.update(self._vectors.best(vector, missing))
-        for uid, texts in self.overlay.passages.items():
-            if self._is_alive(uid) and (allowed is None or allowed(uid)):
+            near.update(self._vectors.best(vector, missing))
+        hits = [(hit.uid, hit.passage, hit.cosine) for hit in near.values()]
+        for uid, texts in self._overlay.passages.items():
+            if self._is_alive(uid) and (among is None or among(uid)):
                 cosines = embedder.embed(texts) @ vector
                 place = int(cosines.argmax())
-                hits[uid] = VectorHit(uid, place, float(cosines[place]))
-        return hits
+                hits.append((uid, place, float(cosines[place])))
+        known = {
+            uid: VectorHit(uid, place, cosine, calibration.similarity(cosine))
+            for uid, place, cosine in hits
+        }
+        ordered = sorted(known.values(), key=lambda hit: (-hit.cosine, hit.key))
+        return VectorAnswer(ordered, self.unembedded, True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
-__all__ = ["VectorCard", "VectorHit", "Vectors", "folder_name"]
+__all__ = ["PassageHit", "VectorCard", "Vectors", "folder_name"]
 
 
 class VectorCard(NamedTuple):
@@ -62,7 +62,7 @@ class VectorCard(NamedTuple):
         return Calibration(self.slope, self.midpoint)
 
 
-class VectorHit(NamedTuple):
+class PassageHit(NamedTuple):
     """A memory's nearest passage: which one, and its cosine to the query."""
 
     uid: int
@@ -192,7 +192,7 @@ class Vectors:
         query: Matrix,
         allowed: Callable[[int], bool],
         limit: int,
-    ) -> list[VectorHit]:
+    ) -> list[PassageHit]:
         """Return the memories with the nearest passages, nearest first.
 
         ``allowed`` says whether a memory still exists and passes the filters.
@@ -210,18 +210,18 @@ class Vectors:
                 return hits
             order = np.argsort(-cosines, kind="stable")
 
-    def best(self, query: Matrix, wanted: frozenset[int]) -> dict[int, VectorHit]:
+    def best(self, query: Matrix, wanted: frozenset[int]) -> dict[int, PassageHit]:
         """Return the nearest passage of each memory asked for."""
         import numpy as np
 
         rows, uids = self._load()
         places = np.flatnonzero(np.isin(uids, np.fromiter(wanted, dtype=np.int64)))
-        found: dict[int, VectorHit] = {}
+        found: dict[int, PassageHit] = {}
         for place, cosine in zip(places, rows[places] @ query, strict=True):
             uid = int(uids[place])
             if uid not in found or cosine > found[uid].cosine:
                 first = int(np.searchsorted(uids, uid))
-                found[uid] = VectorHit(uid, int(place) - first, float(cosine))
+                found[uid] = PassageHit(uid, int(place) - first, float(cosine))
         return found
 
     def _collect(
@@ -231,8 +231,8 @@ class Vectors:
         uids: npt.NDArray[np.int64],
         allowed: Callable[[int], bool],
         limit: int,
-    ) -> list[VectorHit]:
-        found: dict[int, VectorHit] = {}
+    ) -> list[PassageHit]:
+        found: dict[int, PassageHit] = {}
         refused: set[int] = set()
         for place in order:
             uid = int(uids[place])
@@ -242,7 +242,7 @@ class Vectors:
                 refused.add(uid)
                 continue
             first = int(uids.searchsorted(uid))
-            found[uid] = VectorHit(uid, int(place) - first, float(cosines[place]))
+            found[uid] = PassageHit(uid, int(place) - first, float(cosines[place]))
             if len(found) >= limit:
                 break
         return list(found.values())

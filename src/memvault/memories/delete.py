@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from memvault.errors import Ambiguous, MemvaultError
 from memvault.model import Memory
-from memvault.recall.engine import Engine, Request
+from memvault.recall.engine import Engine
 from memvault.recall.filters import Filters
+from memvault.recall.values import Request
 from memvault.vault.history import Discarded
 from memvault.vault.store import Store
 

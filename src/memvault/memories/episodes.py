@@ -23,7 +23,8 @@ from memvault.vault.store import Store
 
 if TYPE_CHECKING:
     from memvault.index.manifest import Record
-    from memvault.recall.engine import Answer, Engine
+    from memvault.recall.engine import Engine
+    from memvault.recall.values import Answer
 
 __all__ = [
     "ERROR",

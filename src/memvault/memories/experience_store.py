@@ -18,8 +18,9 @@ from memvault.vault.store import Store
 
 if TYPE_CHECKING:  # storing needs none of recall
     from memvault.index.manifest import Record
-    from memvault.recall.engine import Answer, Engine, Found
+    from memvault.recall.engine import Engine
     from memvault.recall.filters import Filters
+    from memvault.recall.values import Answer, Found
 
 __all__ = [
     "ARCHIVED",
@@ -68,7 +69,7 @@ def search(
     Raises:
         UsageError: the query is empty.
     """
-    from memvault.recall.engine import Request
+    from memvault.recall.values import Request
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")

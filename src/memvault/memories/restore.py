@@ -7,6 +7,7 @@ from typing import NamedTuple
 from memvault import clock
 from memvault.errors import Ambiguous, NotFound
 from memvault.model import FileState, Memory
+from memvault.recall.resolve import meant
 from memvault.vault import atomic
 from memvault.vault.history import Discarded
 from memvault.vault.store import Store
@@ -19,6 +20,21 @@ class Trashed(NamedTuple):
 
     item: Discarded
     memory: Memory
+
+    @property
+    def path(self) -> str:
+        """The path that the file had."""
+        return self.item.path
+
+    @property
+    def mem_id(self) -> str:
+        """The memId."""
+        return self.memory.mem_id
+
+    @property
+    def title(self) -> str:
+        """The title."""
+        return self.memory.title
 
     @property
     def when(self) -> str:
@@ -48,27 +64,16 @@ def restore(store: Store, name: str) -> Memory:
         NotFound: there is none in the trash.
         Ambiguous: there are several with different paths.
     """
-    items = trash(store)
-    for fits in (
-        [entry for entry in items if name in (entry.memory.mem_id, entry.item.path)],
-        [entry for entry in items if entry.memory.title == name],
-        [entry for entry in items if entry.memory.mem_id.startswith(name)],
-        [entry for entry in items if entry.memory.title.casefold() == name.casefold()],
-    ):
-        if len({entry.item.path for entry in fits}) > 1:
-            raise Ambiguous(
-                f"{name!r} names {len(fits)} memories in the trash",
-                "use one of their paths",
-                {
-                    "candidates": [
-                        {"memId": entry.memory.mem_id, "filePath": entry.item.path}
-                        for entry in fits
-                    ]
-                },
-            )
-        if fits:
-            return store.read(store.put_back(fits[0].item))
-    raise NotFound(f"There is no {name!r} in the trash", "memvault restore lists what is there")
+    fits = meant(name, trash(store))
+    if not fits:
+        raise NotFound(f"There is no {name!r} in the trash", "memvault restore lists what is there")
+    if len({entry.path for entry in fits}) > 1:
+        raise Ambiguous(
+            f"{name!r} names {len(fits)} memories in the trash",
+            "use one of their paths",
+            {"candidates": [{"memId": entry.mem_id, "filePath": entry.path} for entry in fits]},
+        )
+    return store.read(store.put_back(fits[0].item))
 
 
 def revert(store: Store, memory: Memory, revision: str) -> Memory:

@@ -1,92 +1,36 @@
-"""Searching: refresh, ask both sides, fuse, read the best files and rank them."""
+"""Recall: parse, look, retrieve, read the best, measure, rank, rerank, present."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import TypeVar
 
 from memvault import clock
-from memvault.config import Ranking
+from memvault.config import Settings
 from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.index import analysis
 from memvault.index.errors import DamagedIndex
-from memvault.index.local import Index
 from memvault.index.manifest import Record
-from memvault.index.snapshot import Snapshot
+from memvault.index.protocol import Index, Stale, View
 from memvault.model import Memory
-from memvault.recall import hybrid, sides, snippets
+from memvault.recall import features, fusion, ranking, resolve, snippets
+from memvault.recall.days import asked_days
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query, parse
-from memvault.recall.rerank import reranked
-from memvault.recall.scored import Scored, alone
-from memvault.vault.normal_form import folded
+from memvault.recall.rerank import judged_count, rerank
+from memvault.recall.retrieve import CANDIDATES, Retrieved, retrieve
+from memvault.recall.values import Answer, Found, Request, Scored
+from memvault.vault import layout
 from memvault.vault.store import Store
 
 Result = TypeVar("Result")
 
-__all__ = ["Answer", "Engine", "Found", "Request"]
+__all__ = ["Engine"]
 
-_DATED = 20
-"""Memories of the days asked for that are read besides."""
-_RETRIES = 3
-
-
-class Request(NamedTuple):
-    """What to look for. ``mode`` is hybrid, keyword, vector or tag.
-
-    With ``rerank`` a cross-encoder orders the best again; without ``diverse``
-    what repeats a better answer keeps its score.
-    """
-
-    query: str
-    mode: str = "hybrid"
-    limit: int = 10
-    filters: Filters = Filters()
-    threshold: float = 0.0
-    explain: bool = False
-    rerank: bool = False
-    diverse: bool = True
-
-
-class Found(NamedTuple):
-    """A memory that was found, read from its file after it was found.
-
-    ``score`` ranks within one answer. ``similarity`` (calibrated) and
-    ``coverage`` (the share of the query's words that the memory holds) mean the
-    same in every answer. ``why`` holds the weighted ``parts`` that add up to
-    ``score``, and what they were made of.
-    """
-
-    memory: Memory
-    score: float
-    similarity: float
-    coverage: float
-    title_coverage: float
-    snippet: str
-    heading: str
-    why: dict[str, object]
-
-    @property
-    def in_title(self) -> bool:
-        """Say whether a word of the query stands in the title."""
-        return self.title_coverage > 0
-
-    @property
-    def strength(self) -> float:
-        """How well the memory fits the query by either measure, in 0..1."""
-        return max(self.similarity, self.coverage)
-
-
-class Answer(NamedTuple):
-    """What was found, best first, and what the caller should be told besides."""
-
-    found: list[Found]
-    notes: list[str]
-
-
-class _Stale(Exception):
-    """A file changed between the look at the folder and the reading of the file."""
+_READ = 30
+"""Memories that are read before they are ranked; 50 or 100 gave no better order."""
+_TRIES = 3
 
 
 class Engine:
@@ -100,18 +44,7 @@ class Engine:
         self._store = store
         self._index = index
         self._analyser = analysis.analyser(store.settings.language)
-        self._seen: Snapshot | None = None
-
-    def look_again(self) -> None:
-        """Forget what the folder held: whoever has taken a lock must see what others wrote."""
-        self._seen = None
-
-    def _look(self, vectors: bool) -> Snapshot:
-        if self._seen is None:
-            self._seen = self._index.refresh(vectors)
-        elif vectors:
-            self._seen = self._index.with_vectors(self._seen)
-        return self._seen
+        self._seen: View | None = None
 
     def search(self, request: Request) -> Answer:
         """Find memories.
@@ -120,74 +53,83 @@ class Engine:
             EmbedderError: vectors alone were asked for, and there are none to ask;
                 or a cross-encoder was, and it cannot be loaded.
         """
-        for attempt in range(_RETRIES):
-            search = partial(self._search, request, attempt < _RETRIES - 1)
-            try:
-                return self._undamaged(search)
-            except _Stale:
-                self.look_again()
-        raise AssertionError("the last attempt is not strict")
-
-    def _undamaged(self, action: Callable[[], Result]) -> Result:
-        """Do something with the index; where that fails, have it made anew and try again."""
-        for _ in range(_RETRIES - 1):
-            try:
-                return action()
-            except DamagedIndex as error:
-                self._index.discard(error)
-                self.look_again()
-        try:
-            return action()
-        except DamagedIndex as error:
-            raise MemvaultError(
-                f"The index was damaged again while it was being read: {error}",
-                "memvault reindex makes it anew",
-            ) from error
+        query = parse(request.query, self._analyser)
+        if request.mode == "hybrid":
+            return self._tried(lambda last: self._hybrid(request, query, last))
+        return self._tried(lambda last: self._single(request, query, last))
 
     def listed(self, filters: Filters) -> list[Record]:
         """Return the records of all memories that pass, newest change first."""
         test = filters.test()
-        records = self._undamaged(lambda: list(self._look(False).records()))
+        records = self._tried(lambda _: list(self._look(False).records()))
         chosen = [record for record in records if test is None or test(record)]
         return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
 
     def resolve(self, name: str) -> Memory:
-        """Return the one memory that a memId, path or title names.
+        """Return the one memory that a memId, path or title names. A path needs no look.
 
         Raises:
             NotFound: there is none.
             Ambiguous: there are several; ``candidates`` are in its details.
         """
-        for _ in range(_RETRIES):
-            record = self._named(name)
+        path = resolve.cleaned(name)
+        if layout.is_memory_path(path) and not layout.is_ignored(path, self._settings.ignore):
             try:
-                return self._store.read(record.path)
-            except NotFound:
-                self.look_again()
-        raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
+                return self._store.read(path)
+            except MemvaultError:
+                pass
+        return self._tried(lambda _: self._named(name))
 
     def try_resolve(self, name: str) -> Memory | None:
-        """Return the memory that a name names, or None where it is rather words to look for.
-
-        The beginning of a memId counts only where it holds the whole slug, so
-        that a short word does not pass for a name.
-        """
-        wanted = name.strip().removeprefix("./")
+        """Return the memory that a name names, or None where it is rather words to look for."""
         try:
             memory = self.resolve(name)
-        except Ambiguous as error:
-            if any(_is_named(wanted, *entry.values()) for entry in error.candidates()):
+        except Ambiguous:
+            if any(resolve.is_name_of(name, record) for record in self._meant(name)):
                 raise
             return None
         except NotFound:
             return None
-        return memory if _is_named(wanted, memory.mem_id, memory.title, memory.path) else None
+        return memory if resolve.is_name_of(name, memory) else None
 
-    def _named(self, name: str) -> Record:
-        wanted = name.strip().removeprefix("./")
-        found = []
-        if wanted:
-            found = self._undamaged(lambda: self._look(False).find(wanted))
+    def look_again(self) -> None:
+        """Forget what the folder held: whoever has taken a lock must see what others wrote."""
+        self._seen = None
+
+    @property
+    def _settings(self) -> Settings:
+        return self._store.settings
+
+    def _look(self, vectors: bool) -> View:
+        if self._seen is None:
+            self._seen = self._index.look(vectors)
+        elif vectors:
+            self._seen = self._seen.with_vectors()
+        return self._seen
+
+    def _tried(self, action: Callable[[bool], Result]) -> Result:
+        """Do something with a view, and again with a fresh one where it is stale or damaged.
+
+        ``action`` is told whether this is the last time.
+        """
+        for left in range(_TRIES, -1, -1):
+            try:
+                return action(left == 0)
+            except (Stale, DamagedIndex) as error:
+                if isinstance(error, DamagedIndex):
+                    self._index.discard(error)
+                self.look_again()
+                failed = error
+        raise MemvaultError(
+            f"The index was damaged again while it was being read: {failed}",
+            "memvault reindex makes it anew",
+        ) from failed
+
+    def _meant(self, name: str) -> list[Record]:
+        return resolve.meant(name, self._look(False).named(resolve.cleaned(name)))
+
+    def _named(self, name: str) -> Memory:
+        found = self._meant(name)
         if not found:
             raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
         if len(found) > 1:
@@ -196,112 +138,161 @@ class Engine:
                 "use one of their memIds or paths",
                 {"candidates": [_candidate(record) for record in found[:20]]},
             )
-        return found[0]
+        try:
+            return self._store.read(found[0].path)
+        except NotFound as error:
+            raise Stale from error
 
-    def _search(self, request: Request, strict: bool) -> Answer:
-        query = parse(request.query, self._analyser)
-        judge = self._index.cross_encoder().scores if request.rerank else None
-        snapshot = self._look(request.mode in ("hybrid", "vector"))
-        passes = sides.allowed(snapshot, request.filters)
-        read = partial(self._fitting, snapshot, query, strict)
-        words, near = sides.Words(), sides.Near()
-        limit = max(hybrid.CANDIDATES, request.limit)
-        ranked: Iterator[tuple[Memory, Scored]]
-        if request.mode == "keyword":
-            words = sides.by_words(snapshot, query, passes, limit, request.explain)
-            ranked = alone("keyword", words.shares().items(), read)
-        elif request.mode == "vector":
-            near = sides.by_vector(snapshot, query, passes, limit, None)
-            ranked = alone("vector", [(uid, near.similarity(uid)) for uid in near.hits], read)
-        elif request.mode == "tag":
-            ranked = alone("tag", sides.by_tag(snapshot, request.query, passes), read)
-        else:
-            ranking, now = self._ranking(request), clock.now()
-            asked = hybrid.asked_days(query, self._analyser, ranking, now)
-            if asked and asked.mostly:  # the days' own words would find other days' memories
-                query = parse(asked.rest, self._analyser)
-            words = sides.by_words(snapshot, query, passes, hybrid.CANDIDATES, request.explain)
-            near = sides.by_vector(snapshot, query, passes, hybrid.CANDIDATES, words)
-            first = words, near, hybrid.fused_sides(words, near)
-            behind = first[2]
-            if request.limit > hybrid.CANDIDATES:  # the first are the same whatever the limit
-                words = sides.by_words(snapshot, query, passes, limit, request.explain)
-                near = sides.by_vector(snapshot, query, passes, limit, words)
-                behind = hybrid.fused_sides(words, near)
-            dated = []
-            if asked and asked.mostly:
-                dated = sides.by_date(snapshot, asked.days.span, passes, _DATED)
-            look = hybrid.Look(
-                read, self._analyser, self._index.word_table(near.embedder), ranking, now
-            )
-            ranked = hybrid.order(query, *first, behind, dated, asked, look)
-        if judge is not None:
-            passages = {uid: hit.passage for uid, hit in near.hits.items()}
-            ranked = reranked(ranked, judge, query, self._analyser, passages, request.limit)
+    def _single(self, request: Request, query: Query, last: bool) -> Answer:
+        """Answer by one signal alone: what was retrieved is the order."""
+        view = self._look(request.uses_vectors)
+        retrieved = retrieve(view, query, request, None)
+        reader = _Reader(view, query, last)
+        scored = sorted(retrieved.order, key=lambda entry: -entry.score)
+        return self._presented(request, query, retrieved, scored, reader)
+
+    def _hybrid(self, request: Request, query: Query, last: bool) -> Answer:
+        """Answer by words and meaning together, weighed with what the best memories say."""
+        now = clock.now()
+        weights = self._settings.ranking
+        if not request.diverse:
+            weights = weights._replace(diversity=False)
+        days = asked_days(query, self._analyser, weights, now)
+        if days and days.mostly:  # the days' own words would find other days' memories
+            query = parse(days.rest, self._analyser)
+        view = self._look(vectors=True)
+        retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
+        fused = _fused(retrieved)
+        best = fused
+        if request.limit > CANDIDATES:  # the first are the same whatever the limit
+            best = _fused(retrieved.candidates(bool(query.phrases)))
+        reader = _Reader(view, query, last)
+        regular = reader.first((key for key, _ in best), _READ)
+        memories = regular | reader.first(retrieved.dated, len(retrieved.dated))
+        candidates = self._measured(query, retrieved, memories)
+        ranked = ranking.rank(candidates, weights, now, days)
+        scored = ranking.with_rest(ranked, fused, regular.keys())
+        return self._presented(request, query, retrieved, scored, reader)
+
+    def _measured(
+        self, query: Query, retrieved: Retrieved, memories: dict[int, Memory]
+    ) -> list[ranking.Candidate]:
+        """Measure what the sentences of each memory hold of the query."""
+        stretches = features.likely_stretches(query, list(memories.values()))
+        nearness = self._index.nearness(query.text, list(chain.from_iterable(stretches)))
+        measured = features.measure(
+            query, list(memories.values()), stretches, nearness, retrieved.rarity, self._analyser
+        )
+        shares, cosines = retrieved.shares, retrieved.cosines
+        return [
+            ranking.Candidate(key, memory, shares.get(key, 0.0), cosines.get(key), found)
+            for (key, memory), found in zip(memories.items(), measured, strict=True)
+        ]
+
+    def _presented(
+        self,
+        request: Request,
+        query: Query,
+        retrieved: Retrieved,
+        scored: list[Scored],
+        reader: _Reader,
+    ) -> Answer:
+        """Read as many of the best as are asked for, and cut out what fits of each."""
+        if request.rerank:
+            scored = self._reranked(request, query, retrieved, scored, reader)
         found: list[Found] = []
-        for memory, entry in ranked:
+        for entry in scored:
             if len(found) >= request.limit or entry.score < request.threshold:
                 break
-            found.append(self._found(memory, entry, query, words, near))
-        return Answer(found, [*self._index.notes(), *near.notes])
+            memory = reader.read(entry.key)
+            if memory is not None:
+                found.append(self._found(memory, entry, query, retrieved))
+        return Answer(found, [*self._index.notes(), *retrieved.notes])
 
-    def _ranking(self, request: Request) -> Ranking:
-        ranking = self._store.settings.ranking
-        return ranking if request.diverse else ranking._replace(diversity=False)
+    def _reranked(
+        self,
+        request: Request,
+        query: Query,
+        retrieved: Retrieved,
+        scored: list[Scored],
+        reader: _Reader,
+    ) -> list[Scored]:
+        """Let a cross-encoder judge the best by their titles and the passages that are shown."""
+        best = reader.first((entry.key for entry in scored), judged_count(request.limit))
+        texts = []
+        for key, memory in best.items():
+            passage = snippets.fitting(
+                memory.body, query, self._analyser, retrieved.passages.get(key)
+            )
+            texts.append(f"{memory.title}\n{passage.text}")
+        judged = self._index.judge(query.text, texts)
+        return rerank(scored, dict(zip(best, judged, strict=True)))
 
-    def _fitting(self, snapshot: Snapshot, query: Query, strict: bool, uid: int) -> Memory | None:
-        """Read a hit's file; None where it does not hold the query's phrases."""
-        memory = self._read(snapshot, uid, strict)
-        if memory is None or not query.has_phrases(f"{memory.title}\n{memory.body}"):
-            return None
-        return memory
-
-    def _read(self, snapshot: Snapshot, uid: int, strict: bool) -> Memory | None:
-        """Read a hit's file; None where it is no longer what was indexed."""
-        record = snapshot.record(uid)
-        memory = None
-        if record is not None:
-            try:
-                memory = self._store.read(record.path)
-            except NotFound:
-                pass
-            except MemvaultError:
-                return None
-        if record is None or memory is None or memory.etag != record.etag:
-            if strict:
-                raise _Stale
-            return None
-        return memory
-
-    def _found(
-        self, memory: Memory, entry: Scored, query: Query, words: sides.Words, near: sides.Near
-    ) -> Found:
+    def _found(self, memory: Memory, entry: Scored, query: Query, retrieved: Retrieved) -> Found:
         text = "\n".join([memory.title, *memory.tags, memory.body])
         covered = snippets.coverage(text, query, self._analyser)
-        vector = near.hits.get(entry.uid)
-        passage = vector.passage if vector else None
+        passage = retrieved.passages.get(entry.key)
         shown = snippets.show(memory.body, query, self._analyser, passage)
         return Found(
             memory,
             entry.score,
-            near.similarity(entry.uid),
+            retrieved.similarity(entry.key),
             covered,
             snippets.coverage(memory.title, query, self._analyser),
             shown.text,
             shown.heading,
             {
                 "parts": {name: round(part, 4) for name, part in entry.parts.items()},
-                **sides.said(words, near, entry.uid),
+                **retrieved.evidence(entry.key),
                 "coverage": round(covered, 4),
             },
         )
 
 
-def _is_named(wanted: str, mem_id: str, title: str, path: str) -> bool:
-    """Say whether a text is meant as a memory's name: whole, or the memId's whole slug."""
-    slug = mem_id.rpartition("-")[0]
-    whole = wanted in (mem_id, path) or folded(wanted) == folded(title)
-    return whole or bool(slug and mem_id.startswith(wanted) and wanted.startswith(slug))
+class _Reader:
+    """Reads hits' files, each once; one that does not hold the query's phrases is no hit."""
+
+    def __init__(self, view: View, query: Query, last: bool) -> None:
+        self._view = view
+        self._query = query
+        self._last = last
+        self._read: dict[int, Memory | None] = {}
+
+    def read(self, key: int) -> Memory | None:
+        """Return a hit's memory; None where it cannot be read or does not fit.
+
+        Raises:
+            Stale: the file has changed since the look, and there is time to look again.
+        """
+        if key not in self._read:
+            self._read[key] = self._fitting(key)
+        return self._read[key]
+
+    def first(self, keys: Iterable[int], count: int) -> dict[int, Memory]:
+        """Return the first hits that can be read and fit, in their order."""
+        found: dict[int, Memory] = {}
+        for key in keys:
+            if len(found) >= count:
+                break
+            memory = self.read(key)
+            if memory is not None:
+                found[key] = memory
+        return found
+
+    def _fitting(self, key: int) -> Memory | None:
+        try:
+            memory = self._view.text(key)
+        except Stale:
+            if self._last:
+                return None
+            raise
+        fits = memory is not None and self._query.has_phrases(f"{memory.title}\n{memory.body}")
+        return memory if fits else None
+
+
+def _fused(retrieved: Retrieved) -> list[tuple[int, float]]:
+    weight = fusion.KEYWORD_WEIGHT if retrieved.has_vectors else 1.0
+    return fusion.fuse(retrieved.shares, retrieved.cosines, weight)
 
 
 def _candidate(record: Record) -> dict[str, str]:

@@ -111,7 +111,7 @@ def _found_for(
     call: Call, query: str, threshold: float, limit: int, expression: str | None
 ) -> dict[str, Any]:
     """Return the memories that fit a query well enough, the most similar first."""
-    from memvault.recall.engine import Request
+    from memvault.recall.values import Request
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
@@ -237,7 +237,7 @@ def memory_search(
     limit: Annotated[int, Arg("How many at most", least=1)] = _DEFAULT_LIMIT,
 ) -> dict[str, Any]:
     """Search for memories to load: memIds with short snippets."""
-    from memvault.recall.engine import Request
+    from memvault.recall.values import Request
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")

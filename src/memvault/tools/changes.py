@@ -89,7 +89,7 @@ def memory_compound(
 def _target(call: Call, query: str) -> Any:
     """Return the one memory that a name or a search clearly means."""
     from memvault.errors import Ambiguous, NotFound
-    from memvault.recall.engine import Request
+    from memvault.recall.values import Request
 
     exact = call.engine.try_resolve(query)
     if exact is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from memvault.agents.address import Address
     from memvault.agents.prompt import Entry
-    from memvault.recall.engine import Found
+    from memvault.recall.values import Found
     from memvault.vault.store import Store
 
 __all__ = ["context"]
@@ -137,7 +137,7 @@ def _events(call: Call) -> tuple[list[Entry], list[Entry]]:
 
 def _recalled(call: Call, task: str) -> list[Found]:
     """Return the memories that fit a task, best first; without a search the block stands alone."""
-    from memvault.recall.engine import Request
+    from memvault.recall.values import Request
 
     try:
         answer = call.engine.search(Request(task, limit=_RECALLED))

@@ -11,7 +11,7 @@ from memvault.tools.core.registry import Arg, Group
 from memvault.tools.core.shapes import recalled
 
 if TYPE_CHECKING:
-    from memvault.recall.engine import Found
+    from memvault.recall.values import Found
 
 __all__ = [
     "recall_fact",

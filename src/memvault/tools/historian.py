@@ -127,7 +127,7 @@ def _update(
 def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
     """Return the nearest memories; a memory is safe on disk before this is asked."""
     from memvault.errors import MemvaultError
-    from memvault.recall.engine import Request
+    from memvault.recall.values import Request
 
     text = f"{title}\n{content[:_SIMILAR_TEXT]}"
     for mode in ("vector", "keyword"):
@@ -192,7 +192,7 @@ def memory_recall(
     Edits, new files and deletions made by any program are seen at once. Scores
     rank within one answer: 1 is the best a memory could do for this query.
     """
-    from memvault.recall.engine import Request
+    from memvault.recall.values import Request
 
     if rerank and (is_all or mode == "tag"):
         raise UsageError(

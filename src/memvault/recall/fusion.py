@@ -1,9 +1,9 @@
-"""Which candidates are worth a closer look: a convex sum of what the two sides say.
+"""Fusion: which memories are worth reading, by a convex sum of what words and vectors say.
 
-The keyword side counts as its share of the query's best BM25F score, the vector
-side as its cosine between the lowest and highest of the candidates. Reciprocal
+A keyword score counts as its share of the query's best BM25F score, a vector by
+its cosine between the lowest and highest of the candidates. Reciprocal
 rank fusion gained nothing over BM25 in our measurements (docs/adr), because it
-throws away how sure each side is.
+throws away how sure each signal is.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _LEAST_SPREAD = 0.2
 def fuse(
     shares: Mapping[int, float], cosines: Mapping[int, float], weight: float = KEYWORD_WEIGHT
 ) -> list[tuple[int, float]]:
-    """Order every candidate of either side by its score in 0..1, best first; ties by uid.
+    """Order what words or vectors found by a score in 0..1, best first; ties by key.
 
     ``shares`` are keyword scores in 0..1; ``weight`` is their share of the sum.
     """
     near = dict(zip(cosines, scaled(cosines.values()), strict=True))
     fused = [
-        (uid, weight * shares.get(uid, 0.0) + (1.0 - weight) * near.get(uid, 0.0))
-        for uid in shares.keys() | cosines.keys()
+        (key, weight * shares.get(key, 0.0) + (1.0 - weight) * near.get(key, 0.0))
+        for key in shares.keys() | cosines.keys()
     ]
     return sorted(fused, key=lambda entry: (-entry[1], entry[0]))
 

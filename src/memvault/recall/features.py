@@ -1,4 +1,4 @@
-"""A closer look at the best candidates: what a sentence or two of a memory say of the query.
+"""Sentence features: what a sentence or two of a memory say of the query.
 
 The indexes score whole memories and passages of 200 words, in which a question's
 words may stand far apart. Here the text is read again in short stretches, and
@@ -13,22 +13,21 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memvault.index.analysis import Analyser, fold
-from memvault.index.embedding.static import StaticEmbedder
 from memvault.model import Memory
 from memvault.recall.query import Query
 
-__all__ = ["Close", "look", "stretches"]
+__all__ = ["SentenceFeatures", "likely_stretches", "measure", "stretches"]
 
 _LENGTH = 150
 _LONGEST = 400
 _LONG_BODY = 200_000
 _MOST = 40
-"""Of a long memory, how many stretches are looked at: those with most of the query's words."""
+"""Of a long memory, how many stretches are measured: those with most of the query's words."""
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
 _SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 
 
-class Close(NamedTuple):
+class SentenceFeatures(NamedTuple):
     """What a memory's best stretches hold of a query, in 0..1.
 
     ``together`` is the share of the query's terms, weighted by their rarity, in
@@ -44,37 +43,43 @@ class Close(NamedTuple):
     stems: frozenset[str]
 
 
-def look(
+def likely_stretches(query: Query, memories: Sequence[Memory]) -> list[list[str]]:
+    """Cut each memory into stretches; of very many, those with most of the query's words."""
+    hint = query.hint()
+    return [_likely(stretches(memory, hint), hint) for memory in memories]
+
+
+def measure(
     query: Query,
     memories: Sequence[Memory],
+    texts: Sequence[Sequence[str]],
+    nearness: Sequence[float] | None,
     rarity: Mapping[str, float],
     analyser: Analyser,
-    table: StaticEmbedder | None,
-) -> list[Close]:
-    """Look at memories, one answer each; ``rarity`` is each term's idf."""
-    hint = query.hint()
-    texts = [_likely(stretches(memory, hint), hint) for memory in memories]
-    nearness = None
-    if table is not None:
-        nearness = table.match(query.text, [text for part in texts for text in part])
+) -> list[SentenceFeatures]:
+    """Measure memories by their stretches, one answer each.
+
+    ``nearness`` says of all stretches, one memory's after the other's, how near
+    their words are to the query's; ``rarity`` is each term's idf.
+    """
     terms = {stem: rarity.get(stem, 1.0) for stem in query.stems}
     found = []
     start = 0
     for memory, part in zip(memories, texts, strict=True):
         end = start + len(part)
         words = max(nearness[start:end]) if nearness is not None else None
-        close = _compare(part, terms, analyser, words)
-        if not close.together and memory.tags:  # it says nothing of this but by its tags
+        measured = _compare(part, terms, analyser, words)
+        if not measured.together and memory.tags:  # it says nothing of this but by its tags
             tagged = _compare([" ".join(memory.tags)], terms, analyser, words)
-            close = tagged._replace(stems=close.stems)
-        found.append(close)
+            measured = tagged._replace(stems=measured.stems)
+        found.append(measured)
         start = end
     return found
 
 
 def _compare(
     texts: Sequence[str], terms: Mapping[str, float], analyser: Analyser, words: float | None
-) -> Close:
+) -> SentenceFeatures:
     wanted = set(pairwise(terms))
     between = analyser.stop_stems - terms.keys()
     pairs: set[tuple[str, str]] = set()
@@ -97,7 +102,7 @@ def _compare(
     ordered = sum(terms[first] + terms[second] for first, second in pairs)
     most = sum(terms[first] + terms[second] for first, second in wanted)
     total = sum(terms.values())
-    return Close(
+    return SentenceFeatures(
         held / total if total else 0.0, ordered / most if most else None, words, frozenset(stems)
     )
 

@@ -8,18 +8,20 @@ any one of them left out the mean changes by less than 0.01.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from memvault import clock
 from memvault.config import Ranking
 from memvault.model import Memory
-from memvault.recall.closer import Close
 from memvault.recall.dates import Span, nearness
-from memvault.recall.fuse import scaled
+from memvault.recall.days import Days
+from memvault.recall.features import SentenceFeatures
+from memvault.recall.fusion import scaled
+from memvault.recall.values import Scored
 
-__all__ = ["Candidate", "Days", "Ranked", "rank"]
+__all__ = ["Candidate", "Ranked", "rank", "with_rest"]
 
 _WEIGHTS = {"keyword": 0.33, "vector": 0.18, "together": 0.21, "order": 0.12, "words": 0.16}
 _RELATIVE = {"vector": 0.2, "words": 0.1}
@@ -45,18 +47,11 @@ class Candidate(NamedTuple):
     no passage of it was near.
     """
 
-    uid: int
+    key: int
     memory: Memory
     keyword: float
     cosine: float | None
-    close: Close
-
-
-class Days(NamedTuple):
-    """The days that a query asks for, and how many times their usual weight they count."""
-
-    span: Span
-    stress: float = 1.0
+    features: SentenceFeatures
 
 
 class Ranked(NamedTuple):
@@ -75,16 +70,16 @@ class Ranked(NamedTuple):
 def rank(
     candidates: Sequence[Candidate], ranking: Ranking, now: datetime, days: Days | None
 ) -> list[Ranked]:
-    """Order candidates, best first; ties by uid.
+    """Order candidates, best first; ties by key.
 
     Cosines and words count between the least and the most that any candidate has.
     """
     measured: dict[str, list[float | None]] = {
         "keyword": [entry.keyword for entry in candidates],
         "vector": [entry.cosine for entry in candidates],
-        "together": [entry.close.together for entry in candidates],
-        "order": [entry.close.order for entry in candidates],
-        "words": [entry.close.words for entry in candidates],
+        "together": [entry.features.together for entry in candidates],
+        "order": [entry.features.order for entry in candidates],
+        "words": [entry.features.words for entry in candidates],
     }
     columns = {
         name: scaled(values, _RELATIVE[name])
@@ -115,8 +110,26 @@ def rank(
     return _diverse(ranked) if ranking.diversity else ranked
 
 
+def with_rest(
+    ranked: Sequence[Ranked], fused: Sequence[tuple[int, float]], regular: Container[int]
+) -> list[Scored]:
+    """Score the memories that were not read by their fused score, best first.
+
+    None of them comes above one of the ``regular`` candidates, which were read
+    because their fused score was better.
+    """
+    whole = [entry.whole for entry in ranked if entry.candidate.key in regular]
+    most = min(whole, default=1.0)
+    known = {entry.candidate.key for entry in ranked}
+    scored = [Scored(entry.candidate.key, entry.score, entry.parts) for entry in ranked]
+    for key, score in fused:
+        if key not in known:
+            scored.append(Scored(key, min(score, most), {"fused": min(score, most)}))
+    return sorted(scored, key=lambda entry: -entry.score)
+
+
 def _order(entry: Ranked) -> tuple[float, int]:
-    return -entry.score, entry.candidate.uid
+    return -entry.score, entry.candidate.key
 
 
 def _recency(memory: Memory, now: datetime) -> float:
@@ -143,8 +156,10 @@ def _diverse(ranked: list[Ranked]) -> list[Ranked]:
     """Put what repeats a better candidate further down; of near equals the newest stays."""
     groups: list[list[Ranked]] = []
     for entry in ranked:
-        stems = entry.candidate.close.stems
-        own = next((group for group in groups if _alike(stems, group[0].candidate.close.stems)), [])
+        stems = entry.candidate.features.stems
+        own = next(
+            (group for group in groups if _alike(stems, group[0].candidate.features.stems)), []
+        )
         if not own:
             groups.append(own)
         own.append(entry)
@@ -162,7 +177,7 @@ def _repeating(entry: Ranked) -> Ranked:
 
 
 def _newest(entry: Ranked) -> tuple[str, float, int]:
-    return entry.candidate.memory.modified, entry.score, -entry.candidate.uid
+    return entry.candidate.memory.modified, entry.score, -entry.candidate.key
 
 
 def _alike(first: frozenset[str], second: frozenset[str]) -> bool:

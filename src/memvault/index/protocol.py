@@ -1,0 +1,124 @@
+"""What recall may ask of an index, whichever it is and wherever it lies.
+
+An index is looked at once a call; the look gives a ``View``. Memories have keys,
+which mean something only within one view. What an index is made of, and how it
+is kept in step with the folder, is its own affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from memvault.index.errors import DamagedIndex
+from memvault.model import Memory
+
+if TYPE_CHECKING:
+    from memvault.index.manifest import Record
+
+__all__ = ["Index", "KeywordAnswer", "KeywordHit", "Stale", "VectorAnswer", "VectorHit", "View"]
+
+Test = Callable[[int], bool]
+
+
+class Stale(Exception):
+    """What a view says is no longer so: look again."""
+
+
+class KeywordHit(NamedTuple):
+    """A memory found by its words: its BM25F score and what each query term gave to it."""
+
+    key: int
+    score: float
+    terms: dict[str, float]
+
+
+class KeywordAnswer(NamedTuple):
+    """The hits, best first, and how rare each term is among all memories (its idf)."""
+
+    hits: Sequence[KeywordHit] = ()
+    rarity: Mapping[str, float] = MappingProxyType({})
+
+
+class VectorHit(NamedTuple):
+    """A memory's nearest passage: which one, its cosine to the query, and what that means.
+
+    ``similarity`` is in 0..1 and means the same for every embedder.
+    """
+
+    key: int
+    passage: int
+    cosine: float
+    similarity: float
+
+
+class VectorAnswer(NamedTuple):
+    """The hits, nearest first; how many memories wait for a vector; whether any has one."""
+
+    hits: Sequence[VectorHit] = ()
+    waiting: int = 0
+    has_vectors: bool = False
+
+
+class View(Protocol):
+    """The memories as one look at the folder found them.
+
+    Any method may raise ``DamagedIndex``, which ``Index.discard`` is to be told.
+    """
+
+    def keyword(
+        self, stems: list[str], wholes: list[str], among: Test | None, limit: int, explain: bool
+    ) -> KeywordAnswer:
+        """Return the best memories for terms; with ``explain`` what each term gave."""
+
+    def nearest(
+        self, text: str, among: Test | None, limit: int, also: frozenset[int]
+    ) -> VectorAnswer:
+        """Return the memories nearest to a text, and those of ``also`` however far they are.
+
+        Raises:
+            EmbedderError: the model that made the vectors cannot be loaded.
+        """
+
+    def with_vectors(self) -> View:
+        """Return the same view, in which vectors can be searched too."""
+
+    def record(self, key: int) -> Record | None:
+        """Return what is known of a memory but its text."""
+
+    def records(self) -> Iterator[Record]:
+        """Yield the record of every memory."""
+
+    def named(self, name: str) -> list[Record]:
+        """Return every memory whose path, memId, beginning of a memId or title a name may be."""
+
+    def text(self, key: int) -> Memory | None:
+        """Read a memory; None where it cannot be read.
+
+        Raises:
+            Stale: the file has gone or changed since the look.
+        """
+
+
+class Index(Protocol):
+    """A vault's index."""
+
+    def look(self, vectors: bool) -> View:
+        """Look at the folder, bring the index up to date, and return a view of it."""
+
+    def nearness(self, query: str, texts: Sequence[str]) -> list[float] | None:
+        """Return how near each text's words are to a query's, in 0..1; None if nothing can tell."""
+
+    def judge(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return how well a cross-encoder finds that each text fits a query, in 0..1.
+
+        Raises:
+            EmbedderError: there is no cross-encoder on this machine.
+        """
+
+    def discard(self, error: DamagedIndex) -> None:
+        """Have what could not be read made anew at the next look."""
+
+    def notes(self) -> list[str]:
+        """Say what a person should know of the index."""

@@ -1,0 +1,68 @@
+"""What a name means: the one place that decides which memory somebody has named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+from memvault.vault.normal_form import folded
+
+__all__ = ["Nameable", "cleaned", "is_name_of", "meant"]
+
+
+class Nameable(Protocol):
+    """Whatever has a memory's names."""
+
+    @property
+    def path(self) -> str:
+        """The file's path in the vault."""
+
+    @property
+    def mem_id(self) -> str:
+        """The memId."""
+
+    @property
+    def title(self) -> str:
+        """The title."""
+
+
+Entry = TypeVar("Entry", bound=Nameable)
+
+
+def cleaned(name: str) -> str:
+    """Return a name as it is compared."""
+    return name.strip().removeprefix("./")
+
+
+def meant(name: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return what a name means among some entries: one, none, or several that it fits equally.
+
+    It is a path, a memId, an exact title, the beginning of a memId, or a title
+    in any case and any form of Unicode; the first of these that fits decides.
+    """
+    wanted = cleaned(name)
+    if not wanted:
+        return []
+    title = folded(wanted)
+    kinds: tuple[Callable[[Entry], bool], ...] = (
+        lambda entry: entry.path == wanted,
+        lambda entry: entry.mem_id == wanted,
+        lambda entry: entry.title == wanted,
+        lambda entry: entry.mem_id.startswith(wanted),
+        lambda entry: folded(entry.title) == title,
+    )
+    every = list(entries)
+    found = ([entry for entry in every if fits(entry)] for fits in kinds)
+    return next((fitting for fitting in found if fitting), [])
+
+
+def is_name_of(name: str, entry: Nameable) -> bool:
+    """Say whether a text is meant as a memory's name, not as words to look for.
+
+    The beginning of a memId counts only where it holds the whole slug, so that
+    a short word does not pass for a name.
+    """
+    wanted = cleaned(name)
+    slug = entry.mem_id.rpartition("-")[0]
+    whole = wanted in (entry.mem_id, entry.path) or folded(wanted) == folded(entry.title)
+    return whole or bool(slug and entry.mem_id.startswith(wanted) and wanted.startswith(slug))

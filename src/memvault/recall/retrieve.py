@@ -1,0 +1,193 @@
+"""Retrieval: what the index finds by words, vectors, tags and dates, before it is weighed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from memvault.errors import EmbedderError
+from memvault.index.protocol import KeywordAnswer, KeywordHit, VectorAnswer, VectorHit, View
+from memvault.recall.dates import Span, nearness
+from memvault.recall.filters import Filters
+from memvault.recall.query import Query
+from memvault.recall.values import Request, Scored
+
+__all__ = ["CANDIDATES", "Retrieved", "retrieve"]
+
+CANDIDATES = 200
+"""How many hits by words and by vectors make the candidates, whatever the limit."""
+_LEAST_SIMILARITY = 0.1
+_DATED = 20
+"""How many memories of the days asked for are candidates."""
+_NEAR = 0.25
+
+Test = Callable[[int], bool]
+
+
+class Retrieved(NamedTuple):
+    """Hits by key, best first, of each kind that was asked for.
+
+    ``rarity`` is each term's idf. ``order`` is that of a mode with one signal
+    only. ``dated`` are keys of memories of the days that the query names.
+    """
+
+    keyword: Mapping[int, KeywordHit] = {}
+    rarity: Mapping[str, float] = {}
+    vector: Mapping[int, VectorHit] = {}
+    has_vectors: bool = False
+    order: tuple[Scored, ...] = ()
+    dated: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shares(self) -> dict[int, float]:
+        """Each keyword score as a share of the best."""
+        best = max((hit.score for hit in self.keyword.values()), default=0.0) or 1.0
+        return {key: hit.score / best for key, hit in self.keyword.items()}
+
+    @property
+    def cosines(self) -> dict[int, float]:
+        """Each vector hit's cosine."""
+        return {key: hit.cosine for key, hit in self.vector.items()}
+
+    @property
+    def passages(self) -> dict[int, int]:
+        """Each vector hit's nearest passage."""
+        return {key: hit.passage for key, hit in self.vector.items()}
+
+    def similarity(self, key: int) -> float:
+        """Return a memory's similarity to the query, 0 where no passage of it is near."""
+        hit = self.vector.get(key)
+        return hit.similarity if hit else 0.0
+
+    def candidates(self, phrases: bool) -> Retrieved:
+        """Return what a smaller limit would have retrieved; a phrase may be in any keyword hit."""
+        most = None if phrases else CANDIDATES
+        keyword = dict(islice(self.keyword.items(), most))
+        nearest = set(islice(self.vector, CANDIDATES))
+        vector = {key: hit for key, hit in self.vector.items() if key in nearest or key in keyword}
+        return self._replace(keyword=keyword, vector=vector)
+
+    def evidence(self, key: int) -> dict[str, object]:
+        """Return what words and vectors say of a memory before it is weighed."""
+        word, near = self.keyword.get(key), self.vector.get(key)
+        raw: dict[str, object] = {}
+        if word is not None:
+            raw["bm25"] = round(word.score, 4)
+            ranked = sorted(word.terms.items(), key=lambda item: -item[1])
+            raw["terms"] = {term: round(gain, 4) for term, gain in ranked}
+        if near is not None:
+            raw["cosine"] = round(near.cosine, 4)
+            raw["similarity"] = round(near.similarity, 4)
+            raw["passage"] = near.passage
+        return raw
+
+
+def retrieve(view: View, query: Query, request: Request, days: Span | None) -> Retrieved:
+    """Ask the index for all that a request's mode needs, once each.
+
+    Raises:
+        EmbedderError: vectors alone were asked for, and there are none to ask.
+    """
+    among = _allowed(view, request.filters)
+    limit = max(CANDIDATES, request.limit)
+    if request.mode == "tag":
+        return Retrieved(order=tuple(_by_tag(view, request.query, among)))
+    if request.mode == "vector":
+        return _by_vector(view, query, among, limit, None)
+    words = _by_words(view, query, among, limit, request.explain)
+    keyword = {hit.key: hit for hit in words.hits}
+    if request.mode == "keyword":
+        found = Retrieved(keyword, words.rarity)
+        order = (Scored(key, share, {"keyword": share}) for key, share in found.shares.items())
+        return found._replace(order=tuple(order))
+    dated = tuple(_by_date(view, days, among)) if days else ()
+    found = _by_vector(view, query, among, limit, frozenset(keyword))
+    return found._replace(keyword=keyword, rarity=words.rarity, dated=dated)
+
+
+def _allowed(view: View, filters: Filters) -> Test | None:
+    """Return what the filters let pass, as a test of keys; None where that is everything."""
+    test = filters.test()
+    if test is None:
+        return None
+    return {record.uid for record in view.records() if test(record)}.__contains__
+
+
+def _by_words(
+    view: View, query: Query, among: Test | None, limit: int, explain: bool
+) -> KeywordAnswer:
+    if query.is_empty:
+        return KeywordAnswer()
+    if query.phrases:  # any of the hits may be the one that holds the phrase
+        limit = sys.maxsize
+    return view.keyword(query.stems, query.wholes, among, limit, explain)
+
+
+def _by_vector(
+    view: View, query: Query, among: Test | None, limit: int, also: frozenset[int] | None
+) -> Retrieved:
+    """Ask the vectors; alone where ``also`` is None.
+
+    Beside the words a missing model costs a note, not the answer, and a memory
+    that only the vectors find must be a little like the query.
+    """
+    if not query.text:
+        return Retrieved()
+    try:
+        answer = view.nearest(query.text, among, limit, also or frozenset())
+        if also is None and answer.waiting and not answer.has_vectors:
+            raise EmbedderError(
+                f"None of {answer.waiting} memories has a vector yet",
+                "memvault reindex embeds them; --mode keyword works without",
+            )
+    except EmbedderError as error:
+        if also is None:
+            raise
+        return Retrieved(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
+    hits = answer.hits
+    if also is not None:
+        hits = [hit for hit in hits if hit.key in also or hit.similarity >= _LEAST_SIMILARITY]
+    vector = {hit.key: hit for hit in hits}
+    order = (Scored(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits)
+    return Retrieved(
+        vector=vector,
+        has_vectors=answer.has_vectors,
+        order=tuple(order) if also is None else (),
+        notes=_waiting(answer),
+    )
+
+
+def _waiting(answer: VectorAnswer) -> tuple[str, ...]:
+    if not answer.waiting:
+        return ()
+    return (f"{answer.waiting} memories wait for their vectors; memvault reindex makes them",)
+
+
+def _by_date(view: View, span: Span, among: Test | None) -> list[int]:
+    """Return memories written or changed within a span of days or shortly beside it.
+
+    The nearest come first, of those the newest.
+    """
+    found = []
+    for record in view.records():
+        if among is None or among(record.uid):
+            near = max(nearness(span, day) for day in (record.created, record.modified))
+            if near >= _NEAR:
+                found.append((near, record.modified, record.uid))
+    return [key for *_, key in sorted(found, reverse=True)[:_DATED]]
+
+
+def _by_tag(view: View, query: str, among: Test | None) -> list[Scored]:
+    """Rank memories by the share of the tags asked for that they carry, newest first."""
+    wanted = {tag.strip().lstrip("#").casefold() for tag in query.replace(",", " ").split()}
+    wanted.discard("")
+    found = []
+    for record in view.records():
+        shared = wanted & {tag.casefold() for tag in record.tags}
+        if shared and (among is None or among(record.uid)):
+            found.append((len(shared) / len(wanted), record.modified, record.uid))
+    found.sort(reverse=True)
+    return [Scored(key, share, {"tag": share}) for share, _, key in found]

@@ -1,0 +1,76 @@
+"""The plain values that the stages of a recall hand on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from memvault.model import Memory
+from memvault.recall.filters import Filters
+
+__all__ = ["Answer", "Found", "Request", "Scored"]
+
+
+class Request(NamedTuple):
+    """What to look for. ``mode`` is hybrid, keyword, vector or tag.
+
+    With ``rerank`` a cross-encoder orders the best again; without ``diverse``
+    what repeats a better answer keeps its score.
+    """
+
+    query: str
+    mode: str = "hybrid"
+    limit: int = 10
+    filters: Filters = Filters()
+    threshold: float = 0.0
+    explain: bool = False
+    rerank: bool = False
+    diverse: bool = True
+
+    @property
+    def uses_vectors(self) -> bool:
+        """Whether vectors are asked."""
+        return self.mode in ("hybrid", "vector")
+
+
+class Scored(NamedTuple):
+    """A memory's key in the view, its score, and the parts that add up to it."""
+
+    key: int
+    score: float
+    parts: dict[str, float]
+
+
+class Found(NamedTuple):
+    """A memory that was found, read from its file after it was found.
+
+    ``score`` ranks within one answer. ``similarity`` (calibrated) and
+    ``coverage`` (the share of the query's words that the memory holds) mean the
+    same in every answer. ``why`` holds the weighted ``parts`` that add up to
+    ``score``, and what they were made of.
+    """
+
+    memory: Memory
+    score: float
+    similarity: float
+    coverage: float
+    title_coverage: float
+    snippet: str
+    heading: str
+    why: dict[str, object]
+
+    @property
+    def in_title(self) -> bool:
+        """Say whether a word of the query stands in the title."""
+        return self.title_coverage > 0
+
+    @property
+    def strength(self) -> float:
+        """How well the memory fits the query by either measure, in 0..1."""
+        return max(self.similarity, self.coverage)
+
+
+class Answer(NamedTuple):
+    """What was found, best first, and what the caller should be told besides."""
+
+    found: list[Found]
+    notes: list[str]
