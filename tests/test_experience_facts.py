@@ -147,9 +147,9 @@ def test_each_recall_counts_once(vault: Vault) -> None:
 COUNTING = """
 import sys
 from pathlib import Path
-from memvault.memories import access
+from memvault.memories import recall_counts
 for _ in range(25):
-    access.count(Path(sys.argv[1]), ["a-b2c3d4", sys.argv[2]])
+    recall_counts.count(Path(sys.argv[1]), ["a-b2c3d4", sys.argv[2]])
 """
 
 

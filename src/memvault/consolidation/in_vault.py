@@ -8,7 +8,8 @@ some of them whole; the next run proposes the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -125,20 +126,21 @@ def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Ep
     """
     written: dict[str, Memory] = {}
     passed_over: list[str] = []
-    for proposal, write in _writes(store, engine, proposals, given):
-        try:
-            written[proposal] = write()
-        except (Conflict, NotFound) as error:
-            passed_over.append(error.message)
-        except MemvaultError as error:
-            error.details.update(written=[memory.path for memory in written.values()])
-            raise
+    with closing(_writes(store, engine, proposals, given)) as writes:  # it may hold a lock
+        for proposal, write in writes:
+            try:
+                written[proposal] = write()
+            except (Conflict, NotFound) as error:
+                passed_over.append(error.message)
+            except MemvaultError as error:
+                error.details.update(written=[memory.path for memory in written.values()])
+                raise
     return Writing(written, passed_over)
 
 
 def _writes(
     store: Store, engine: Engine, proposals: Proposals, given: Sequence[Episode]
-) -> Iterator[tuple[str, Callable[[], Memory]]]:
+) -> Generator[tuple[str, Callable[[], Memory]]]:
     paths = {episode.episode_id: episode.path for episode in given}
 
     def origin(new: NewFact | NewProcedure) -> Origin:
@@ -152,9 +154,13 @@ def _writes(
                 facts.add, store, fact.text, fact.category, fact.confidence, SOURCE, origin(fact)
             ),
         )
-    for new in proposals.procedures:
-        made = Procedure("", new.name, new.prompt, new.success_rate, len(new.episodes), new.skill)
-        yield new.proposal, partial(procedures.add, store, engine, made, SOURCE, origin(new))
+    if proposals.procedures:
+        with procedures.held(store, engine) as held:
+            for new in proposals.procedures:
+                made = Procedure(
+                    "", new.name, new.prompt, new.success_rate, len(new.episodes), new.skill
+                )
+                yield new.proposal, partial(procedures.add, store, held, made, SOURCE, origin(new))
     for merge in proposals.merged:
         header = {"superseded_by": merge.kept.memory.mem_id}
         yield merge.proposal, partial(_archive, store, merge.other.memory, header)

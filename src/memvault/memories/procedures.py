@@ -2,15 +2,16 @@
 
 The title is the procedure's name, one procedure a name; the body is its
 prompt. The header holds ``success_rate`` and ``usage_count``, and ``skill_id``
-where it belongs to the tree of skills. ``put``, ``add`` and ``outcome`` hold one
-lock, so that the tools lose no outcome and never give one name to two files.
+where it belongs to the tree of skills. ``put`` and ``outcome`` hold one lock, and so
+does whoever calls ``add``, so that the tools lose no outcome and never give one name to two files.
 People, git and the tools for any memory do not hold it: where a name has come
 twice, the oldest file counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ __all__ = [
     "add",
     "averaged",
     "clean_name",
+    "held",
     "outcome",
     "procedure_of",
     "put",
@@ -107,21 +109,22 @@ def put(store: Store, engine: Engine, name: str, prompt: str, rate: float, skill
         same = experience_store.text_of(memory) == plain_text(prompt).strip("\n")
         return changes, None if same else experience_store.with_text(memory, prompt)
 
-    with _lock(store):
-        path = _path(engine, title)
-        if path is not None:
-            return _changed(store, path, fresh)
+    with held(store, engine) as paths:
+        if title in paths:
+            return _changed(store, paths[title], fresh)
         return Stored(create.add(store, title, prompt, TYPE, _header(rate, 0, skill)), False)
 
 
 def add(
     store: Store,
-    engine: Engine,
+    paths: dict[str, str],
     new: Procedure,
     source: str,
     origin: experience_store.Origin,
 ) -> Memory:
     """Store a procedure that was made of episodes, which it names and links.
+
+    ``paths`` are the procedures that there are, as ``held`` gives them.
 
     Raises:
         UsageError: the name or the skillId cannot be one.
@@ -131,13 +134,13 @@ def add(
     skill = skills.checked_id(new.skill_id) if new.skill_id else ""
     header = _header(new.success_rate, new.usage_count, skill)
     body = experience_store.linked(new.prompt, origin.paths)
-    with _lock(store):
-        if _path(engine, title) is not None:
-            raise Conflict(
-                f"There is a procedure {title!r} by now", "the next run proposes another name"
-            )
-        made = {**header, "source": source, **origin.header}
-        return create.add(store, title, body, TYPE, made)
+    if title in paths:
+        raise Conflict(
+            f"There is a procedure {title!r} by now", "the next run proposes another name"
+        )
+    memory = create.add(store, title, body, TYPE, {**header, "source": source, **origin.header})
+    paths[title] = memory.path
+    return memory
 
 
 def clean_name(name: str) -> str:
@@ -167,11 +170,10 @@ def outcome(store: Store, engine: Engine, name: str, success: bool) -> Procedure
         rate, used = averaged(before.success_rate, success), before.usage_count + 1
         return {"success_rate": rate, "usage_count": used}, None
 
-    with _lock(store):
-        path = _path(engine, title)
-        if path is None:
-            raise _unknown(engine, title)
-        return procedure_of(_changed(store, path, counted).memory)
+    with held(store, engine) as paths:
+        if title not in paths:
+            raise _unknown(title, paths)
+        return procedure_of(_changed(store, paths[title], counted).memory)
 
 
 def _changed(
@@ -195,21 +197,22 @@ def _changed(
     return Stored(memory, True)
 
 
-def _path(engine: Engine, title: str) -> str | None:
-    """Return the file of the procedure of a name; of several the oldest counts."""
-    records = engine.listed(Filters(memory_type=TYPE))
-    named = [entry for entry in records if normal_form("NFC", entry.title) == title]
-    return min(named, key=lambda entry: (entry.created, entry.path)).path if named else None
+@contextmanager
+def held(store: Store, engine: Engine) -> Iterator[dict[str, str]]:
+    """Hold the lock of procedures; give the path of each name's file, of several the oldest.
+
+    Whatever others stored before the lock was taken is seen.
+    """
+    with FileLock(private_folder(store.root) / _LOCK):
+        engine.look_again()
+        records = engine.listed(Filters(memory_type=TYPE))
+        records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)
+        yield {normal_form("NFC", entry.title): entry.path for entry in records}
 
 
-def _unknown(engine: Engine, title: str) -> NotFound:
-    names = [record.title for record in engine.listed(Filters(memory_type=TYPE))]
+def _unknown(title: str, names: Iterable[str]) -> NotFound:
     near = get_close_matches(title, names, n=1)
     return NotFound(
         f"There is no procedure {title!r}",
         f"did you mean {near[0]!r}?" if near else "memvault list --type procedure shows them",
     )
-
-
-def _lock(store: Store) -> FileLock:
-    return FileLock(private_folder(store.root) / _LOCK)
