@@ -15,8 +15,7 @@ from conftest import Run, write
 from memvault import Vault, open_vault
 from memvault.config import Ranking
 from memvault.model import Memory
-from memvault.recall.dates import Span
-from memvault.recall.days import Days
+from memvault.recall.dates import Days, Span
 from memvault.recall.features import SentenceFeatures, stretches
 from memvault.recall.ranking import Candidate, rank
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import functools
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -154,7 +154,7 @@ class KeywordIndex:
         stems: list[str],
         wholes: list[str],
         lengths: Mapping[str, float],
-        allowed: Callable[[int], bool] | None = None,
+        among: Set[int] | None = None,
         limit: int = 200,
         overlay: Iterable[KeywordDocument] = (),
         explain: bool = False,
@@ -163,7 +163,7 @@ class KeywordIndex:
 
         ``lengths`` are how many terms each field has in all memories: Whoosh's
         own sums count deleted documents and round. ``overlay`` are documents
-        that are not in the index yet and are searched with it; ``allowed`` says
+        that are not in the index yet and are searched with it; ``among`` says
         of a memory whether it may be found. Only with ``explain`` do hits name their terms.
         """
         segments = [*self._segments(), memory_segment(list(overlay))]
@@ -175,7 +175,7 @@ class KeywordIndex:
         places: dict[int, tuple[int, int]] = {}
         for place, score in ranked:
             uid = segments[place[0]].uid(place[1])
-            if uid in found or (allowed is not None and not allowed(uid)):
+            if uid in found or (among is not None and uid not in among):
                 continue
             found[uid] = score
             places[uid] = place

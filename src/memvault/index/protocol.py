@@ -7,7 +7,7 @@ is kept in step with the folder, is its own affair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from memvault.index.manifest import Record
 
 __all__ = ["Index", "KeywordAnswer", "KeywordHit", "Stale", "VectorAnswer", "VectorHit", "View"]
-
-Test = Callable[[int], bool]
 
 
 class Stale(Exception):
@@ -68,12 +66,12 @@ class View(Protocol):
     """
 
     def keyword(
-        self, stems: list[str], wholes: list[str], among: Test | None, limit: int, explain: bool
+        self, stems: list[str], wholes: list[str], among: Set[int] | None, limit: int, explain: bool
     ) -> KeywordAnswer:
         """Return the best memories for terms; with ``explain`` what each term gave."""
 
     def nearest(
-        self, text: str, among: Test | None, limit: int, also: frozenset[int]
+        self, text: str, among: Set[int] | None, limit: int, also: frozenset[int]
     ) -> VectorAnswer:
         """Return the memories nearest to a text, and those of ``also`` however far they are.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
@@ -78,6 +78,13 @@ class Snapshot:
         alive = self._overlay.alive
         return uid < 0 or alive is None or uid in alive
 
+    def _alive(self, among: Set[int] | None) -> Set[int] | None:
+        """Return which memories a search may find; None for all that are indexed."""
+        if self._overlay.alive is None:
+            return among
+        alive = self._overlay.alive | self._overlay.records.keys()
+        return alive if among is None else alive & among
+
     def records(self) -> Iterator[Record]:
         """Yield every memory's record."""
         yield from self._overlay.records.values()
@@ -116,20 +123,18 @@ class Snapshot:
         self,
         stems: list[str],
         wholes: list[str],
-        among: Callable[[int], bool] | None,
+        among: Set[int] | None,
         limit: int,
         explain: bool,
     ) -> KeywordAnswer:
         """Return the best memories for terms, best first, and how rare each term is."""
-
-        def passes(uid: int) -> bool:
-            return self._is_alive(uid) and (among is None or among(uid))
-
         documents = self._overlay.documents
         lengths = self._manifest.lengths() if self._manifest else {}
         for name, count in field_lengths(documents).items():
             lengths[name] = lengths.get(name, 0.0) + count
-        return self._keyword.search(stems, wholes, lengths, passes, limit, documents, explain)
+        return self._keyword.search(
+            stems, wholes, lengths, self._alive(among), limit, documents, explain
+        )
 
     def _embedder(self) -> Embedder | None:
         """Return the embedder that made the vectors; None where there are none.
@@ -161,7 +166,7 @@ class Snapshot:
     def nearest(
         self,
         text: str,
-        among: Callable[[int], bool] | None,
+        among: Set[int] | None,
         limit: int,
         also: frozenset[int],
     ) -> VectorAnswer:
@@ -175,20 +180,18 @@ class Snapshot:
             return VectorAnswer(waiting=self.unembedded)
         calibration = self._calibration(embedder)
         vector = embedder.embed_query(text)
-        alive = self._overlay.alive
-        if alive is None:
-            alive = frozenset(self._manifest.uids() if self._manifest else ())
-
-        def passes(uid: int) -> bool:
-            return uid in alive and (among is None or among(uid))
-
-        near = {hit.uid: hit for hit in self._vectors.search(vector, passes, limit)}
+        alive = self._alive(among)
+        if self._overlay.alive is None:  # rows of memories that are gone stay for a while
+            indexed = self._manifest.uids() if self._manifest else set()
+            alive = indexed if among is None else indexed & among
+        assert alive is not None
+        near = {hit.uid: hit for hit in self._vectors.search(vector, alive, limit)}
         missing = frozenset(uid for uid in also if uid not in near and uid >= 0)
         if missing:
             near.update(self._vectors.best(vector, missing))
         hits = [(hit.uid, hit.passage, hit.cosine) for hit in near.values()]
         for uid, texts in self._overlay.passages.items():
-            if self._is_alive(uid) and (among is None or among(uid)):
+            if uid in alive:
                 cosines = embedder.embed(texts) @ vector
                 place = int(cosines.argmax())
                 hits.append((uid, place, float(cosines[place])))

@@ -18,7 +18,7 @@ import hashlib
 import json
 import shutil
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -190,12 +190,12 @@ class Vectors:
     def search(
         self,
         query: Matrix,
-        allowed: Callable[[int], bool],
+        among: Set[int],
         limit: int,
     ) -> list[PassageHit]:
         """Return the memories with the nearest passages, nearest first.
 
-        ``allowed`` says whether a memory still exists and passes the filters.
+        ``among`` are the memories that still exist and pass the filters.
         """
         import numpy as np
 
@@ -205,7 +205,7 @@ class Vectors:
         cosines = rows @ query
         order = _nearest(cosines, min(len(cosines), max(64, limit * 4)))
         while True:
-            hits = self._collect(order, cosines, uids, allowed, limit)
+            hits = self._collect(order, cosines, uids, among, limit)
             if len(hits) >= limit or len(order) == len(cosines):
                 return hits
             order = np.argsort(-cosines, kind="stable")
@@ -229,7 +229,7 @@ class Vectors:
         order: npt.NDArray[np.int64],
         cosines: Matrix,
         uids: npt.NDArray[np.int64],
-        allowed: Callable[[int], bool],
+        among: Set[int],
         limit: int,
     ) -> list[PassageHit]:
         found: dict[int, PassageHit] = {}
@@ -238,7 +238,7 @@ class Vectors:
             uid = int(uids[place])
             if uid in found or uid in refused:
                 continue
-            if not allowed(uid):
+            if uid not in among:
                 refused.add(uid)
                 continue
             first = int(uids.searchsorted(uid))

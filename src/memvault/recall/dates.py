@@ -8,12 +8,18 @@ each recall would pay.
 from __future__ import annotations
 
 import re
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
-__all__ = ["Named", "Span", "named", "nearness"]
+from memvault.config import Ranking
+from memvault.index.analysis import Analyser
+from memvault.recall.query import Query
 
+__all__ = ["Days", "Named", "Span", "asked_days", "named", "nearness"]
+
+_EVENTS = frozenset("happen did do done".split())
+"""Words that ask for anything at all."""
 _MONTHS = (
     "january february march april may june july august september october november december".split()
 )
@@ -243,3 +249,36 @@ def _number(text: str | None) -> int:
     if not text:
         return 1
     return _COUNTS.get(text.lower()) or int(text)
+
+
+class Days(NamedTuple):
+    """The days that a query asks for.
+
+    ``stress`` is how many times their usual weight they count. ``mostly`` says
+    that the query asks for little else; ``rest`` is the query without them.
+    """
+
+    span: Span
+    stress: float = 1.0
+    mostly: bool = False
+    rest: str = ""
+
+
+def asked_days(query: Query, analyser: Analyser, ranking: Ranking, now: datetime) -> Days | None:
+    """Return the days that a query asks for, unless the settings say that they do not count.
+
+    A query that says little else is answered by them more than by its words.
+    """
+    if not ranking.date:
+        return None
+    found = named(query.text, now.date())
+    if found is None:
+        return None
+    rest = query.text.replace(found.words, " ")
+    telling = set(analyser.telling(rest)) - _EVENTS
+    naming = len(analyser.sequence(found.words))
+    share = naming / (naming + len(telling))
+    mostly = share >= 0.5
+    # With the usual weight the days then count as much as they make up of the query.
+    stress = share / Ranking().date if mostly else 1.0
+    return Days(found.span, stress, mostly, rest if telling else "")

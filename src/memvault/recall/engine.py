@@ -15,7 +15,7 @@ from memvault.index.manifest import Record
 from memvault.index.protocol import Index, Stale, View
 from memvault.model import Memory
 from memvault.recall import features, fusion, ranking, resolve, snippets
-from memvault.recall.days import asked_days
+from memvault.recall.dates import asked_days
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query, parse
 from memvault.recall.rerank import judged_count, rerank

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from memvault import clock
 from memvault.config import Ranking
 from memvault.model import Memory
-from memvault.recall.dates import Span, nearness
-from memvault.recall.days import Days
+from memvault.recall.dates import Days, Span, nearness
 from memvault.recall.features import SentenceFeatures
 from memvault.recall.fusion import scaled
 from memvault.recall.values import Scored

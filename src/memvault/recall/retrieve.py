@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Set
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,8 +22,6 @@ _LEAST_SIMILARITY = 0.1
 _DATED = 20
 """How many memories of the days asked for are candidates."""
 _NEAR = 0.25
-
-Test = Callable[[int], bool]
 
 
 class Retrieved(NamedTuple):
@@ -108,16 +106,16 @@ def retrieve(view: View, query: Query, request: Request, days: Span | None) -> R
     return found._replace(keyword=keyword, rarity=words.rarity, dated=dated)
 
 
-def _allowed(view: View, filters: Filters) -> Test | None:
-    """Return what the filters let pass, as a test of keys; None where that is everything."""
+def _allowed(view: View, filters: Filters) -> Set[int] | None:
+    """Return the keys of what the filters let pass; None where that is everything."""
     test = filters.test()
     if test is None:
         return None
-    return {record.uid for record in view.records() if test(record)}.__contains__
+    return {record.uid for record in view.records() if test(record)}
 
 
 def _by_words(
-    view: View, query: Query, among: Test | None, limit: int, explain: bool
+    view: View, query: Query, among: Set[int] | None, limit: int, explain: bool
 ) -> KeywordAnswer:
     if query.is_empty:
         return KeywordAnswer()
@@ -127,7 +125,7 @@ def _by_words(
 
 
 def _by_vector(
-    view: View, query: Query, among: Test | None, limit: int, also: frozenset[int] | None
+    view: View, query: Query, among: Set[int] | None, limit: int, also: frozenset[int] | None
 ) -> Retrieved:
     """Ask the vectors; alone where ``also`` is None.
 
@@ -166,28 +164,28 @@ def _waiting(answer: VectorAnswer) -> tuple[str, ...]:
     return (f"{answer.waiting} memories wait for their vectors; memvault reindex makes them",)
 
 
-def _by_date(view: View, span: Span, among: Test | None) -> list[int]:
+def _by_date(view: View, span: Span, among: Set[int] | None) -> list[int]:
     """Return memories written or changed within a span of days or shortly beside it.
 
     The nearest come first, of those the newest.
     """
     found = []
     for record in view.records():
-        if among is None or among(record.uid):
+        if among is None or record.uid in among:
             near = max(nearness(span, day) for day in (record.created, record.modified))
             if near >= _NEAR:
                 found.append((near, record.modified, record.uid))
     return [key for *_, key in sorted(found, reverse=True)[:_DATED]]
 
 
-def _by_tag(view: View, query: str, among: Test | None) -> list[Scored]:
+def _by_tag(view: View, query: str, among: Set[int] | None) -> list[Scored]:
     """Rank memories by the share of the tags asked for that they carry, newest first."""
     wanted = {tag.strip().lstrip("#").casefold() for tag in query.replace(",", " ").split()}
     wanted.discard("")
     found = []
     for record in view.records():
         shared = wanted & {tag.casefold() for tag in record.tags}
-        if shared and (among is None or among(record.uid)):
+        if shared and (among is None or record.uid in among):
             found.append((len(shared) / len(wanted), record.modified, record.uid))
     found.sort(reverse=True)
     return [Scored(key, share, {"tag": share}) for share, _, key in found]

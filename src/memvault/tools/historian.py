@@ -207,7 +207,7 @@ def memory_recall(
     request = Request(query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank)
     answer = call.engine.search(request)
     call.notes += answer.notes
-    seen(call, (found.memory for found in answer.found))
+    seen(call, [found.memory for found in answer.found])
     memories = []
     for found in answer.found:
         entry = item(found.memory)
