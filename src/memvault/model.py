@@ -6,9 +6,12 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "CATEGORY",
+    "EPISODE",
+    "FACT",
     "FALLBACK_TYPE",
     "IMPORTANCE",
     "LEAST_IMPORTANCE",
+    "PROCEDURE",
     "RATE",
     "SOURCE",
     "FileState",
@@ -18,6 +21,8 @@ __all__ = [
 ]
 
 FALLBACK_TYPE = "context"
+EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
+"""The types of memory whose recalls are counted."""
 CATEGORY = "general"
 """The category of a fact that names none."""
 SOURCE = "experience"

@@ -88,16 +88,14 @@ class Commands(typer.core.TyperGroup):
         Raises:
             UsageError: there is none.
         """
-        from memvault.cli.extra import extra_command
-
         wanted = self.prefix + cmd_name
         if wanted in EXTRA_COMMANDS:
-            return extra_command(wanted, cmd_name, self.options)
+            return _extra_command(wanted, cmd_name, self.options)
         deeper = any(words.startswith(f"{wanted} ") for words in EXTRA_COMMANDS)
         for command in COMMANDS:
             if command.words == wanted or (not self.prefix and command.tool == cmd_name):
                 if command.words in EXTRA_COMMANDS:
-                    return extra_command(command.words, cmd_name, self.options)
+                    return _extra_command(command.words, cmd_name, self.options)
                 return commands.tool_command(registry.find(command.tool), cmd_name, self.options)
             if command.words.startswith(f"{wanted} "):
                 deeper = True
@@ -122,6 +120,12 @@ class Commands(typer.core.TyperGroup):
             super().format_help(ctx, formatter)
         else:
             formatter.write(overview())
+
+
+def _extra_command(words: str, name: str, options: Options) -> Any:
+    from memvault.cli.extra import extra_command
+
+    return extra_command(words, name, options)
 
 
 def _registered(name: str, options: Options) -> Tool | None:

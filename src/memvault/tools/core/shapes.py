@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memvault.errors import UsageError
+from memvault.model import EPISODE, FACT, PROCEDURE
 
 if TYPE_CHECKING:
     from memvault.call import Call
@@ -89,11 +90,13 @@ def seen(call: Call, memories: Iterable[Memory]) -> None:
 
     Nobody asked for the count, so what cannot be counted is passed over in silence.
     """
-    from memvault.errors import MemvaultError
-    from memvault.memories import episodes, facts, procedures, recall_counts
-
-    kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
+    kinds = (EPISODE, FACT, PROCEDURE)
     counted = [memory.mem_id for memory in memories if memory.memory_type in kinds]
+    if not counted:
+        return
+    from memvault.errors import MemvaultError
+    from memvault.memories import recall_counts
+
     with contextlib.suppress(MemvaultError):
         recall_counts.count(call.root, counted, seconds=_PATIENCE)
 
