@@ -212,7 +212,7 @@ def test_an_unknown_setting_is_mentioned_and_nothing_more(folder: Path, run: Run
     """A setting that this version does not know is a note, and --quiet leaves it out."""
     write(folder, "memvault.toml", "version = 1\nfuture = true\n")
     ran = run("list")
-    assert (ran.code, ran.out) == (0, "0 memories\n")
+    assert (ran.code, ran.out) == (0, "0 of 0 memories\n")
     assert "future" in ran.err
     assert run("list", "--quiet").err == ""
     ran = run("list", "--json")

@@ -45,7 +45,7 @@ def failure(error: MemvaultError, as_json: bool) -> None:
 
     said = [f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else [])]
     _write([[(text.replace("\n", " "), "")] for text in said], sys.stderr)
-    _write(render.details(error.details), sys.stderr)
+    _write(render.lines("error", error.details), sys.stderr)
 
 
 def flush() -> None:

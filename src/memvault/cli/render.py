@@ -1,232 +1,207 @@
-"""Results as lines for people; a line is a list of (text, style) pieces."""
+"""Results as lines for people; a line is a list of (text, style) pieces.
+
+A result is laid out by its shape. Where that does not serve, a form in
+``memvault.cli.forms`` says how: lines to be filled in from the result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from string import Formatter
 from typing import Any
 
-from memvault.cli.forms.agents import WORK_FORMS
-from memvault.cli.forms.brain import BRAIN_FORMS
-from memvault.cli.forms.consolidation import CONSOLIDATION_FORMS
-from memvault.cli.forms.experience import EXPERIENCE_FORMS
-from memvault.cli.forms.tools import TOOL_FORMS
-from memvault.cli.lines import Line, Result, quoted
+from memvault.cli.forms import FORMS, VIEWS
 
-__all__ = ["details", "lines"]
+__all__ = ["Line", "lines"]
+
+Line = list[tuple[str, str]]
+Result = Mapping[str, Any]
+
+_STYLES = {
+    "score": "green",
+    "similarity": "green",
+    "distance": "green",
+    "tokens": "green",
+    "memoryType": "cyan",
+    "status": "cyan",
+    "type": "cyan",
+    "tags": "magenta",
+    "problem": "red",
+    "evicted": "yellow",
+    "why": "yellow",
+    "missing": "yellow",
+}
+_LONG = 72
+"""A text of more characters than these gets lines of its own."""
+_FORMATTER = Formatter()
+_GAP = "  "
+"""What parts a line: a part is left out where the result has nothing for it."""
 
 
 def lines(name: str, found: Result) -> list[Line]:
-    """Return a result's lines; a tool without a form of its own gets keys and values."""
-    return _FORMS.get(name, _plain)(found)
+    """Return a result's lines, by the form of that name or else by the result's shape."""
+    form = FORMS.get(name)
+    shown = VIEWS[name](found) if name in VIEWS else found
+    out = list(_by_shape(found) if form is None else _filled(form, shown))
+    return [*out, [(str(found["message"]), "")]] if "message" in found else out
 
 
-def details(found: Result) -> list[Line]:
-    """Return the lines for what a failure says besides its message."""
-    gone: list[Line] = [[(f"   gone already: {path}", "")] for path in found.get("files", ())]
-    refused: list[Line] = [
-        [(f"   line {entry['line']}: {entry['problem']}", ""), (f"  {entry['text']}", "dim")]
-        for entry in found.get("refused", ())
-    ]
-    return [*gone, *refused, *(_mention(entry) for entry in found.get("candidates", ()))]
-
-
-def _plain(found: Result) -> list[Line]:
-    out: list[Line] = []
+def _by_shape(found: Result) -> Iterator[Line]:
     for key, value in found.items():
-        if key in ("success", "warnings"):
+        if key in ("success", "warnings", "message"):
             continue
-        if key == "output" and isinstance(value, str):  # what a vault's program has printed
-            out.append([(f"{key}:", "dim")])
-            out += [[(f"   {line}", "")] for line in value.splitlines()]
-            continue
-        out.append([(f"{key}: ", "dim"), (_flat(value), "")])
-    return out
+        if _records(value) or _long(value):
+            yield [(f"{_words(key)}:", "dim")]
+            yield from _below(value, "   ")
+        else:
+            yield [(f"{_words(key)}: ", "dim"), (_flat(value), "")]
+
+
+def _below(value: Any, indent: str) -> Iterator[Line]:
+    """Show a long text as a quotation, or each record with its first value as the heading."""
+    if isinstance(value, str):
+        yield from ([(f"{indent}> {line}", "")] for line in _split(value))
+        return
+    for entry in value:
+        below = {key: part for key, part in entry.items() if _records(part) or _long(part)}
+        (first, head), *rest = [pair for pair in entry.items() if pair[0] not in below] or [
+            ("", "")
+        ]
+        line: Line = [(indent, ""), (_flat(head), _STYLES.get(first, "bold"))]
+        for key, part in rest:
+            line += [(f"{_GAP}{_words(key)} ", "dim"), (_flat(part), _STYLES.get(key, ""))]
+        yield line
+        for key, part in below.items():
+            if _records(part):
+                yield [(f"{indent}   {_words(key)}:", "dim")]
+            yield from _below(part, f"{indent}   ")
+
+
+def _records(value: Any) -> bool:
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(part, Mapping) for part in value)
+    )
+
+
+def _long(value: Any) -> bool:
+    return isinstance(value, str) and (len(value) > _LONG or len(value.splitlines()) > 1)
+
+
+def _words(key: str) -> str:
+    return "".join(f" {char.lower()}" if char.isupper() else char for char in key)
 
 
 def _flat(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_flat(entry)}" for key, entry in value.items()) or "–"
+        return ", ".join(f"{_words(str(key))} {_flat(part)}" for key, part in value.items()) or "–"
     if isinstance(value, list | tuple):
-        return ", ".join(_flat(entry) for entry in value) or "–"
+        return ", ".join(_flat(part) for part in value) or "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
 
 
-def _heading(entry: Result, score: bool) -> Line:
-    line: Line = [(entry["title"], "bold")]
-    if score:
-        line.append((f"  {entry['score']:.2f}", "green"))
-    line.append((f"  {entry['memoryType']}", "cyan"))
-    if entry["tags"]:
-        line.append((f"  {' '.join('#' + tag for tag in entry['tags'])}", "magenta"))
-    return line
+def _split(text: str) -> list[str]:
+    return text.strip("\n").splitlines()
 
 
-def _whereabouts(entry: Result) -> Line:
-    return [(f"   {entry['memId']}  {entry['filePath']}  {entry['modified'][:10]}", "dim")]
+def _filled(form: str, found: Result) -> Iterator[Line]:
+    rows = form.split("\n")
+    while rows:
+        row = rows.pop(0)
+        if not row.startswith("*"):
+            yield from _row(row, found)
+            continue
+        each = list(takewhile(bool, rows))
+        del rows[: len(each) + 1]
+        above, _, none = row[1:].partition(" | ")
+        key, _, heading = above.partition(" ")
+        entries = _value(key, found)
+        if entries and heading:
+            yield from _row(heading, found)
+        if none and entries == []:
+            yield [(none, "")]
+        for number, entry in enumerate(entries or (), start=1):
+            record = entry if isinstance(entry, Mapping) else {"text": entry}
+            for line in each:
+                yield from _row(line, {"number": number, **record})
 
 
-def _mention(entry: Result) -> Line:
-    line: Line = [("   ", "")]
-    if "score" in entry:
-        line.append((f"{entry['score']:.2f}  ", "green"))
-    if "similarity" in entry:
-        line.append((f"{entry['similarity']:.2f}  ", "green"))
-    return [
-        *line,
-        (entry.get("title", ""), "bold"),
-        (f"  {entry['memId']}  {entry['filePath']}", "dim"),
-    ]
+def _row(template: str, found: Result) -> Iterator[Line]:
+    """Fill in one line of a form; one that holds an ``:each`` becomes as many as that has."""
+    for _, name, spec, _ in _FORMATTER.parse(template):
+        if name and spec in ("each", "rest"):
+            value = _value(name, found)
+            parts = value if isinstance(value, list | tuple) else _split(str(value or ""))
+            for part in parts[1:] if spec == "rest" else parts:
+                yield _line(template, found, part)
+            return
+    line = _line(template, found)
+    if line:
+        yield line
 
 
-def _recall(found: Result) -> list[Line]:
-    out: list[Line] = []
-    for number, entry in enumerate(found["memories"], start=1):
-        out.append([(f"{number}. ", "dim"), *_heading(entry, True)])
-        out.append(_whereabouts(entry))
-        if "content" in entry:
-            out += quoted(entry["content"])
-        else:
-            out += quoted(entry["snippet"])
-        if "why" in entry:
-            out.append([(f"   why: {_flat(entry['why'])}", "yellow")])
-    if "message" in found:
-        out.append([(found["message"], "")])
+def _line(template: str, found: Result, part: object = None) -> Line:
+    """Fill in a line, without the parts for which there is nothing; empty where none is left."""
+    text = template.lstrip(" ")
+    line: Line = [(template[: len(template) - len(text)], "")]
+    style = "dim" if template != text and not text.startswith(">") else ""
+    head = "" if template != text else "bold"
+    filled = "{" not in template
+    for piece in text.split(_GAP):
+        values = _piece(piece, found, part, style, head)
+        if values:
+            line += [(_GAP, ""), *values] if len(line) > 1 else values
+            filled = filled or "{" in piece
+            head = ""
+    return line if filled else []
+
+
+def _piece(template: str, found: Result, part: object, style: str, head: str) -> Line:
+    out: Line = []
+    for literal, name, spec, _ in _FORMATTER.parse(template):
+        out.append((literal, style))
+        if name:
+            value = part if spec in ("each", "rest") else _value(name, found)
+            text = "" if value is None else _text(name, value, spec or "")
+            if not text and spec not in ("each", "rest"):
+                return []
+            out.append((text, _STYLES.get(name, head or style)))
+            head = ""
     return out
 
 
-def _list(found: Result) -> list[Line]:
-    out: list[Line] = []
-    for entry in found["memories"]:
-        out += [_heading(entry, False), _whereabouts(entry)]
-        if "problem" in entry:
-            out.append([(f"   problem: {entry['problem']}", "red")])
-    shown, total = found["count"], found["total"]
-    noun = "memory" if total == 1 else "memories"
-    out.append([(f"{shown} of {total} {noun}" if shown < total else f"{total} {noun}", "dim")])
-    return out
+def _value(name: str, found: Result) -> Any:
+    try:
+        return _FORMATTER.get_field(name, (), found)[0]
+    except (LookupError, TypeError, AttributeError):
+        return None
 
 
-def _types(found: Result) -> list[Line]:
-    width = max(len(entry["name"]) for entry in found["types"]) + 2
-    out: list[Line] = [
-        [
-            (f"{entry['name']:<{width}}", "cyan"),
-            (f"{entry['count']:>5}  ", "green"),
-            (entry["description"], ""),
-        ]
-        for entry in found["types"]
-    ]
-    out.append([(f"What fits none of them is {found['fallbackType']}", "dim")])
-    return out
+def _text(name: str, value: Any, spec: str) -> str:
+    """Return a value as a form wants it.
 
-
-def _remember(found: Result) -> list[Line]:
-    done = "Updated" if found["isUpdate"] else "Remembered"
-    out: list[Line] = [
-        [(f"{done} ", ""), (found["memId"], "bold"), (f"  {found['filePath']}", "dim")]
-    ]
-    if found["similar"]:
-        out.append([("Nearest that were there already:", "dim")])
-        out += [_mention(entry) for entry in found["similar"]]
-    return out
-
-
-def _compound(found: Result) -> list[Line]:
-    return [
-        [("Compounded ", ""), (found["memId"], "bold"), (f"  {found['filePath']}", "dim")],
-        [(f"Before: revision {found['previousRevision']}", "dim")],
-    ]
-
-
-def _forget(found: Result) -> list[Line]:
-    if "deletedFiles" in found:
-        out: list[Line] = [[(f"   {path}", "dim")] for path in found["files"]]
-        return [[(f"Moved to the trash: {found['deletedFiles']}", "bold")], *out]
-    out = [_mention(entry) for entry in found["candidates"]]
-    if "message" in found:
-        return [*out, [(found["message"], "")]]
-    return [
-        [(f"Would forget {len(found['candidates'])}:", "bold")],
-        *out,
-        [
-            ("Nothing is gone yet; confirm with ", ""),
-            (f"--confirm {found['confirmToken']}", "bold"),
-        ],
-    ]
-
-
-def _restore(found: Result) -> list[Line]:
-    if "trash" not in found:
-        return [[("Restored ", ""), (found["memId"], "bold"), (f"  {found['filePath']}", "dim")]]
-    if not found["trash"]:
-        return [[("The trash is empty", "")]]
-    return [[*_mention(entry), (f"  {entry['discarded'][:19]}", "dim")] for entry in found["trash"]]
-
-
-def _show(found: Result) -> list[Line]:
-    out: list[Line] = [_heading(found, False), _whereabouts(found)]
-    out.append([(f"   etag {found['etag']}, revisions kept: {len(found['revisions'])}", "dim")])
-    if "problem" in found:
-        out.append([(f"   problem: {found['problem']}", "red")])
-    return [*out, [("", "")], *([(line, "")] for line in found["content"].strip("\n").splitlines())]
-
-
-def _status(found: Result) -> list[Line]:
-    out = _plain(
-        {key: value for key, value in found.items() if key not in ("problems", "settings", "sizes")}
-    )
-    sizes = ", ".join(f"{key} {size / 1024:,.0f} KiB" for key, size in found["sizes"].items())
-    out.append([("sizes: ", "dim"), (sizes, "")])
-    for key, entry in found["settings"].items():
-        out.append([(f"{key}: ", "dim"), (f"{_flat(entry['value'])} ({entry['from']})", "")])
-    for entry in found.get("problems", ()):
-        out.append([(f"problem: {entry['filePath']}: {entry['problem']}", "red")])
-    return out
-
-
-def _models(found: Result) -> list[Line]:
-    return [
-        *(_model(entry, found["inUse"]) for entry in found["models"]),
-        [("Cross-encoders for recall --rerank, chosen with model use NAME --for rerank:", "dim")],
-        *(_model(entry, found["rerankerInUse"]) for entry in found["rerankers"]),
-    ]
-
-
-def _model(entry: Result, used: str) -> Line:
-    dimension = f"{entry['dimension']} dimensions, " if "dimension" in entry else ""
-    return [
-        ("* " if entry["name"] == used else "  ", "green"),
-        (entry["name"], "bold"),
-        (f"  {dimension}{entry['sizeInGb']:g} GB", "dim"),
-        (f"  {entry['description']}", ""),
-    ]
-
-
-def _init(found: Result) -> list[Line]:
-    out: list[Line] = [[(f"{found['vault']} is a vault", "bold")]]
-    out += [[(f"   {path}", "dim")] for path in found["created"]]
-    if found["memories"]:
-        out.append([(f"{found['memories']} markdown files in it are memories now, untouched", "")])
-    return out
-
-
-_FORMS: dict[str, Callable[[Result], list[Line]]] = {
-    **BRAIN_FORMS,
-    **CONSOLIDATION_FORMS,
-    **EXPERIENCE_FORMS,
-    **WORK_FORMS,
-    **TOOL_FORMS,
-    "memory_recall": _recall,
-    "memory_list": _list,
-    "memory_list_types": _types,
-    "memory_remember": _remember,
-    "memory_compound": _compound,
-    "memory_forget": _forget,
-    "memory_restore": _restore,
-    "memory_show": _show,
-    "vault_status": _status,
-    "model_list": _models,
-    "init": _init,
-}
+    ``a|b`` chooses a word for yes or no, or a noun for one or many; ``#`` counts,
+    ``first`` is a text's first line, ``json`` is JSON; all else is Python's own. What
+    ``each`` and ``rest`` spread, all lines or all but the first, comes one by one.
+    """
+    yes, choice, no = spec.partition("|")
+    if choice and isinstance(value, bool):
+        return yes if value else no
+    if choice:
+        return f"{_flat(value)} {yes if value == 1 else no}"
+    if spec == "#":
+        return str(len(value))
+    if spec == "first":
+        return next(iter(_split(str(value))), "")
+    if spec == "json":
+        return json.dumps(value, ensure_ascii=False)
+    if name == "tags" and isinstance(value, list):
+        return " ".join(f"#{tag}" for tag in value)
+    if isinstance(value, Mapping | list | tuple):
+        return _flat(value) if value else ""
+    if isinstance(value, float) or spec[:1] in ("<", ">", "."):
+        return format(value, spec)
+    return _flat(value)

@@ -1,0 +1,317 @@
+"""How results look to people where their shape alone does not serve.
+
+A form is lines that are filled in from a result. Two blanks part a line; a part is left out where
+the result has nothing for it, and so is a line without parts. What follows ``*key``, up to an
+empty line, is written for each record of that list, below a heading if one follows the key;
+behind ``|`` stands what an empty list is. ``render`` explains the marks behind a colon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["FORMS", "VIEWS"]
+
+Result = Mapping[str, Any]
+
+_REVISION = "Before: revision {previousRevision}"
+_RATE = "success rate {successRate:.3g}, used {usageCount:time|times}"
+_CANDIDATE = "   {score:.2f}  {title}  {memId}  {filePath}"
+_MODEL = "{name}  {dimension} dimensions  {sizeInGb:g} GB  {description}"
+_DELETED = "Deleted {deleted}"
+_TALK = "talk {talkId}  {agent}, {distance:g} away"
+_EPISODES = """*episodes
+{episodeId}  {metadata[timestamp]}  distance {distance:.2f}
+   {metadata[success]:went well|went badly}  importance {metadata[importance]:g}
+   > {summary:each}"""
+_PLANS = """*plans | There are no plans
+{name}  {status}
+   {id}  {cron}  {runAfter}  next {nextRunAt}  last {lastRunAt}
+   > {instruction:each}"""
+_EVENTS = """*events
+{head}  from {sender}  in {data[spaceName]}  in reply to {data[inReplyTo]}  {timestamp}
+{seconds:g} seconds have passed
+   > {text:each}
+
+{remaining} left in the inbox"""
+
+FORMS = {
+    "error": """   gone already: {files:each}
+*refused
+   line {line}: {problem}  {text}
+
+*candidates
+"""
+    + _CANDIDATE,
+    "memory_recall": """*memories
+{number}. {title}  {score:.2f}  {memoryType}  {tags}
+   {memId}  {filePath}  {modified:.10}
+   > {content:each}
+   > {snippet:each}
+   why: {why}""",
+    "memory_list": """*memories
+{title}  {memoryType}  {tags}
+   {memId}  {filePath}  {modified:.10}
+   problem: {problem}
+
+{count} of {total:memory|memories}""",
+    "memory_list_types": """*types
+{name:<24}{count:>5}  {description}
+
+What fits none of them is {fallbackType}""",
+    "memory_remember": """{isUpdate:Updated|Remembered} {memId}  {filePath}
+*similar Nearest that were there already:
+   {similarity:.2f}  {title}  {memId}  {filePath}""",
+    "memory_compound": f"Compounded {{memId}}  {{filePath}}\n{_REVISION}",
+    "memory_forget": f"""Moved to the trash: {{deletedFiles}}
+   {{files:each}}
+*candidates Would forget {{candidates:#}}:
+{_CANDIDATE}
+
+Nothing is gone yet; confirm with --confirm {{token}}""",
+    "memory_restore": """Restored {memId}  {filePath}
+*trash | The trash is empty
+   {title}  {memId}  {filePath}  {discarded:.19}""",
+    "memory_show": """{title}  {memoryType}  {tags}
+   {memId}  {filePath}  {modified:.10}
+   etag {etag}, revisions kept: {revisions:#}
+   problem: {problem}
+
+{content:each}""",
+    "memory_create": "Created {memId}  {filePath}\n   evicted: {evicted:each}",
+    "memory_mutate": f"Changed {{memId}}\n{_REVISION}\n   evicted: {{evicted:each}}",
+    "memory_load": """{memId}  {offset} to {end} of {totalLength} characters, {tokens} tokens
+   evicted: {evicted:each}
+   cut at {limit}; --offset {end} loads on
+   > {content:each}
+*memories
+{similarity:.2f}  {id}
+   {about}
+   > {text:each}""",
+    "memory_evict": "Evicted {memId}",
+    "memory_save": "Saved {id}",
+    "memory_delete": "Moved to the trash: {deleted:each}\nNot there: {missing:each}",
+    "memory_search": "*results\n{score:.2f}  {memId}  {title}\n   > {snippet:each}",
+    "memory_active": """*memories
+{tokens:>6}  {memId}  {title}  {offset} to {end} of {totalLength}
+   > {content:each}
+
+{tokens} of {budget} tokens, {left} left""",
+    "context": "{context:each}",
+    "store_episode": """Stored {episodeId}  {filePath}
+   it {success:went well|did not go well}""",
+    "recall_similar_experience": _EPISODES,
+    "get_recent_episodes": _EPISODES,
+    "get_episodes_with_skill": _EPISODES,
+    "store_fact": "Stored {factId}  {filePath}",
+    "recall_fact": """*facts
+{factId}  distance {distance:.2f}
+   {category}, confidence {confidence:g}, from {source}, recalled {accessCount:time|times}
+   > {factText:each}""",
+    "update_fact": f"Updated {{factId}}  {{filePath}}\n{_REVISION}",
+    "store_procedure": "{isUpdate:Updated|Stored} {procedureId}  {filePath}",
+    "recall_procedure": f"*procedures\n{{name}}  {_RATE}\n   > {{prompt:each}}",
+    "update_success_rate": _RATE,
+    "recall_memory": "\n\n".join(
+        f"*memoryContext[{key}] {heading}:\n - {{text:first}}\n   > {{text:rest}}"
+        for key, heading in (
+            ("facts", "Facts"),
+            ("experiences", "Experiences"),
+            ("procedures", "Procedures"),
+        )
+    ),
+    "consolidate_memories": """*facts {applied:Facts written|Facts}:
+   {confidence:.2f}  {factText}
+         also: {wordings:each}
+      {factId}  from {episodes}
+
+*procedures {applied:Procedures written|Procedures}:
+   {successRate:.2f}  {name}
+      {prompt:each}
+      {procedureId}  from {episodes}
+
+*merged {applied:Merged|Facts that say the same}:
+   stays  {keptText}  {keptId}
+   archived  {archivedText}  {archivedId}
+
+*forgotten {applied:Archived|For the archive}:
+   {title}  importance {importance:g}  {memId}  {modified:.10}
+
+*statements Contradictions:
+   {text}  {memIds}
+
+*refused Refused lines of the extractor:
+   line {line}: {problem}  {text}
+
+Nothing is written yet; memvault consolidate --apply {does}""",
+    "list_skill_categories": "*categories\n{categoryId}  {skills:skill|skills}",
+    "list_subcategories": "*subcategories\n{subcategoryId}  {skills:skill|skills}",
+    "list_skills": f"*skills\n{{skillId}}  {{name}}  {_RATE}",
+    "use_skill": """\
+{skillResult[skillId]}  {skillResult[name]}  expected success {skillResult[expectedSuccess]:.3g}
+   > {skillResult[prompt]:each}""",
+    "set_memories": "Kept {count}",
+    "get_memories": """*memories | No such memories are kept
+{key}  {value:first}
+   > {value:rest}""",
+    "delete_memories": _DELETED,
+    "set_goals": "Kept {count}",
+    "get_goals": """*goals | There are no goals
+{id}  {status}  {description:first}
+   > {description:rest}""",
+    "delete_goals": _DELETED,
+    "set_plans": _PLANS,
+    "get_plans": _PLANS,
+    "delete_plans": _DELETED,
+    **dict.fromkeys(("talk_user", "talk_agent", "talk_brain", "talk_log", "reply"), _TALK),
+    "interact_with_agent": _TALK,
+    "enter_space": """{spaceName}  {spaceId}
+*history
+{senderName}  {timestamp}
+   > {content:each}
+
+{history:#} of {totalMessages:message|messages}""",
+    "read_messages": """*messages
+{senderName}  {timestamp}
+   > {content:each}
+
+{messages:#} of {total:message|messages}""",
+    "peek_inbox": _EVENTS,
+    "wait_for": _EVENTS,
+    "get_available_tools": """*tools
+{name}  {description:first}  {filePath}  {trusted:trusted|not trusted}
+   {inputSchema:json}""",
+    "register_tool": f"""Registered {{name}}  {{filePath}}
+{_REVISION}
+{{trusted:|It runs on this machine after memvault tools trust}} {{name}}""",
+    "tools trust": """{name} may run here: {command}
+   as long as {covers:each} stays as it is
+   {notCovered:each}, which is not looked at""",
+    "tools untrust": "{name} no longer runs here\n   {wasTrusted:|it did not before}",
+    "vault_status": """vault: {vault}
+memories: {memories}
+types: {types}
+tags: {tags}
+index: {index}
+embedder: {embedder}
+reranker: {reranker}
+pending: {pending}
+trash: {trash}
+bytes: {sizes}
+*said
+{key}: {value} ({from})
+
+*problems
+problem: {filePath}: {problem}""",
+    "model_list": f"""*models
+{_MODEL}
+
+In use: {{inUse}}
+*rerankers Cross-encoders for recall --rerank, chosen with model use NAME --for rerank:
+{_MODEL}
+
+In use: {{rerankerInUse}}""",
+    "observe_location": """At {position[x]:g}, {position[y]:g} with stamina {stamina:g}
+   terrain: {terrain}
+   climate: {climate}
+*resources
+   {name}  {amount:g}  {place}
+
+*nearbyAgents
+   {name}  {type}, {distance:g} away""",
+    "move_to": """At {newPosition[x]:g}, {newPosition[y]:g}
+   stamina {staminaUsed:g} used, {stamina:g} left""",
+    "gather_resource": """Gathered {amount:g} {resource} in {place}  {left:g} left there
+   {carried:g} {resource} carried now""",
+    "init": """{vault} is a vault
+   {created:each}
+{untouched:markdown file|markdown files} in it can be recalled now, unchanged""",
+}
+
+
+def _part(held: Result) -> Result:
+    """Say where a part of a memory ends, where it is not the whole."""
+    end = held["offset"] + held["length"]
+    return {**held, "end": end} if held["length"] < held["totalLength"] else held
+
+
+def _loaded(found: Result) -> Result:
+    if "memories" in found:
+        entries = [{**entry, "about": _about(entry["metadata"])} for entry in found["memories"]]
+        return {**found, "memories": entries}
+    limit = {
+        "maximum": "the most that one load takes",
+        "budget": f"the budget, {found.get('budget')} tokens",
+    }
+    return {
+        **found,
+        "end": found["offset"] + found["length"],
+        "limit": limit.get(found.get("cutAt", "")),
+    }
+
+
+def _about(metadata: Result) -> Result:
+    elsewhere = ("title", "created", "modified")
+    return {key: part for key, part in metadata.items() if part and key not in elsewhere}
+
+
+def _forgotten(found: Result) -> Result:
+    """Give the token only where there is something to confirm."""
+    return {**found, "token": found["confirmToken"]} if found.get("candidates") else found
+
+
+def _consolidated(found: Result) -> Result:
+    """Put contradicting statements below each other; say how to write what is proposed."""
+    statements = [
+        {**said, "text": f"but {said['text']}" if place else said["text"]}
+        for entry in found.get("contradictions", ())
+        for place, said in enumerate(entry["statements"])
+    ]
+    proposed = any(found.get(key) for key in ("facts", "procedures", "merged", "forgotten"))
+    does = "does it" if proposed and not found["applied"] else None
+    return {**found, "statements": statements, "does": does}
+
+
+def _events(found: Result) -> Result:
+    """Say who speaks in each event; a sender in an event of another kind counts for nothing."""
+    from memvault.agents.messages.services import SERVICE, SPACE_MESSAGE, TALK, speaker
+
+    events = []
+    for entry in found["events"]:
+        event = entry.get("result", entry)
+        if "data" in event:
+            data, kind = event["data"], event["type"]
+            sender = speaker(kind, data)
+            text = data.get("message") or data.get("content") or data.get("instruction")
+            event = {**event, "head": f"{kind} {sender.removeprefix(f'{SERVICE} ')}", "text": text}
+            if kind in (TALK, SPACE_MESSAGE):
+                number = f" {data['talkId']}" if "talkId" in data else ""
+                event |= {"head": f"{kind}{number}", "sender": sender}
+        events.append(event)
+    return {**found, "events": events}
+
+
+def _recalled(found: Result) -> Result:
+    """Leave out the passage of a memory that is there as a whole."""
+    entries = [
+        {**entry, "snippet": None} if "content" in entry else entry for entry in found["memories"]
+    ]
+    return {**found, "memories": entries}
+
+
+VIEWS: dict[str, Callable[[Result], Result]] = {
+    "memory_recall": _recalled,
+    "memory_load": _loaded,
+    "memory_active": lambda found: {**found, "memories": [*map(_part, found["memories"])]},
+    "memory_forget": _forgotten,
+    "consolidate_memories": _consolidated,
+    "peek_inbox": _events,
+    "wait_for": _events,
+    "vault_status": lambda found: {
+        **found,
+        "said": [{"key": key, **entry} for key, entry in found["settings"].items()],
+    },
+    "init": lambda found: {**found, "untouched": found["memories"] or None},
+}
+"""What some forms need said in another way than the result says it."""
