@@ -44,9 +44,9 @@ class Arg(NamedTuple):
     ``key`` is its JSON name where that is not the parameter's in camelCase;
     ``flag`` its option where that is not the key in kebab-case; ``positional``
     makes it a command-line argument; ``text`` lets ``-`` and ``@file`` stand
-    for a text; ``assumed`` is what the schema names as the default where the
+    for a text; ``default`` is what the schema names as the default where the
     function decides it; ``whole`` keeps a list's entries on the command line
-    from being split at commas; ``also`` is another spelling of its option;
+    from being split at commas; ``alias`` is another spelling of its option;
     ``open`` lets the objects in a list hold further keys.
     """
 
@@ -58,9 +58,9 @@ class Arg(NamedTuple):
     text: bool = False
     least: float | None = None
     most: float | None = None
-    assumed: object = None
+    default: object = None
     whole: bool = False
-    also: str = ""
+    alias: str = ""
     open: bool = False
 
 
@@ -81,6 +81,11 @@ class Parameter(NamedTuple):
     arg: Arg
     items: tuple[Parameter, ...] = ()
     anything: bool = False
+
+    @property
+    def known_default(self) -> Any:
+        """What stands for the argument where it is left out, as the documentation names it."""
+        return self.arg.default if self.default is None else self.default
 
     @property
     def named(self) -> str:
@@ -192,7 +197,7 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
         entry["minimum"] = least
     if most is not None:
         entry["maximum"] = most
-    default = parameter.default if parameter.default is not None else parameter.arg.assumed
+    default = parameter.known_default
     if default is not None:
         entry["default"] = list(default) if isinstance(default, tuple) else default
     entry["description"] = parameter.arg.help
@@ -292,7 +297,8 @@ def _typed(parameter: Parameter, value: Any) -> Any:
             wanted += " of objects" if parameter.items else " of strings"
         article = "an" if wanted[0] in "aio" else "a"
         raise UsageError(
-            f"{parameter.named} must be {article} {wanted}, not {_shown(value)}", parameter.arg.help
+            f"{parameter.named} must be {article} {wanted}, not {_short(value)}",
+            parameter.arg.help,
         )
     return value
 
@@ -314,15 +320,17 @@ def _in_range(parameter: Parameter, value: float) -> None:
     least, most = _bounds(parameter)
     if least is not None and value < least:
         raise UsageError(
-            f"{parameter.named} must be at least {least:g}, not {_shown(value)}", parameter.arg.help
+            f"{parameter.named} must be at least {least:g}, not {_short(value)}",
+            parameter.arg.help,
         )
     if most is not None and value > most:
         raise UsageError(
-            f"{parameter.named} must be at most {most:g}, not {_shown(value)}", parameter.arg.help
+            f"{parameter.named} must be at most {most:g}, not {_short(value)}",
+            parameter.arg.help,
         )
 
 
-def _shown(value: Any) -> str:
+def _short(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     try:

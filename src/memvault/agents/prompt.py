@@ -145,7 +145,7 @@ def _cleaned(section: Section) -> Section:
 
 def _plain(text: str) -> str:
     """Return the lines of a text without blank ones, unseen characters and fences."""
-    told = "".join(_shown(char) for char in "\n".join(text.splitlines()))
+    told = "".join(_visible(char) for char in "\n".join(text.splitlines()))
     told = _UNSEEN.sub("", told)
     normal = normal_form("NFKC", told)
     if _FENCE.search(normal):
@@ -154,7 +154,7 @@ def _plain(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _shown(char: str) -> str:
+def _visible(char: str) -> str:
     if char in "\n\t":
         return char
     category = unicodedata.category(char)

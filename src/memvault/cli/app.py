@@ -166,7 +166,7 @@ def _group(options: Options, prefix: str, name: str | None) -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
-    def shown(value: bool) -> None:
+    def show_version(value: bool) -> None:
         if value:
             print(f"memvault {__version__}")
             raise typer.Exit
@@ -176,7 +176,7 @@ def _group(options: Options, prefix: str, name: str | None) -> Any:
         options.take(**given)
 
     version = typer.Option(
-        False, "--version", "-V", is_eager=True, callback=shown, help="Show the version"
+        False, "--version", "-V", is_eager=True, callback=show_version, help="Show the version"
     )
     commands.with_signature(root, {**commands.shared_options(), "version": (bool, version)})
     application.callback()(root)

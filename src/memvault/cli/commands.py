@@ -182,7 +182,7 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
         kind = (int if int in parameter.kinds else float) | None
     return kind, typer.Option(
         None,
-        *filter(None, (flag, arg.also)),
+        *filter(None, (flag, arg.alias)),
         metavar=metavar,
         help=_help(parameter),
         show_default=False,
@@ -191,7 +191,7 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
 
 def _help(parameter: Parameter) -> str:
     """Return the help with the default, where there is one worth knowing."""
-    default = parameter.default if parameter.default is not None else parameter.arg.assumed
+    default = parameter.known_default
     text = parameter.arg.help
     if parameter.arg.text:
         text += "; - reads standard input, @file a file"
@@ -209,7 +209,7 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
     if value is None or value == []:
         return "" if parameter.arg.cli_optional and parameter.required else None
     if isinstance(value, str):
-        value = options.shown(value)
+        value = options.revealed(value)
     if isinstance(value, str) and parameter.arg.positional and str not in parameter.kinds:
         value = _number(value)
     if isinstance(value, str) and parameter.kinds == (dict,):
@@ -217,7 +217,7 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
     if isinstance(value, list | tuple):
         if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
             return _from_json(parameter, value[0])
-        value = [options.shown(entry) for entry in value]
+        value = [options.revealed(entry) for entry in value]
         if parameter.arg.positional:
             return _long_values(value) if parameter.arg.text else value
         if parameter.arg.whole:

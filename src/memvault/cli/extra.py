@@ -133,7 +133,7 @@ def extra_command(words: str, name: str, options: Options) -> Any:
         commands.take_shared(options, given)
         shown = {key: given[key] for key in declared}
         shown.update(
-            {key: options.shown(text) for key, text in shown.items() if isinstance(text, str)}
+            {key: options.revealed(text) for key, text in shown.items() if isinstance(text, str)}
         )
         function(options, **shown)
 

@@ -106,7 +106,7 @@ class Options:
 
         return Workspace(find_vault(self.vault or self._named))
 
-    def shown(self, value: str) -> str:
+    def revealed(self, value: str) -> str:
         """Return the text that a placeholder stands for, or the value itself."""
         return self._texts.get(value, value)
 

@@ -29,9 +29,9 @@ def trust(options: Options, name: str, yes: bool) -> None:
     from memvault.plugins import trust as trusts
 
     root = options.workspace().root
-    kept = _kept(options, name)
+    kept = _registered(options, name)
     covered = fingerprint.cover(root, kept)
-    shown = _shown(kept, covered)
+    shown = _summary(kept, covered)
     if not yes:
         _ask(kept.definition.name, shown)
     trusts.grant(root, kept, covered)
@@ -70,7 +70,7 @@ def untrust_vault(options: Options, folder: str) -> None:
     output.result("vaults untrust", found, options.json, options.quiet)
 
 
-def _kept(options: Options, name: str) -> Kept:
+def _registered(options: Options, name: str) -> Kept:
     """Return a registered tool by its name."""
     from memvault.plugins import tool_file
     from memvault.tools.core import registry
@@ -92,7 +92,7 @@ def _kept(options: Options, name: str) -> Kept:
     )
 
 
-def _shown(kept: Kept, covered: Cover) -> dict[str, Any]:
+def _summary(kept: Kept, covered: Cover) -> dict[str, Any]:
     """Return what a person should see before saying yes."""
     shown: dict[str, Any] = {
         "name": kept.definition.name,

@@ -58,7 +58,7 @@ def tools(call: Call) -> types.ListToolsResult:
 
 def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
     """Give a tool's result as structured content, and the same as text."""
-    found = _told(call, found)
+    found = _without_paths(call, found)
     return types.CallToolResult(
         content=[types.TextContent(text=visible.as_json(found))],
         structured_content=_whole(found),
@@ -66,14 +66,14 @@ def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
     )
 
 
-def _told(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
+def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result without this machine's paths in what the program says beside it."""
     out = dict(found)
     if "warnings" in found:
-        out["warnings"] = [paths.told(call, entry) for entry in found["warnings"]]
+        out["warnings"] = [paths.without_paths(call, entry) for entry in found["warnings"]]
     if isinstance(found.get("error"), Mapping):
-        told = found["error"].items()
-        out["error"] = {key: paths.told(call, str(entry)) for key, entry in told}
+        entries = found["error"].items()
+        out["error"] = {key: paths.without_paths(call, str(entry)) for key, entry in entries}
     return out
 
 
@@ -151,7 +151,7 @@ def _refusal(call: Call, error: Exception, uri: str = "") -> MCPError:
     mapped = as_error(error)
     missing = isinstance(mapped, NotFound)
     code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
-    data = _told(call, mapped.result())
+    data = _without_paths(call, mapped.result())
     message = data["error"]["message"]
     return MCPError(code, _whole(message), _whole({**data, **({"uri": uri} if uri else {})}))
 

@@ -83,7 +83,7 @@ ToolCommand = Annotated[
 ]
 ToolParameters = Annotated[list[ToolParameter] | None, Arg("What it takes")]
 ToolTimeout = Annotated[
-    float | None, Arg("Seconds that it may run", least=0.1, most=3_600, assumed=60)
+    float | None, Arg("Seconds that it may run", least=0.1, most=3_600, default=60)
 ]
 
 
@@ -296,10 +296,10 @@ def _read(root: Path, path: str) -> Kept | None:
     if header is None:
         return None
     whole = {"name": PurePosixPath(path).stem, **header}
-    return Kept(path, data, header, text, defined(_given(whole), "it"))
+    return Kept(path, data, header, text, defined(_definition_keys(whole), "it"))
 
 
-def _given(header: Mapping[str, Any]) -> dict[str, Any]:
+def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a header says of a tool; in a command ``5`` and ``true`` are words."""
     given = {key: header[key] for key in _KEYS if key in header}
     if isinstance(given.get("command"), list):
@@ -331,7 +331,7 @@ def arguments(data: bytes) -> dict[str, Any]:
             "The file is no tool: it is neither JSON nor markdown with front matter",
             "the front matter says name, description, parameters and command",
         )
-    return {**_given(header), "documentation": text}
+    return {**_definition_keys(header), "documentation": text}
 
 
 def put(store: Store, definition: Definition, text: str | None) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import Arg, Group
-from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, filters, seen, stamped
+from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, count_shown, filters, modified_now
 
 if TYPE_CHECKING:
     from memvault.agents.active import ActiveMemory, Held, Piece
@@ -66,18 +66,18 @@ def memory_create(
 def memory_load(
     call: Call,
     mem_id: Annotated[str | None, Arg(f"Put this memory in: {_MEM_ID}", positional=True)] = None,
-    offset: Annotated[int | None, Arg("First character to load", least=0, assumed=0)] = None,
+    offset: Annotated[int | None, Arg("First character to load", least=0, default=0)] = None,
     length: Annotated[
-        int | None, Arg("Characters to load; 0: all, up to 20,000", least=0, assumed=0)
+        int | None, Arg("Characters to load; 0: all, up to 20,000", least=0, default=0)
     ] = None,
     query: Annotated[
         str | None, Arg("Give the memories that fit these words instead; nothing is put in")
     ] = None,
     threshold: Annotated[
         float | None,
-        Arg("Leave out lower similarities", least=0, most=1, assumed=_DEFAULT_THRESHOLD),
+        Arg("Leave out lower similarities", least=0, most=1, default=_DEFAULT_THRESHOLD),
     ] = None,
-    limit: Annotated[int | None, Arg("How many at most", least=1, assumed=_DEFAULT_LOADED)] = None,
+    limit: Annotated[int | None, Arg("How many at most", least=1, default=_DEFAULT_LOADED)] = None,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
 ) -> dict[str, Any]:
     """Load a memory into active memory by memId, or long-term memories by a query.
@@ -121,7 +121,7 @@ def _found_for(
     fitting = [found for found in answer.found if found.strength >= threshold]
     fitting.sort(key=lambda found: -found.strength)  # stable: of equals the better ranked first
     fitting = fitting[:limit]
-    seen(call, (found.memory for found in fitting))
+    count_shown(call, (found.memory for found in fitting))
     result: dict[str, Any] = {
         "memories": [
             {
@@ -158,7 +158,7 @@ def _put_in(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]
 
     memory = call.engine.resolve(mem_id)
     piece, text, held = _active(call).load(memory, offset, length)
-    seen(call, [memory])
+    count_shown(call, [memory])
     result = {
         "memId": piece.mem_id,
         "length": piece.length,
@@ -210,7 +210,7 @@ def memory_mutate(
 
     def change(memory: Memory) -> Memory:
         body = edit.replace_all(memory.body, value, memory.newline)
-        changed = call.store.change(memory, stamped(memory.metadata), body, if_match)
+        changed = call.store.change(memory, modified_now(memory.metadata), body, if_match)
         result.update(memId=changed.memory.mem_id, etag=changed.memory.etag)
         result.update(previousRevision=changed.previous_revision)
         return changed.memory

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.call import Call
 from memvault.errors import Conflict, UsageError
 from memvault.tools.core.registry import Arg, Group
-from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, candidate, filters, stamped
+from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, candidate, filters, modified_now
 
 if TYPE_CHECKING:
     from memvault.model import Memory
@@ -62,7 +62,7 @@ def memory_compound(
     kind = layout.normal_type(memory_type) if memory_type else None
 
     def changed(memory: Memory) -> Change:
-        changes = stamped(memory.metadata)
+        changes = modified_now(memory.metadata)
         if kind and kind != memory.memory_type:
             changes["memory_type"] = kind
         how = (modifications, memory.newline, mode, section or "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.tools.core.registry import Arg, Group
-from memvault.tools.core.shapes import seen
+from memvault.tools.core.shapes import count_shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ def context(
     ]
     block = prompt.build(sections, budget, tokens.count)
     told = sum(len(kept.entries) for kept in block.kept if kept.title == "RECALLED")
-    seen(call, (found.memory for found in recalled[:told]))
+    count_shown(call, (found.memory for found in recalled[:told]))
     if block.cut and not block.text:
         call.notes.append(f"not even the first entry fits into {budget} tokens")
     return {
@@ -151,10 +151,10 @@ def _recalled(call: Call, task: str) -> list[Found]:
 def _entry(found: Found) -> Entry:
     from memvault.agents.prompt import Entry
 
-    return Entry(found.memory.modified[:10], _told(found))
+    return Entry(found.memory.modified[:10], _line(found))
 
 
-def _told(found: Found) -> str:
+def _line(found: Found) -> str:
     """Say what was found, under its title unless it begins so, and what loads the rest."""
     title, snippet = found.memory.title, found.snippet
     text = snippet if snippet.startswith(title) else f"{title}: {snippet}"

@@ -9,7 +9,7 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
 from memvault.tools.core.registry import Arg, Group, shell
-from memvault.tools.core.shapes import recalled
+from memvault.tools.core.shapes import count_recalled
 
 if TYPE_CHECKING:
     from memvault.memories.episodes import Episode
@@ -76,20 +76,20 @@ def shell_store(
     context: Annotated[list[str] | None, Arg(f"{_CONTEXT}; repeatable", whole=True)] = None,
     actions: Annotated[
         list[str] | None,
-        Arg("One thing the agent did; repeatable", flag="--action", also="--actions", whole=True),
+        Arg("One thing the agent did; repeatable", flag="--action", alias="--actions", whole=True),
     ] = None,
     outcomes: Annotated[
         list[str] | None,
         Arg(
             "TYPE, TYPE:TEXT or a JSON object with a type; repeatable",
             flag="--outcome",
-            also="--outcomes",
+            alias="--outcomes",
             whole=True,
         ),
     ] = None,
     skills_used: Annotated[
         list[str] | None,
-        Arg("Id of a skill that was used; repeatable", flag="--skill", also="--skills-used"),
+        Arg("Id of a skill that was used; repeatable", flag="--skill", alias="--skills-used"),
     ] = None,
     reflection: Annotated[str | None, Arg(_REFLECTION, text=True)] = None,
     importance: Annotated[
@@ -145,10 +145,13 @@ def recall_similar_experience(
     answer = episodes.similar(call.engine, query, limit, min_importance)
     call.notes += answer.notes
     found = [
-        {**_shown(episodes.episode_of(found.memory)), "distance": experience_store.distance(found)}
+        {
+            **_fields(episodes.episode_of(found.memory)),
+            "distance": experience_store.distance(found),
+        }
         for found in answer.found
     ]
-    recalled(call, [entry["episodeId"] for entry in found])
+    count_recalled(call, [entry["episodeId"] for entry in found])
     return _listed(found, "No episode is like this; other words or a lower importance may help")
 
 
@@ -193,14 +196,14 @@ def _latest(call: Call, limit: int, passes: Any) -> list[dict[str, Any]]:
 
     memories = experience_store.memories_of(call.store, call.engine, episodes.TYPE, passes)
     first = zip(range(limit), memories, strict=False)
-    return [_shown(episodes.episode_of(memory)) for _, memory in first]
+    return [_fields(episodes.episode_of(memory)) for _, memory in first]
 
 
 def _listed(found: list[dict[str, Any]], nothing: str) -> dict[str, Any]:
     return {"episodes": found} if found else {"episodes": [], "message": nothing}
 
 
-def _shown(episode: Episode) -> dict[str, Any]:
+def _fields(episode: Episode) -> dict[str, Any]:
     """Return what is said of an episode."""
     from memvault.memories.episodes import summary
 

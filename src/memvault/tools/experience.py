@@ -8,7 +8,7 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.tools.core.registry import Arg, Group
-from memvault.tools.core.shapes import recalled
+from memvault.tools.core.shapes import count_recalled
 
 if TYPE_CHECKING:
     from memvault.recall.values import Found
@@ -63,7 +63,7 @@ def recall_fact(
     Archived facts are left out; plain recall finds them.
     """
     found = _facts(call, query, limit, category)
-    counts = recalled(call, [entry["factId"] for entry in found])
+    counts = count_recalled(call, [entry["factId"] for entry in found])
     for entry in found:
         entry["accessCount"] = counts[entry["factId"]]
     if found:
@@ -181,7 +181,7 @@ def recall_procedure(
     to it in words or in meaning. Archived ones are left out.
     """
     found = _procedures(call, context, min_success_rate)
-    recalled(call, [entry["procedureId"] for entry in found])
+    count_recalled(call, [entry["procedureId"] for entry in found])
     if found:
         return {"procedures": found}
     message = f"No procedure with a success rate of {min_success_rate:g} or more fits this"
@@ -265,7 +265,7 @@ def recall_memory(
         "experiences": [episode.episode_id for episode in experiences],
         "procedures": [entry["procedureId"] for entry in procedures],
     }
-    recalled(call, [mem_id for ids in sources.values() for mem_id in ids])
+    count_recalled(call, [mem_id for ids in sources.values() for mem_id in ids])
     result: dict[str, Any] = {
         "memoryContext": {
             "facts": [entry["factText"] for entry in facts],

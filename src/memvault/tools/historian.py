@@ -11,10 +11,10 @@ from memvault.tools.core.shapes import (
     FILTER_HELP,
     TAGS_HELP,
     TYPE_HELP,
+    count_shown,
     filters,
     item,
-    seen,
-    stamped,
+    modified_now,
 )
 
 __all__ = [
@@ -107,7 +107,7 @@ def _update(
     from memvault.memories import edit
 
     target = call.engine.resolve(named)
-    changes = {**header, **stamped(target.metadata)}
+    changes = {**header, **modified_now(target.metadata)}
     if title != target.title:
         changes["title"] = title
     if kind and kind != target.memory_type:
@@ -163,7 +163,7 @@ def memory_recall(
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg(TAGS_HELP)] = None,
     limit: Annotated[
-        int | None, Arg("How many at most; with isAll no limit", least=1, assumed=_DEFAULT_LIMIT)
+        int | None, Arg("How many at most; with isAll no limit", least=1, default=_DEFAULT_LIMIT)
     ] = None,
     mode: Annotated[
         Literal["hybrid", "keyword", "vector", "tag"],
@@ -207,7 +207,7 @@ def memory_recall(
     request = Request(query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank)
     answer = call.engine.search(request)
     call.notes += answer.notes
-    seen(call, [found.memory for found in answer.found])
+    count_shown(call, [found.memory for found in answer.found])
     memories = []
     for found in answer.found:
         entry = item(found.memory)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
 from memvault.tools.core.registry import Arg, Group
-from memvault.tools.core.shapes import recalled
+from memvault.tools.core.shapes import count_recalled
 
 if TYPE_CHECKING:
     from memvault.memories.procedures import Procedure
@@ -100,7 +100,7 @@ def use_skill(
     if not fitting:
         raise _requested(call, wanted, action_description)
     best = max(fitting, key=lambda entry: (entry.success_rate, entry.usage_count))
-    recalled(call, [best.procedure_id])
+    count_recalled(call, [best.procedure_id])
     return {
         "skillResult": {
             **_skill(best),

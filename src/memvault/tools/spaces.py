@@ -34,7 +34,7 @@ def enter_space(
     return {
         "spaceId": entered.space_id,
         "spaceName": entered.name,
-        "history": [_shown(message) for message in history],
+        "history": [_message(message) for message in history],
         "totalMessages": total,
     }
 
@@ -65,7 +65,7 @@ def read_messages(
     found = spaces.find(space) if space and space.strip() else spaces.entered()
     messages, total = spaces.messages(found, limit, offset)
     call.notes += spaces.problems
-    return {"messages": [_shown(message) for message in messages], "total": total}
+    return {"messages": [_message(message) for message in messages], "total": total}
 
 
 def _spaces(call: Call) -> Spaces:
@@ -74,7 +74,7 @@ def _spaces(call: Call) -> Spaces:
     return Spaces(call.root, call.address)
 
 
-def _shown(message: Message) -> dict[str, Any]:
+def _message(message: Message) -> dict[str, Any]:
     return {
         "id": message.message_id,
         "senderName": message.sender,

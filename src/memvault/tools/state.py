@@ -232,7 +232,7 @@ def set_plans(
     return {
         "plans": [
             {key: entry[key] for key in ("id", "name", "nextRunAt", "status") if key in entry}
-            for entry in map(_shown, done)
+            for entry in map(_plan, done)
         ]
     }
 
@@ -291,10 +291,10 @@ def get_plans(
     zone = clock.zone(call.settings.timezone)
     stands, notes = upcoming(call.store, call.address, clock.now(), zone)
     call.notes += notes
-    return {"plans": [_shown(stand) for stand in stands if status in (None, stand.status)]}
+    return {"plans": [_plan(stand) for stand in stands if status in (None, stand.status)]}
 
 
-def _shown(stand: Standing) -> dict[str, Any]:
+def _plan(stand: Standing) -> dict[str, Any]:
     """Return what is said of a plan; of a delay, the moment that it comes to."""
     from memvault import clock
 

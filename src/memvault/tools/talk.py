@@ -62,7 +62,7 @@ def talk_user(
         raise UsageError(f"There is one user, not {user!r}", "leave user empty")
     from memvault.agents.address import USER, Address
 
-    return _said(call, Address(USER), message)
+    return _say(call, Address(USER), message)
 
 
 @group.tool("talk_agent", "talk agent")
@@ -80,7 +80,7 @@ def talk_agent(
     near = alike(call.root, to)
     if near:
         call.notes.append(f"no agent {to} was here before; is {near} meant?")
-    return _said(call, to, message)
+    return _say(call, to, message)
 
 
 @group.tool("talk_brain", "talk brain")
@@ -90,7 +90,7 @@ def talk_brain(
     message: Message,
 ) -> dict[str, Any]:
     """Say something to another brain of the same agent, without waiting for an answer."""
-    return _said(call, call.address.of_brain(subbrain), message)
+    return _say(call, call.address.of_brain(subbrain), message)
 
 
 @group.tool("talk_log", "talk log")
@@ -155,7 +155,7 @@ def wait_for(
     if happened.popped.lease is not None:
         call.delivery.add(happened.popped.lease)
         talks.hear(happened.popped.events)
-        result = _shown(happened.popped.events[0])
+        result = _event(happened.popped.events[0])
     event = {"eventType": found.kind, "parameter": found.parameter, "talkId": found.talk_id}
     return {"events": [{"event": event, "result": result}]}
 
@@ -216,7 +216,7 @@ def peek_inbox(
     if popped.lease is not None:
         call.delivery.add(popped.lease)
         _talks(call).hear(popped.events)
-    return {"events": [_shown(event) for event in popped.events], "remaining": popped.remaining}
+    return {"events": [_event(event) for event in popped.events], "remaining": popped.remaining}
 
 
 @group.tool("push_service", "inbox push")
@@ -242,11 +242,11 @@ def _talks(call: Call) -> Talks:
     return Talks(call.root, call.address)
 
 
-def _said(call: Call, to: Address, message: str) -> dict[str, Any]:
+def _say(call: Call, to: Address, message: str) -> dict[str, Any]:
     return {"talkId": _talks(call).say(to, message)}
 
 
-def _shown(event: Event) -> dict[str, Any]:
+def _event(event: Event) -> dict[str, Any]:
     return {
         "eventId": event.event_id,
         "type": event.kind,

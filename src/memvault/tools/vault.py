@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from memvault.call import Call
 from memvault.errors import NotFound
 from memvault.tools.core.registry import Arg, Group
-from memvault.tools.core.shapes import FILTER_HELP, TAGS_HELP, TYPE_HELP, filters, item, seen
+from memvault.tools.core.shapes import FILTER_HELP, TAGS_HELP, TYPE_HELP, count_shown, filters, item
 
 __all__ = [
     "memory_list",
@@ -56,7 +56,7 @@ def memory_show(
     }
     if memory.problem:
         result["problem"] = memory.problem
-    seen(call, [memory])
+    count_shown(call, [memory])
     return result
 
 
@@ -141,13 +141,13 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     slow work done now.
     """
     from memvault.recall.filters import Filters
-    from memvault.upkeep.paths import told
+    from memvault.upkeep.paths import without_paths
 
     call.index.rebuild()
     call.index.embed_all()
     return {
         "indexed": len(call.engine.listed(Filters())),
-        "embedder": told(call, call.index.wanted),
+        "embedder": without_paths(call, call.index.wanted),
     }
 
 
@@ -156,7 +156,7 @@ def model_list(call: Call) -> dict[str, Any]:
     """List the models that can be used, to embed and to rerank, and those in use."""
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
     from memvault.index.embedding.static import StaticEmbedder
-    from memvault.upkeep.paths import told
+    from memvault.upkeep.paths import without_paths
 
     builtin = StaticEmbedder()
     own = {
@@ -167,9 +167,9 @@ def model_list(call: Call) -> dict[str, Any]:
         "description": "Built in: works offline at once. English",
     }
     return {
-        "inUse": told(call, call.index.wanted),
+        "inUse": without_paths(call, call.index.wanted),
         "models": [own, *known_models(EMBEDDING)],
-        "rerankerInUse": told(call, call.settings.reranker),
+        "rerankerInUse": without_paths(call, call.settings.reranker),
         "rerankers": known_models(CROSS_ENCODER),
     }
 
@@ -195,7 +195,7 @@ def model_use(
     models.check_caller(call, name)
     use = models.use if purpose == "embed" else models.use_reranker
     found = use(call, name)
-    named = {key: paths.told(call, found[key]) for key in ("name", "previous")}
+    named = {key: paths.without_paths(call, found[key]) for key in ("name", "previous")}
     return {**found, **named}
 
 
@@ -219,4 +219,4 @@ def model_verify(
         hint = "memvault model list names fastembed's cross-encoders"
     if not found["works"]:
         raise NotFound(f"The model {found['name']} loads, but does not tell texts apart", hint)
-    return {**found, "name": paths.told(call, found["name"])}
+    return {**found, "name": paths.without_paths(call, found["name"])}

@@ -13,10 +13,10 @@ from memvault import user_folders, user_settings
 from memvault.call import Call
 from memvault.errors import MemvaultError
 
-__all__ = ["told"]
+__all__ = ["without_paths"]
 
 
-def told(call: Call, text: str) -> str:
+def without_paths(call: Call, text: str) -> str:
     """Return a text of the program's own as the caller is told it.
 
     To one who is not at this machine a path in the vault is told relative to

@@ -12,7 +12,7 @@ from memvault.call import Call
 from memvault.errors import EmbedderError
 from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
-from memvault.upkeep.paths import told
+from memvault.upkeep.paths import without_paths
 
 __all__ = ["status"]
 
@@ -47,13 +47,13 @@ def status(call: Call) -> dict[str, Any]:
             key: {"value": value, "from": settings.sources.get(key, "default")}
             for key, value in (
                 ("language", settings.language),
-                ("embedder", told(call, settings.embedder)),
+                ("embedder", without_paths(call, settings.embedder)),
                 ("ignore", list(settings.ignore)),
             )
         },
     }
     if settings.sources.get("reranker", "default") != "default":
-        result["reranker"] = {"name": told(call, settings.reranker)}
+        result["reranker"] = {"name": without_paths(call, settings.reranker)}
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
@@ -66,16 +66,16 @@ def status(call: Call) -> dict[str, Any]:
 def _embedder(call: Call) -> dict[str, Any]:
     name = call.index.wanted
     found = call.index.vector_card()
-    entry: dict[str, Any] = {"name": told(call, name)}
+    entry: dict[str, Any] = {"name": without_paths(call, name)}
     if found is not None:
         entry.update(version=found.version, dimension=found.dimension, vectors=found.rows)
         if found.embedder != name:
-            entry["answering"] = told(call, found.embedder)
+            entry["answering"] = without_paths(call, found.embedder)
     else:
         try:
             loaded = call.index.embedder(name)
         except EmbedderError as error:
-            entry["problem"] = told(call, error.message)
+            entry["problem"] = without_paths(call, error.message)
         else:
             entry.update(version=loaded.version, dimension=loaded.dimension, vectors=0)
     return entry

@@ -22,7 +22,7 @@ def add(folder: str) -> list[str]:
     """
     root = str(find_vault(_named(folder)))
     trusted = list(user_settings.load().trusted)
-    return _kept([*trusted, *([] if root in trusted else [root])])
+    return _save([*trusted, *([] if root in trusted else [root])])
 
 
 def remove(folder: str) -> list[str]:
@@ -36,7 +36,7 @@ def remove(folder: str) -> list[str]:
     trusted = list(user_settings.load().trusted)
     if root not in trusted:
         raise NotFound(f"{root} is not a trusted vault", f"{user_settings.file()} names those")
-    return _kept([entry for entry in trusted if entry != root])
+    return _save([entry for entry in trusted if entry != root])
 
 
 def _named(folder: str) -> str:
@@ -45,7 +45,7 @@ def _named(folder: str) -> str:
     return folder
 
 
-def _kept(trusted: list[str]) -> list[str]:
+def _save(trusted: list[str]) -> list[str]:
     path = user_settings.file()
     data = config.with_setting(path, "vaults", "trusted", trusted)
     try:

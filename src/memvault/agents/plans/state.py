@@ -65,7 +65,7 @@ def save(folder: Path, records: Mapping[str, Record]) -> None:
     Raises:
         StorageError: the disk refused.
     """
-    plans = {plan_id: _shown(record) for plan_id, record in records.items()}
+    plans = {plan_id: _as_json(record) for plan_id, record in records.items()}
     text = json.dumps({"version": 1, "plans": plans}, ensure_ascii=False)
     atomic.put(folder / _NAME, text.encode("utf-8", "replace"))
 
@@ -82,7 +82,7 @@ def _record(value: Mapping[str, Any]) -> Record:
     )
 
 
-def _shown(record: Record) -> dict[str, Any]:
+def _as_json(record: Record) -> dict[str, Any]:
     shown: dict[str, Any] = {"basis": record.basis}
     for key, at in (("nextRunAt", record.next_run), ("lastRunAt", record.last_run)):
         if at is not None:

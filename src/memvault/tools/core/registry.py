@@ -33,7 +33,7 @@ class Tool(NamedTuple):
     take away something, and not only add. ``open_world`` says that it may reach beyond
     the vault: the network, or a program of someone else's. A tool that is made
     at run time says itself what a function's signature and docstring say
-    otherwise: ``own`` and ``told``.
+    otherwise: ``own_parameters`` and ``description``.
     """
 
     name: str
@@ -44,13 +44,15 @@ class Tool(NamedTuple):
     destructive: bool
     shell: Callable[..., Mapping[str, Any]] | None = None
     open_world: bool = False
-    own: tuple[Parameter, ...] | None = None
-    told: str = ""
+    own_parameters: tuple[Parameter, ...] | None = None
+    description: str = ""
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The arguments, read off the function unless the tool names its own."""
-        return schema.declared(self.function) if self.own is None else self.own
+        return (
+            schema.declared(self.function) if self.own_parameters is None else self.own_parameters
+        )
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
@@ -68,8 +70,8 @@ class Tool(NamedTuple):
 
     @property
     def doc(self) -> str:
-        """The docstring without indentation, or what is told in its place."""
-        lines = (self.told or self.function.__doc__ or "").strip().splitlines()
+        """The docstring without indentation, or the description given in its place."""
+        lines = (self.description or self.function.__doc__ or "").strip().splitlines()
         return "\n".join(line.strip() for line in lines)
 
 

@@ -21,11 +21,11 @@ __all__ = [
     "TAGS_HELP",
     "TYPE_HELP",
     "candidate",
+    "count_recalled",
+    "count_shown",
     "filters",
     "item",
-    "recalled",
-    "seen",
-    "stamped",
+    "modified_now",
 ]
 
 
@@ -62,14 +62,14 @@ def candidate(memory: Memory, score: float) -> dict[str, Any]:
     }
 
 
-def stamped(metadata: dict[str, Any]) -> dict[str, Any]:
+def modified_now(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return the new time of change for a header that keeps one."""
     from memvault import clock
 
     return {"modified": clock.iso()} if "modified" in metadata else {}
 
 
-def recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
+def count_recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
     """Count a recall of these memories; return how often each was recalled by now.
 
     Where that cannot be written, what was recalled is handed out all the same.
@@ -85,7 +85,7 @@ def recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
         return {mem_id: known.get(mem_id, 0) for mem_id in mem_ids}
 
 
-def seen(call: Call, memories: Iterable[Memory]) -> None:
+def count_shown(call: Call, memories: Iterable[Memory]) -> None:
     """Count that these memories were handed out, of the kinds whose recalls matter.
 
     Nobody asked for the count, so what cannot be counted is passed over in silence.

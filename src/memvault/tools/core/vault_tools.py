@@ -39,8 +39,8 @@ def as_tool(kept: Kept) -> Tool:
         read_only=False,
         destructive=True,
         open_world=True,
-        own=parameters,
-        told=description,
+        own_parameters=parameters,
+        description=description,
     )
 
 
