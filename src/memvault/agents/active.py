@@ -236,8 +236,8 @@ class ActiveMemory:
         if [piece.mem_id for piece in own] == [wanted]:
             return own[0]
         try:
-            meant = {self._engine.resolve(name).mem_id}
-            found = [piece for piece in pieces if piece.mem_id in meant]
+            wanted = self._engine.resolve(name).mem_id
+            found = [piece for piece in pieces if piece.mem_id == wanted]
         except Ambiguous as error:
             meant = {entry["memId"] for entry in error.candidates()}
             found = [piece for piece in own if piece.mem_id in meant]
