@@ -135,7 +135,7 @@ def without_rights() -> list[str]:
 
 
 def index_of(root: Path) -> Path:
-    """Return the folder of a vault's index, made where it is missing."""
+    """Return the folder of a vault's index, created if missing."""
     folder = place_of(root).folder
     assert folder is not None
     return folder

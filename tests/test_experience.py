@@ -121,7 +121,7 @@ def test_the_command_line_takes_repeated_options(run: Run) -> None:
 
 
 def test_wrong_episodes_are_refused_and_nothing_is_written(run: Run, folder: Path) -> None:
-    """An outcome without a type, one that is no JSON, and a number out of range are wrong usage."""
+    """An outcome without a type, one that is not JSON, and a number out of range are refused."""
     for option in (
         ("--outcome", ": text"),
         ("--outcome", "{broken"),

@@ -232,7 +232,7 @@ def test_paths_in_the_vault_are_understood(linked: Path) -> None:
     ],
 )
 def test_ignore_patterns(folder: Path, path: str, patterns: list[str], ignored: bool) -> None:
-    """What memvault.toml ignores is no memory, and nothing else is missing."""
+    """What memvault.toml ignores is not a memory, and nothing else is missing."""
     write(folder, path, "# Here\n")
     write(folder, "other.md", "# Other\n")
     write(folder, "memvault.toml", f"version = 1\nignore = {patterns!r}\n")

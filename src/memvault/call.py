@@ -144,4 +144,4 @@ class Call:
         """
         self.workspace.turn.wait(seconds)
         if self.gone():
-            raise TimedOut("The call was given up", "call again")
+            raise TimedOut("The call was cancelled", "call again")

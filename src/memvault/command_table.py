@@ -25,8 +25,8 @@ GROUPS = {
     "experience": "Experience: episodes, facts and procedures",
     "skills": "Skills",
     "talk": "Spaces, talk and wait",
-    "catalogue": "Tools, also of the vault's own",
-    "world": "A small world, where memvault.toml switches it on",
+    "catalogue": "Tools, including the vault's own",
+    "world": "Example world, if memvault.toml enables it",
     "vault": "The vault",
 }
 """Each group and its heading, in the order of the help."""
@@ -93,7 +93,7 @@ COMMANDS = (
         "mutate",
         "brain",
         "brain",
-        "Give a memory in active memory another text, in its file too",
+        "Replace the text of a memory in active memory, and in its file",
     ),
     Command(
         "memory_search",
@@ -121,7 +121,7 @@ COMMANDS = (
         "save",
         "longterm",
         "long-term",
-        "Save a text as a memory of its own; nothing is added to what it says",
+        "Save a text as a new memory, exactly as it is",
     ),
     Command(
         "memory_delete",
@@ -135,14 +135,14 @@ COMMANDS = (
         "memories set",
         "state",
         "state",
-        "Keep values under keys; a key that is there gets the new value",
+        "Set values by key; an existing key gets the new value",
     ),
     Command(
         "get_memories",
         "memories get",
         "state",
         "state",
-        "Get the values that are kept, in the order of their keys",
+        "Get values, in the order of their keys",
     ),
     Command(
         "delete_memories",
@@ -156,7 +156,7 @@ COMMANDS = (
         "goals set",
         "state",
         "state",
-        "Set goals; one whose id is there is changed",
+        "Set goals by id; an existing goal is changed",
     ),
     Command(
         "get_goals",
@@ -177,7 +177,7 @@ COMMANDS = (
         "plans set",
         "state",
         "state",
-        "Set plans; one whose name is there is changed",
+        "Set plans by name; an existing plan is changed",
     ),
     Command(
         "get_plans",
@@ -198,7 +198,7 @@ COMMANDS = (
         "episode store",
         "episodes",
         "experience",
-        "Store an episode: what was the case, what was done, and what came of it",
+        "Store an episode: the situation, what was done, and the outcome",
     ),
     Command(
         "recall_similar_experience",
@@ -457,14 +457,14 @@ COMMANDS = (
         "status",
         "vault",
         "vault",
-        "Say how the vault is: counts, index, embedder, sizes, and what is pending",
+        "Show the vault's state: counts, index, embedder, sizes, and what is pending",
     ),
     Command(
         "vault_reindex",
         "reindex",
         "vault",
         "vault",
-        "Make the index anew and embed whatever has no vectors yet",
+        "Rebuild the index and embed what has no vectors yet",
     ),
     Command(
         "model_list",
@@ -478,7 +478,7 @@ COMMANDS = (
         "model use",
         "vault",
         "vault",
-        "Use another model: fetch it if need be, and embed every memory with it",
+        "Use another model: fetch it if needed, and embed every memory with it",
     ),
     Command(
         "model_verify",

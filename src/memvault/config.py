@@ -23,7 +23,7 @@ __all__ = [
     "with_setting",
 ]
 
-_MEND = "mend the line, or delete it"
+_MEND = "correct the line, or delete it"
 _SHOWN = 10
 _MOST_DOTS = 100
 _MOST_IGNORED = 10_000
@@ -185,7 +185,7 @@ def _choice(value: Any, allowed: list[str], key: str, path: Path) -> str:
     if name not in allowed:
         raise VaultUnreadable(
             f"{path}: {key} must be one of {', '.join(allowed)}, not {value!r}",
-            "mend the line, or delete it to have what is usual",
+            "correct the line, or delete it for the default",
         )
     return name
 
@@ -216,7 +216,7 @@ def _ranking(value: Any, path: Path, warnings: list[str]) -> Ranking:
             wanted = "true or false" if key == "diversity" else "a number from 0 to 1, or false"
             raise VaultUnreadable(
                 f"{path}: ranking.{key} must be {wanted}",
-                "mend the line, or delete it to have what is usual",
+                "correct the line, or delete it for the default",
             )
         else:
             ranking = Ranking(**{**ranking._asdict(), key: float(weight)})
@@ -314,7 +314,7 @@ def _bytes(path: Path) -> bytes:
         if path.is_symlink():
             said, hint = "it is a link", "settings are read from the file itself: put it there"
         elif path.exists():
-            said, hint = "it is no plain file", "move it away, and write the settings anew"
+            said, hint = "it is not a plain file", "move it away, and write the settings anew"
         else:
             said, hint = "there is no such file", "memvault init makes one"
         raise VaultUnreadable(f"{path} cannot be read: {said}", hint) from error

@@ -96,7 +96,7 @@ def _folder() -> Path:
     above = vault_above(folder)
     if above is not None:
         raise Refused(
-            f"The state folder {folder.parent} lies in the vault {above}, where trust is none",
+            f"The state folder {folder.parent} lies in the vault {above}, which is not trusted",
             "set MEMVAULT_STATE to a folder outside of every vault",
         )
     return folder

@@ -293,13 +293,13 @@ def located(
         whole = (folder or Path.cwd()) / name
         if whole.is_file():
             return str(whole)
-        raise UsageError(f"{name!r} cannot be run: there is no such file", "mend the command")
+        raise UsageError(f"{name!r} cannot be run: there is no such file", "correct the command")
     path = environment.get("PATH", os.defpath)
     folders = [entry for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
     found = shutil.which(name, path=os.pathsep.join(folders)) if name and folders else None
     if found is None or not Path(found).is_absolute():
         said = f"{name!r} cannot be run: there is no such program"
-        raise UsageError(said, "install it, or mend the command")
+        raise UsageError(said, "install it, or correct the command")
     return found
 
 

@@ -78,7 +78,7 @@ def _named(variable: str, kind: str, environ: Mapping[str, str]) -> Path | None:
     if environ.get(variable):
         chosen = home_expanded(environ[variable])
         if not chosen.is_absolute():  # it would be another one in each folder, also in a stranger's
-            raise UsageError(f"{variable} is not a whole path: {chosen}", "begin it with /")
+            raise UsageError(f"{variable} is not an absolute path: {chosen}", "begin it with /")
         return chosen
     import platformdirs
 

@@ -56,13 +56,15 @@ def load(environ: Mapping[str, str] = os.environ) -> UserSettings:
             f"{path} cannot be read: {error.strerror}", "check its permissions"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not valid TOML: {error}", "mend the line") from error
+        raise UsageError(f"{path} is not valid TOML: {error}", "correct the line") from error
     trusted = _section(table, "vaults", path).get("trusted", [])
     if not isinstance(trusted, list) or not all(isinstance(entry, str) for entry in trusted):
-        raise UsageError(f"{path}: vaults.trusted must be a list of folders", "mend the line")
+        raise UsageError(f"{path}: vaults.trusted must be a list of folders", "correct the line")
     folders = [home_expanded(entry) for entry in trusted]
     if not all(folder.is_absolute() for folder in folders):
-        raise UsageError(f"{path}: vaults.trusted must name whole paths", "begin them with / or ~")
+        raise UsageError(
+            f"{path}: vaults.trusted must hold absolute paths", "begin them with / or ~"
+        )
     return UserSettings(
         tuple(os.path.realpath(folder) for folder in folders),
         _model(table, "embedder", path),
@@ -108,12 +110,12 @@ def _check_place(path: Path) -> None:
 def _section(table: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
     value = table.get(name, {})
     if not isinstance(value, dict):
-        raise UsageError(f"{path}: {name} must be a [{name}] table", "mend the line")
+        raise UsageError(f"{path}: {name} must be a [{name}] table", "correct the line")
     return value
 
 
 def _model(table: Mapping[str, Any], section: str, path: Path) -> str:
     value = _section(table, section, path).get("model", "")
     if not isinstance(value, str):
-        raise UsageError(f"{path}: {section}.model must be a name or a folder", "mend the line")
+        raise UsageError(f"{path}: {section}.model must be a name or a folder", "correct the line")
     return value

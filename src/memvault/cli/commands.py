@@ -247,7 +247,7 @@ def _from_json(parameter: Parameter, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{parameter.named} is no JSON: {error}", parameter.arg.help) from error
+        raise UsageError(f"{parameter.named} is not JSON: {error}", parameter.arg.help) from error
 
 
 def _long_values(pairs: list[str]) -> list[str]:
@@ -257,7 +257,7 @@ def _long_values(pairs: list[str]) -> list[str]:
         UsageError: standard input is asked for twice, or a file cannot be read.
     """
     if sum(pair.partition("=")[2] == "-" for pair in pairs) > 1:
-        raise UsageError("Standard input can be read once", "give the other texts as @file")
+        raise UsageError("Standard input can only be read once", "give the other texts as @file")
     found = []
     for pair in pairs:
         key, sign, value = pair.partition("=")

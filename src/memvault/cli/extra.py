@@ -87,7 +87,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
     "init": (
         init,
         {
-            "folder": _argument("[FOLDER]", "The folder, made where it is missing (default .)"),
+            "folder": _argument("[FOLDER]", "The folder, created if missing (default .)"),
             "bare": (bool, typer.Option(False, "--bare", help="Only memvault.toml")),
         },
     ),

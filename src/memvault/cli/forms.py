@@ -91,7 +91,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
    > {text:each}""",
     "memory_evict": "Evicted {memId}",
     "memory_save": "Saved {id}",
-    "memory_delete": "Moved to the trash: {deleted:each}\nNot there: {missing:each}",
+    "memory_delete": "Moved to the trash: {deleted:each}\nNot found: {missing:each}",
     "memory_search": "*results\n{score:.2f}  {memId}  {title}\n   > {snippet:each}",
     "memory_active": """*memories
 {tokens:>6}  {memId}  {title}  {offset} to {end} of {totalLength}
@@ -141,7 +141,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
 *statements Contradictions:
    {text}  {memIds}
 
-*refused Refused lines of the extractor:
+*refused Invalid lines from the extractor:
    line {line}: {problem}  {text}
 
 Nothing is written yet; memvault consolidate --apply {does}""",
@@ -152,7 +152,7 @@ Nothing is written yet; memvault consolidate --apply {does}""",
 {skillResult[skillId]}  {skillResult[name]}  expected success {skillResult[expectedSuccess]:.3g}
    > {skillResult[prompt]:each}""",
     "set_memories": "Kept {count}",
-    "get_memories": """*memories | No such memories are kept
+    "get_memories": """*memories | There are no such memories
 {key}  {value:first}
    > {value:rest}""",
     "delete_memories": _DELETED,

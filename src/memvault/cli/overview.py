@@ -12,9 +12,9 @@ EXTRA_COMMANDS = {
     "call": 'Run a tool with JSON arguments, as memvault call memory_recall \'{"query": "x"}\'',
     "mcp": "Serve the tools and memories to an MCP client, on standard input and output",
     "vaults trust": "Use a vault of another user without naming it",
-    "vaults untrust": "No longer use a vault of another user without naming it",
+    "vaults untrust": "Stop using a vault of another user without naming it",
     "tools trust": "Let a registered tool run on this machine, as it is now",
-    "tools untrust": "Let a registered tool no longer run on this machine",
+    "tools untrust": "Stop a registered tool from running on this machine",
 }
 """Commands that no tool stands for, or, of ``call``, one with other words."""
 

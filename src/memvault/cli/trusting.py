@@ -39,7 +39,7 @@ def trust(options: Options, name: str, yes: bool) -> None:
 
 
 def untrust(options: Options, name: str) -> None:
-    """Let a registered tool no longer run on this machine."""
+    """Stop a registered tool from running on this machine."""
     from memvault.plugins import trust as trusts
 
     if not name:
@@ -63,7 +63,7 @@ def trust_vault(options: Options, folder: str) -> None:
 
 
 def untrust_vault(options: Options, folder: str) -> None:
-    """No longer use a vault of another user without naming it."""
+    """Stop using a vault of another user without naming it."""
     from memvault.upkeep import trusted_vaults
 
     found = {"success": True, "trusted": trusted_vaults.remove(folder)}
@@ -82,7 +82,7 @@ def _registered(options: Options, name: str) -> Kept:
     if wanted in found.tools:
         return found.tools[wanted]
     if wanted in found.broken:
-        raise Refused(found.broken[wanted], "mend the file")
+        raise Refused(found.broken[wanted], "fix the file")
     if registry.known(name):
         raise UsageError(f"{name} is memvault's own and needs no trust", "run it")
     names = ", ".join(entry.definition.name for entry in found.tools.values())
@@ -114,7 +114,7 @@ def _ask(name: str, shown: dict[str, Any]) -> None:
     """
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Refused(
-            f"Nobody can be asked whether {name} may run {shown['command']}",
+            f"There is no terminal to ask whether {name} may run {shown['command']}",
             f"whoever owns this machine types memvault tools trust {name} at a terminal",
         )
     for key, value in shown.items():

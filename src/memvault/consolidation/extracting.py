@@ -62,7 +62,7 @@ def extract(
         parts = shlex.split(command)
     except ValueError as error:
         raise UsageError(
-            f"The extractor {command!r} is no command: {error}", "close its quotes"
+            f"The extractor {command!r} is not a command: {error}", "close its quotes"
         ) from error
     if not parts:
         raise UsageError("The extractor is empty", "give a command, such as 'python extract.py'")

@@ -131,7 +131,7 @@ def read_memory(call: Call, uri: str) -> types.ReadResourceResult:
         try:
             call.workspace.look()
             if not uri.startswith(SCHEME):
-                raise NotFound(f"{uri} is no memory", f"addresses begin with {SCHEME}")
+                raise NotFound(f"{uri} is not a memory", f"addresses begin with {SCHEME}")
             memory = call.engine.resolve(unquote(uri.removeprefix(SCHEME)))
             data, _ = call.store.read_bytes(memory.path)
         except Exception as error:

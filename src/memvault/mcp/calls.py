@@ -45,7 +45,7 @@ class PendingCall:
         try:
             with self._workspace.lock:
                 if self._has_gone():
-                    raise TimedOut("The call was given up before its turn came", "call again")
+                    raise TimedOut("The call was cancelled before it started", "call again")
                 found, delivery = invoke.call(
                     self._workspace,
                     self._name,

@@ -117,6 +117,6 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
         )
     if area and area.strip():
         if header.get("area", area) != area:
-            raise UsageError("The area is given twice, and not the same", "give it once")
+            raise UsageError("The area is given twice with different values", "give it once")
         header["area"] = area.strip()
     return header

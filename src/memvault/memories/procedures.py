@@ -135,9 +135,7 @@ def add(
     header = _header(new.success_rate, new.usage_count, skill)
     body = experience_store.linked(new.prompt, origin.paths)
     if title in paths:
-        raise Conflict(
-            f"There is a procedure {title!r} by now", "the next run proposes another name"
-        )
+        raise Conflict(f"A procedure {title!r} exists now", "the next run proposes another name")
     memory = create.add(store, title, body, TYPE, {**header, "source": source, **origin.header})
     paths[title] = memory.path
     return memory

@@ -149,7 +149,9 @@ def _resolved(base: str, path: str) -> str | None:
             break
     if link:
         shown = os.path.relpath(link, base)
-        raise Refused(f"{shown} is a link, and memvault follows none here", "copy what it is")
+        raise Refused(
+            f"{shown} is a link, and memvault does not follow links here", "put a copy in its place"
+        )
     return here
 
 
@@ -170,7 +172,9 @@ def _below(base: str, top: str) -> Iterator[str]:
     """Yield every file below a folder of the vault, and links as what they are."""
 
     def refuse(error: OSError) -> None:
-        raise StorageError(f"{top}/ cannot be read: {error.strerror}", "check it") from error
+        raise StorageError(
+            f"{top}/ cannot be read: {error.strerror}", "check its permissions"
+        ) from error
 
     for folder, folders, files in os.walk(os.path.join(base, top), onerror=refuse):
         inside = os.path.relpath(folder, base).replace(os.sep, "/")
@@ -194,14 +198,16 @@ def _digests(base: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield path, f"link to {str(Path(whole).readlink())!r}"
                 continue
             if not stat.S_ISREG(mode.st_mode):
-                raise Refused(f"{path} is no plain file", "take it away, or name another")
+                raise Refused(f"{path} is not a plain file", "remove it, or name another")
             if mode.st_size <= left:
                 digest, size = _digest(whole, left)
                 left -= size
                 yield path, digest
                 continue
         except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error.strerror}", "check it") from error
+            raise StorageError(
+                f"{path} cannot be read: {error.strerror}", "check its permissions"
+            ) from error
         raise Refused(
             f"The tool's files and {FOLDER}/ hold more than {_MOST_BYTES // 10**6} MB",
             f"{path} is too much; let the tool find it by itself, outside of {FOLDER}/",

@@ -70,7 +70,7 @@ class ToolParameter(TypedDict):
     default: NotRequired[
         Annotated[
             str | int | float | bool | list[Any] | dict[str, Any],
-            Arg("What the tool gets where it is not given"),
+            Arg("What the tool gets by default"),
         ]
     ]
     enum: NotRequired[Annotated[list[Any], Arg("The values that it may have")]]
@@ -143,7 +143,9 @@ def defined(given: Mapping[str, Any], whose: str = "register_tool") -> Definitio
         raise UsageError(f"The tool {name} has no description", "say what it does")
     entries = bound.get("parameters") or []
     if len(entries) > _MOST_PARAMETERS:
-        raise UsageError(f"The tool {name} has more than {_MOST_PARAMETERS} parameters", "use less")
+        raise UsageError(
+            f"The tool {name} has more than {_MOST_PARAMETERS} parameters", "use fewer"
+        )
     parameters = tuple(_parameter(entry) for entry in entries)
     keys = [schema.normal_key(entry.key) for entry in parameters]
     for key in keys:
@@ -229,7 +231,7 @@ def _fitting(parameter: Parameter, value: Any, what: str) -> Any:
     except UsageError as error:
         raise UsageError(
             f"The {what} of the parameter {parameter.name} does not fit: {error.message}",
-            f"mend type or {what}",
+            f"correct type or {what}",
         ) from error
 
 
@@ -324,11 +326,11 @@ def arguments(data: bytes) -> dict[str, Any]:
         header, text = codec.read_header(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"The file is no tool: {error}", "memvault tools register --help"
+            f"The file is not a tool: {error}", "memvault tools register --help"
         ) from error
     if header is None:
         raise UsageError(
-            "The file is no tool: it is neither JSON nor markdown with front matter",
+            "The file is not a tool: it is neither JSON nor markdown with front matter",
             "the front matter says name, description, parameters and command",
         )
     return {**_definition_keys(header), "documentation": text}
@@ -354,7 +356,7 @@ def put(store: Store, definition: Definition, text: str | None) -> tuple[str, st
         if old is not None and old.definition.name != definition.name:
             raise Conflict(
                 f"{old.path} is a tool with almost the same name, {old.definition.name}",
-                "choose another name, or take that file away",
+                "choose another name, or remove that file",
             )
         if old is not None:
             return old.path, _rewritten(store, old, header, text)
@@ -364,7 +366,7 @@ def put(store: Store, definition: Definition, text: str | None) -> tuple[str, st
             atomic.create(store.root / path, codec.encode_new(given, text or ""))
         except FileExistsError as error:
             raise Conflict(
-                f"{path} is there already and is not this tool", "mend that file or take it away"
+                f"{path} is there already and is not this tool", "fix or remove that file"
             ) from error
         return path, ""
 

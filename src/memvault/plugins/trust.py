@@ -33,7 +33,7 @@ def require(root: Path, kept: Kept) -> str:
     covered = cover(root, kept)
     if given != covered.digest:
         changed = f"{kept.path} or a file that trust covers"
-        raise Refused(f"The tool {name} is not as it was when it was trusted: {changed}", hint)
+        raise Refused(f"The tool {name} has changed since it was trusted: {changed}", hint)
     return covered.program
 
 

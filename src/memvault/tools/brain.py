@@ -65,13 +65,14 @@ def memory_create(
 @group.tool("memory_load", "load")
 def memory_load(
     call: Call,
-    mem_id: Annotated[str | None, Arg(f"Put this memory in: {_MEM_ID}", positional=True)] = None,
+    mem_id: Annotated[str | None, Arg(f"Load this memory: {_MEM_ID}", positional=True)] = None,
     offset: Annotated[int | None, Arg("First character to load", least=0, default=0)] = None,
     length: Annotated[
         int | None, Arg("Characters to load; 0: all, up to 20,000", least=0, default=0)
     ] = None,
     query: Annotated[
-        str | None, Arg("Give the memories that fit these words instead; nothing is put in")
+        str | None,
+        Arg("Give the memories that fit these words instead; active memory stays as it is"),
     ] = None,
     threshold: Annotated[
         float | None,
@@ -102,7 +103,7 @@ def _refuse_mix(given: str, **others: object) -> None:
     names = [name for name, value in others.items() if value is not None]
     if names:
         raise UsageError(
-            f"{given} and {names[0]} do not go together",
+            f"{given} and {names[0]} cannot be combined",
             "load by memId with offset and length, or by query with threshold, limit and filter",
         )
 
@@ -198,10 +199,10 @@ def memory_mutate(
         str | None, Arg("Only if the memory still has this etag, as memvault load gives it")
     ] = None,
 ) -> dict[str, Any]:
-    """Give a memory in active memory another text, in its file too.
+    """Replace the text of a memory in active memory, and in its file.
 
-    What it said before is kept as a revision; front matter stays as it is. Not
-    in active memory: nothing is changed. Afterwards the whole text is held.
+    The old text is kept as a revision; front matter stays as it is. A memory that is not in
+    active memory is refused. Afterwards the whole text is held.
     """
     from memvault.errors import MemvaultError
     from memvault.memories import edit

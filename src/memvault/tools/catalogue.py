@@ -19,7 +19,7 @@ from memvault.tools.core.registry import Arg, Group, shell
 
 __all__ = ["call_tool", "get_available_tools", "register_tool"]
 
-group = Group("catalogue", "Tools, also of the vault's own", place=80)
+group = Group("catalogue", "Tools, including the vault's own", place=80)
 
 
 _SCHEMAS = "Give the schemas of their arguments too"
@@ -32,7 +32,7 @@ def get_available_tools(
 ) -> dict[str, Any]:
     """List the tools of this vault: the program's own, and those that are registered in it.
 
-    Of a registered one it says whether it may run on this machine.
+    For a registered tool it says whether it may run on this machine.
     """
     from memvault.plugins import tool_file, trust
     from memvault.tools.core import available, vault_tools
@@ -71,10 +71,9 @@ def register_tool(
 ) -> dict[str, Any]:
     """Register a tool of the vault's own: a program, kept as tools/NAME.md.
 
-    A registered one of the same name is changed; what it said before is kept
-    as a revision. The program gets its arguments as one JSON object on
-    standard input and prints its result as another. It runs only after
-    memvault tools trust NAME, said by a person on the machine.
+    A registered tool of the same name is replaced, and kept as a revision. The program gets its
+    arguments as one JSON object on standard input and prints its result as another. It runs
+    only after a person on this machine has typed memvault tools trust NAME.
     """
     from memvault.plugins import tool_file, trust
 

@@ -38,7 +38,7 @@ def memory_compound(
         Arg("Add to the end, replace the content, or replace one section"),
     ] = "append",
     section: Annotated[
-        str | None, Arg("Heading whose text is replaced; added at the end where it is missing")
+        str | None, Arg("Heading whose text is replaced; added at the end if missing")
     ] = None,
     if_match: Annotated[
         str | None, Arg("Only if the memory still has this etag, as memvault show gives it")
@@ -57,7 +57,7 @@ def memory_compound(
     if mode == "section" and not (section or "").strip():
         raise UsageError("A section's heading is needed", "--section HEADING")
     if not modifications.strip() and mode != "section":
-        raise UsageError("There is nothing to put in", "give the text, - for standard input")
+        raise UsageError("The text is empty", "give the text, - for standard input")
     target = _target(call, query)
     kind = layout.normal_type(memory_type) if memory_type else None
 
@@ -105,7 +105,7 @@ def _target(call: Call, query: str) -> Any:
     if telling and lead >= _CLEAR_LEAD:
         return best.memory
     raise Ambiguous(
-        f"No memory is clearly meant by {query!r}",
+        f"{query!r} does not clearly name one memory",
         "name one of the candidates by its memId",
         {"candidates": [candidate(entry.memory, entry.score) for entry in found]},
     )
@@ -156,7 +156,7 @@ def memory_forget(
         from memvault.errors import Conflict
 
         raise Conflict(
-            "The confirmation is for other files or other contents than those found now",
+            "The confirmation does not match the files found now",
             "look at the preview again and confirm with its token",
         )
     files = delete.forget(call.store, candidates)

@@ -23,7 +23,7 @@ group = Group("experience", place=52)
 def consolidate_memories(
     call: Call,
     days: Annotated[
-        int, Arg("Look at the episodes of the last so many days", least=1, most=1_000_000)
+        int, Arg("Look at the episodes of this many days", least=1, most=1_000_000)
     ] = 7,
     apply: Annotated[bool, Arg("Write what is proposed; without it nothing changes")] = False,
     extractor: Annotated[
@@ -37,11 +37,10 @@ def consolidate_memories(
 ) -> dict[str, Any]:
     """Consolidate episodes: propose facts and procedures for what repeats in them.
 
-    A statement that several episodes make becomes a fact, a sequence of actions
-    that mostly went well a procedure. Facts that say the same are to be merged;
-    what is unimportant, old and was never handed out on this machine, by a
-    recall, show, load or context, is for the archive, where it stays a file and
-    is still found. Contradictions are only shown, once for each thing. Once
+    A statement that several episodes make becomes a fact, a sequence of actions that mostly
+    went well a procedure. Facts that say the same are merged. What is unimportant, old and was
+    never returned on this machine by recall, show, load or context is archived: it stays a
+    file, and recall still finds it. Contradictions are only shown, once for each thing. Once
     applied, the result has what was written.
     """
     if not apply:
@@ -50,11 +49,11 @@ def consolidate_memories(
         return _result(_proposals(call, given, extracted), extracted, None)
     extracted = _extracted(call, extractor, _gathered(call, days)) if extractor else None
     if extracted and extracted.refused:
-        several = len(extracted.refused) > 1
+        bad = len(extracted.refused)
         raise Refused(
-            f"Nothing was written: {len(extracted.refused)} lines of the extractor are no proposals"
-            if several
-            else "Nothing was written: a line of the extractor is no proposal",
+            f"Nothing was written: {bad} lines of the extractor are not proposals"
+            if bad > 1
+            else "Nothing was written: a line of the extractor is not a proposal",
             "without --apply the good lines are shown beside the others",
             {"refused": _refused(extracted)},
         )
@@ -137,7 +136,7 @@ def _result(
     if extracted and extracted.refused:
         result["refused"] = _refused(extracted)
     if nothing:
-        result["message"] = "Nothing repeats that is not known, and nothing is to be put away"
+        result["message"] = "Nothing new repeats, and there is nothing to archive"
     return result
 
 

@@ -41,10 +41,9 @@ def context(
 ) -> dict[str, Any]:
     """Write the block for a system prompt: memories, goals, due plans, inbox, recalled memories.
 
-    Plans that are due become events of the inbox, from which nothing is taken.
-    Sections come in this order of worth, dated and fenced as data. What does
-    not fit the budget is left out from the end and named under cut. Where
-    there is nothing to say the block is empty.
+    Due plans become events in the inbox; no event is taken out. Sections come in this order of
+    importance, dated and fenced as data. What does not fit the budget is left out from the end
+    and named under cut. With nothing to say, the block is empty.
     """
     from memvault.agents import prompt
     from memvault.index.embedding import tokens

@@ -25,9 +25,9 @@ __all__ = [
 group = Group("experience", "Experience: episodes, facts and procedures", place=50)
 
 """The importance that an episode must have at least to be recalled, where none is said."""
-_CONTEXT = "What was the case: where, when, with whom"
+_CONTEXT = "The situation: where, when, with whom"
 _ACTIONS = "What the agent did, in order"
-_OUTCOMES = "What came of it"
+_OUTCOMES = "The outcomes"
 _SKILLS = "Ids of the skills that were used, such as combat.melee.swords"
 _REFLECTION = "What the agent thinks of it; it may hold headings of its own"
 _IMPORTANCE = "How much it matters, from 0 to 1"
@@ -50,7 +50,7 @@ def store_episode(
     reflection: Annotated[str, Arg(_REFLECTION, text=True)] = "",
     importance: Annotated[float, Arg(_IMPORTANCE, least=0, most=1)] = model.IMPORTANCE,
 ) -> dict[str, Any]:
-    """Store an episode: what was the case, what was done, and what came of it.
+    """Store an episode: the situation, what was done, and the outcome.
 
     success in the result says how the episode went: it has outcomes, and fewer
     than 30 % of them have the type action_error. It is stored either way; one

@@ -112,13 +112,13 @@ def update_fact(
 ) -> dict[str, Any]:
     """Update a fact: another text, another confidence, or both.
 
-    What it said before stays in the history. A title that was made from the old
-    text is made from the new one; memId and file name stay.
+    The old text stays in the history. A title made from it changes too; memId and file name
+    stay.
     """
     from memvault.memories import facts
 
     if new_text is None and new_confidence is None:
-        raise UsageError("Nothing of the fact is to change", "give newText, newConfidence or both")
+        raise UsageError("There is nothing to change", "give newText, newConfidence or both")
     memory = call.engine.resolve(fact_id)
     change = facts.change(call.store, memory, new_text, new_confidence)
     return {
@@ -139,13 +139,13 @@ def store_procedure(
         float, Arg("Success rate of a new one, from 0 to 1", least=0, most=1)
     ] = RATE,
     skill_id: Annotated[
-        str | None, Arg("Where it stands in the tree of skills, as in combat.melee.swords")
+        str | None, Arg("Its place in the tree of skills, as in combat.melee.swords")
     ] = None,
 ) -> dict[str, Any]:
     """Store a procedure: how something is done, under a name of its own.
 
-    Where there is one of that name, its prompt is updated, and rate and count
-    stay; what it said before stays in the history.
+    If one of that name exists, its prompt is updated; its success rate and count stay, and the
+    old text stays in the history.
     """
     from memvault.memories import procedures
 
@@ -177,8 +177,8 @@ def recall_procedure(
 ) -> dict[str, Any]:
     """Recall the procedures that fit a context, best success rate first.
 
-    One fits whose name shares a word with the context, or whose text is near
-    to it in words or in meaning. Archived ones are left out.
+    A procedure fits if its name shares a word with the context, or its text is near to it in
+    words or in meaning. Archived ones are left out.
     """
     found = _procedures(call, context, min_success_rate)
     count_recalled(call, [entry["procedureId"] for entry in found])

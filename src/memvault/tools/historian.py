@@ -71,8 +71,8 @@ def memory_remember(
     """Remember something: write a new memory, never over an existing one.
 
     The result names the nearest existing memories, so that one of them can be
-    compounded instead when it says the same. With filePath that memory gets the
-    new content; what it said before is kept as a revision.
+    compounded instead if it says the same. With filePath that memory gets the new content; the
+    old content is kept as a revision.
     """
     from memvault.memories import create
     from memvault.vault import layout
@@ -174,29 +174,29 @@ def memory_recall(
         ),
     ] = "hybrid",
     threshold: Annotated[
-        float, Arg("Leave out lower scores; a score ranks within one answer", least=0, most=1)
+        float, Arg("Leave out lower scores; scores compare within one answer only", least=0, most=1)
     ] = 0.0,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     since: Annotated[str | None, Arg("Changed since a date, a time, or an age such as 7d")] = None,
     until: Annotated[str | None, Arg("Changed until a date, a time, or an age")] = None,
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
     full: Annotated[bool, Arg("Give the whole content")] = False,
-    explain: Annotated[bool, Arg("Say how each score came about")] = False,
+    explain: Annotated[bool, Arg("Explain each score")] = False,
     rerank: Annotated[
         bool,
-        Arg("Let a cross-encoder order the best again; model use NAME --for rerank fetches one"),
+        Arg("Reorder the best with a cross-encoder; model use NAME --for rerank fetches one"),
     ] = False,
 ) -> dict[str, Any]:
     """Recall memories: the best for a question, with the passage that fits.
 
-    Edits, new files and deletions made by any program are seen at once. Scores
-    rank within one answer: 1 is the best a memory could do for this query.
+    Edits, new files and deletions by any program are seen at once. Scores compare within one
+    answer only; 1 is the best possible.
     """
     from memvault.recall.values import Request
 
     if rerank and (is_all or mode == "tag"):
         raise UsageError(
-            "rerank orders what a question finds in the text, neither a list nor tags",
+            "rerank does not work with isAll or with tags",
             "leave it out, or ask with --mode hybrid, keyword or vector",
         )
     chosen = filters(memory_type, tags, since, until, expression)
@@ -231,7 +231,7 @@ def _everything(
     from memvault.recall import snippets
 
     if query.strip():
-        raise UsageError("A query and isAll do not go together", "leave out one of them")
+        raise UsageError("A query and isAll cannot be combined", "leave out one of them")
     memories = []
     for record in call.engine.listed(chosen)[:limit]:
         try:

@@ -29,7 +29,7 @@ def memory_save(
     area: Annotated[str | None, Arg(_AREA_HELP)] = None,
     metadata: Annotated[dict[str, Any] | None, Arg(_METADATA_HELP)] = None,
 ) -> dict[str, Any]:
-    """Save a text as a memory of its own; nothing is added to what it says.
+    """Save a text as a new memory, exactly as it is.
 
     Metadata becomes front matter, so that load --query and recall can filter
     by it. Keys that the vault sets itself, such as created, are refused.
@@ -89,9 +89,9 @@ def memory_delete(
 ) -> dict[str, Any]:
     """Delete exactly these memories: they move to the trash, all or none.
 
-    An id that names no memory is listed under missing and is no failure; one
-    that several memories share is refused, and nothing is deleted. What
-    was deleted comes back with memvault restore.
+    An id that names no memory is listed under missing, which is not an error; one that several
+    memories share is refused, and nothing is deleted. Deleted memories come back with memvault
+    restore.
     """
     from memvault.memories import delete
 

@@ -86,10 +86,9 @@ def use_skill(
 ) -> dict[str, Any]:
     """Use a skill: get the procedure to follow, and how likely it is to succeed.
 
-    Nothing is counted as a success or failure here; update_success_rate is told
-    how it went. Where no procedure carries the skillId, the call fails and
-    leaves a request for it, one for each skill and action, in a file of the
-    agent. Storing a procedure with that skillId answers it.
+    Nothing is counted as a success or failure here; update_success_rate does that. If no
+    procedure has the skillId, the call fails and leaves a request for it in a file of the
+    agent, one for each skill and action. Storing a procedure with that skillId answers it.
     """
     from memvault.memories import skills
 

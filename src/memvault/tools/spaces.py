@@ -25,7 +25,7 @@ def enter_space(
 ) -> dict[str, Any]:
     """Enter a space: become its member, read its last messages, and send to it from now on.
 
-    A space that is not there is made, and has no history yet.
+    A space that does not exist is created, with no history.
     """
     spaces = _spaces(call)
     entered = spaces.enter(space)

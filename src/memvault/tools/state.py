@@ -42,7 +42,7 @@ class GoalItem(TypedDict):
 
     id: Annotated[str, Arg("One line that names the goal")]
     description: NotRequired[
-        Annotated[str, Arg("What is to be reached; a goal that is there keeps its own without it")]
+        Annotated[str, Arg("What is to be reached; an existing goal keeps its own without it")]
     ]
     status: NotRequired[Annotated[str, Arg("One word; a new goal is active")]]
 
@@ -53,7 +53,7 @@ class PlanItem(TypedDict):
     name: Annotated[str, Arg("One line that names the plan")]
     instruction: Annotated[str, Arg("What is to be done when it is due")]
     cron: NotRequired[
-        Annotated[str, Arg("Every time that a cron line of five fields fits, as in 0 9 * * *")]
+        Annotated[str, Arg("Whenever this cron line of five fields matches, as in 0 9 * * *")]
     ]
     run_after: NotRequired[Annotated[str, Arg("Once, after a delay such as 2 hours or 1 day")]]
     scheduled_at: NotRequired[Annotated[str, Arg("Once, at a moment in ISO 8601")]]
@@ -79,10 +79,10 @@ def set_memories(
     call: Call,
     memories: Annotated[list[KeyValue], Arg("Values with their keys")],
 ) -> dict[str, Any]:
-    """Keep values under keys; a key that is there gets the new value.
+    """Set values by key; an existing key gets the new value.
 
-    Each agent has its own keys. A value is a file that may be edited by hand;
-    what it held before stays in the history.
+    Each agent has its own keys. A value is a file that may be edited by hand; old values stay
+    in the history.
     """
     from memvault.agents import keyvalues
 
@@ -112,10 +112,10 @@ def _set_memories(
 def get_memories(
     call: Call,
     keys: Annotated[
-        list[str] | None, Arg("The keys; all where none is given", key="keys", positional=True)
+        list[str] | None, Arg("The keys; all by default", key="keys", positional=True)
     ] = None,
 ) -> dict[str, Any]:
-    """Get the values that are kept, in the order of their keys."""
+    """Get values, in the order of their keys."""
     from memvault.agents.entries import normal
     from memvault.agents.keyvalues import all_values
 
@@ -147,7 +147,7 @@ def set_goals(
     call: Call,
     goals: Annotated[list[GoalItem], Arg("Goals with their ids")],
 ) -> dict[str, Any]:
-    """Set goals; one whose id is there is changed.
+    """Set goals by id; an existing goal is changed.
 
     Goals with the status active are what the agent is after; any other word,
     such as completed, puts one aside.
@@ -216,7 +216,7 @@ def set_plans(
     call: Call,
     plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule")],
 ) -> dict[str, Any]:
-    """Set plans; one whose name is there is changed.
+    """Set plans by name; an existing plan is changed.
 
     A plan that is due becomes one event in the agent's inbox, exactly once,
     whoever looks. A cron line that was missed several times runs once. Cron

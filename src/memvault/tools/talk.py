@@ -56,7 +56,7 @@ def talk_user(
 ) -> dict[str, Any]:
     """Say something to the user, without waiting for an answer.
 
-    It lies in the user's inbox, which memvault inbox peek --agent user shows.
+    It goes to the user's inbox; memvault inbox peek --agent user shows it.
     """
     if user.strip():
         raise UsageError(f"There is one user, not {user!r}", "leave user empty")
@@ -97,7 +97,7 @@ def talk_brain(
 def talk_log(
     call: Call,
     severity: Annotated[
-        Literal["debug", "info", "warning", "error"], Arg("How grave it is", positional=True)
+        Literal["debug", "info", "warning", "error"], Arg("How severe it is", positional=True)
     ],
     message: Message,
 ) -> dict[str, Any]:
@@ -129,10 +129,9 @@ def wait_for(
 ) -> dict[str, Any]:
     """Wait until one of several events happens, take it from the inbox, and return it.
 
-    An Agent or User event is talk from there; with a talkId only the answer to
-    that talk. It needs an earlier talk to the same. A Hook event is what
-    memvault inbox push NAME delivers. An event that is there already ends the
-    wait at once.
+    An Agent or User event is a message from them; with a talkId, only the answer to that talk.
+    You must have talked to them before. A Hook event is what memvault inbox push NAME delivers.
+    An event that is already there ends the wait at once.
     """
     from memvault.agents.messages import services, wait
 
@@ -192,7 +191,7 @@ def _waited(word: str) -> dict[str, Any]:
         kind, _, rest = word.rpartition("#")[0].partition(":")
         talk_id = word.rpartition("#")[2]
         if not talk_id.isdecimal() or len(talk_id) > _LONGEST_TALK_ID:
-            raise UsageError(f"{talk_id!r} is no talkId", "write agent:NAME#TALKID")
+            raise UsageError(f"{talk_id!r} is not a talkId", "write agent:NAME#TALKID")
     found: dict[str, Any] = {"eventType": kind, "parameter": rest}
     return {**found, "talkId": int(talk_id)} if talk_id else found
 
@@ -208,8 +207,8 @@ def peek_inbox(
 ) -> dict[str, Any]:
     """Take the oldest events out of the agent's inbox.
 
-    Each event is handed to exactly one caller; only one that was killed just
-    then makes it come twice. remaining counts all that stay, of whatever type.
+    Each event goes to exactly one caller; only if that one is killed just then may it come
+    twice. remaining counts the events that are left, of every type.
     """
     popped = call.inbox.pop(count, kind)
     call.notes += call.inbox.problems

@@ -68,7 +68,7 @@ def memory_list(
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     since: Annotated[str | None, Arg("Changed since a date, a time, or an age such as 7d")] = None,
     until: Annotated[str | None, Arg("Changed until a date, a time, or an age")] = None,
-    limit: Annotated[int | None, Arg("How many at most; all where it is left out", least=1)] = None,
+    limit: Annotated[int | None, Arg("How many at most; all by default", least=1)] = None,
 ) -> dict[str, Any]:
     """List memories without their content, newest change first."""
     records = call.engine.listed(filters(memory_type, tags, since, until, expression))
@@ -94,8 +94,8 @@ def memory_restore(
 ) -> dict[str, Any]:
     """Restore a memory from the trash, or put one back to an earlier revision.
 
-    A file returns to its old path, or beside it where that is taken. The
-    content that a revision replaces becomes a revision itself.
+    A file returns to its old path, or beside it if that is taken. The content that a revision
+    replaces becomes a revision itself.
     """
     from memvault.memories import restore
 
@@ -127,7 +127,7 @@ def memory_restore(
 
 @group.tool("vault_status", "status", read_only=True)
 def vault_status(call: Call) -> dict[str, Any]:
-    """Say how the vault is: counts, index, embedder, sizes, and what is pending."""
+    """Show the vault's state: counts, index, embedder, sizes, and what is pending."""
     from memvault.upkeep.status import status
 
     return status(call)
@@ -135,10 +135,9 @@ def vault_status(call: Call) -> dict[str, Any]:
 
 @group.tool("vault_reindex", "reindex")
 def vault_reindex(call: Call) -> dict[str, Any]:
-    """Make the index anew and embed whatever has no vectors yet.
+    """Rebuild the index and embed what has no vectors yet.
 
-    Never needed to see an edit; useful after changing the embedder, or to have
-    slow work done now.
+    Edits are seen without it; it does slow work now, such as after a change of the embedder.
     """
     from memvault.recall.filters import Filters
     from memvault.upkeep.paths import without_paths
@@ -183,7 +182,7 @@ def model_use(
     ],
     purpose: Purpose = "embed",
 ) -> dict[str, Any]:
-    """Use another model: fetch it if need be, and embed every memory with it.
+    """Use another model: fetch it if needed, and embed every memory with it.
 
     Recall goes on with the old vectors until the new ones are complete. With
     for = rerank it is the cross-encoder of recall's rerank, and nothing is
@@ -203,7 +202,7 @@ def model_use(
 def model_verify(
     call: Call,
     name: Annotated[
-        str | None, Arg("A model or folder; the one in use where it is left out", positional=True)
+        str | None, Arg("A model or folder; the one in use by default", positional=True)
     ] = None,
     purpose: Purpose = "embed",
 ) -> dict[str, Any]:

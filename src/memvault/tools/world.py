@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["gather_resource", "interact_with_agent", "move_to", "observe_location"]
 
-group = Group("world", "A small world, where memvault.toml switches it on", place=90)
+group = Group("world", "Example world, if memvault.toml enables it", place=90)
 
 _FARTHEST = 1e9
 

@@ -27,14 +27,14 @@ def begin(folder: str, bare: bool) -> dict[str, Any]:
     """Make a vault: the whole template in an empty folder, one settings file in any other.
 
     Raises:
-        Conflict: it is a vault already.
+        Conflict: it is already a vault.
         UsageError: the name is not a folder's.
     """
     root = home_expanded(folder)
     if "\0" in folder or (root.exists() and not root.is_dir()):
         raise UsageError(f"{folder!r} is not a folder", "name a folder, new or existing")
     if os.path.lexists(root / SETTINGS_FILE):
-        raise Conflict(f"{root} is a vault already", f"memvault --vault {root} status")
+        raise Conflict(f"{root} is already a vault", f"memvault --vault {root} status")
     with atomic.explained(root):
         root.mkdir(parents=True, exist_ok=True)
         entries = set(os.listdir(root)) - {".git"}

@@ -267,7 +267,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a line to a plain file, made where it is missing; a line cut off before ends first.
+    """Append a line to a plain file, created if missing; a line cut off before ends first.
 
     The caller sees to it that nobody else appends meanwhile.
 
@@ -281,7 +281,7 @@ def append_line(path: Path, line: bytes) -> None:
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise Refused(f"{path} is no plain file", "move it away; memvault makes it anew")
+            raise Refused(f"{path} is not a plain file", "move it away; memvault creates it again")
         with open(os.open(path, flags, 0o644), "ab+") as file:
             end = file.seek(0, os.SEEK_END)
             if end:

@@ -252,7 +252,7 @@ def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
             patched = patch_header(parts.header, changes, parts.newline)
         except ValueError as error:
             raise Refused(
-                f"The front matter is broken ({error})", "mend it in an editor first"
+                f"The front matter is broken ({error})", "fix it in an editor first"
             ) from error
         parts = parts._replace(header=patched)
     elif changes:
@@ -282,6 +282,6 @@ def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
         patched = patch_entry(parts.header, key, name, value, parts.newline)
     except ValueError as error:
         raise Refused(
-            f"The front matter is broken ({error})", "mend it in an editor first"
+            f"The front matter is broken ({error})", "fix it in an editor first"
         ) from error
     return text.encode("".join(parts._replace(header=patched)))

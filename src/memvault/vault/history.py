@@ -90,7 +90,7 @@ class History:
         known = ", ".join(self.revisions(mem_id)[-3:])
         raise NotFound(
             f"There is no revision {revision!r} of {mem_id}",
-            f"the latest are {known}" if known else "it was not changed since it is kept here",
+            f"the latest are {known}" if known else "it has no earlier revisions",
         )
 
     def discard(self, root: Path, path: str) -> Discarded:

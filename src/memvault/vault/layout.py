@@ -184,7 +184,8 @@ def check_folders(root: Path, folder: str) -> None:
         path /= part
         if path.is_symlink():
             raise Refused(
-                f"{path} is a link, and memvault follows none here", "make it a plain folder"
+                f"{path} is a link, and memvault does not follow links here",
+                "make it a plain folder",
             )
         if path.exists() and not path.is_dir():
             raise Refused(f"{path} is a file where a folder should be", "rename that file")

@@ -263,7 +263,7 @@ def _check_etag(memory: Memory, data: bytes, seen: str | None) -> None:
 
 
 def private_folder(root: Path) -> Path:
-    """Return ``.memvault``, made where it is missing, with the line that keeps it out of git.
+    """Return ``.memvault``, created if missing, with the line that keeps it out of git.
 
     Raises:
         StorageError: it cannot be made.
@@ -272,7 +272,9 @@ def private_folder(root: Path) -> Path:
     folder = root / ".memvault"
     with atomic.explained(folder):
         if folder.is_symlink():
-            raise Refused(f"{folder} is a link", "remove the link; memvault makes the folder anew")
+            raise Refused(
+                f"{folder} is a link", "remove the link; memvault creates the folder again"
+            )
         if folder.exists() and not folder.is_dir():
             raise Refused(f"{folder} is a file where a folder should be", "rename that file")
         for name in ("lock", "history", "trash"):

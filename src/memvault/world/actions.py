@@ -104,7 +104,7 @@ class World:
         """
         to = address(name)
         if to.agent == self._me.agent:
-            raise Refused(f"{name} is whoever is asking", "name another agent")
+            raise Refused(f"{name} is the agent that is asking", "name another agent")
         _, me = self._body()
         try:
             header = self._header(f"{_AGENTS}/{to.agent}.md")
@@ -170,7 +170,7 @@ class World:
             data, _ = self._store.read_bytes(self._path)
         except NotFound as error:
             if os.path.lexists(self._store.root / self._path):
-                raise Refused(f"{self._path} is no plain file", "take it away") from error
+                raise Refused(f"{self._path} is not a plain file", "remove it") from error
             return None, figure(self._me.agent, {})
         return data, figure(self._me.agent, _parsed(self._path, data))
 

@@ -43,10 +43,10 @@ def checked(root: Path, name: str) -> str:
     if not wanted:
         raise UsageError("The hook's name is empty", "memvault inbox push NAME")
     if not wanted.isprintable():
-        raise UsageError("The hook's name holds what nobody sees", "use letters and digits")
+        raise UsageError("The hook's name has invisible characters", "use letters and digits")
     if is_taken(wanted, taken(root)):
         raise UsageError(
-            f"{wanted!r} is no name for a service: it would pass for a person or an agent",
+            f"{wanted!r} is not a service name: it would pass for a person or an agent",
             "name it by what it is, such as ci or deployed",
         )
     return wanted

@@ -112,7 +112,7 @@ def wait(
     try:
         while True:
             if stopped():
-                raise TimedOut("The wait was given up", "wait again")
+                raise TimedOut("The wait was cancelled", "wait again")
             popped = inbox.pop(fits=lambda event: any(entry.fits(event) for entry in wanted))
             passed = time.monotonic() - begun
             if popped.events:
@@ -123,7 +123,8 @@ def wait(
             if passed >= deadline:
                 names = ", ".join(map(str, wanted))
                 raise TimedOut(
-                    f"Waited {deadline:g} seconds for {names} in vain", "wait again, or longer"
+                    f"Timed out after {deadline:g} seconds of waiting for {names}",
+                    "wait again, or longer",
                 )
             if sleeper is None:
                 sleeper = _sleeper(inbox, turn)  # what came before it watched is looked for again
@@ -163,5 +164,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise UsageError(f"{text!r} is no time to wait", "give seconds, as in time:2.5")
+        raise UsageError(f"{text!r} is not a number of seconds", "give seconds, as in time:2.5")
     return seconds

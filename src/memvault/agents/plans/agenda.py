@@ -182,7 +182,7 @@ def _lines(
     first = schedule.first(now, zone)
     if first is None:
         raise UsageError(
-            f"The time of the cron line {schedule.text!r} never comes",
+            f"The cron line {schedule.text!r} never matches a date",
             "look at its day and month",
         )
     if schedule.kind == "scheduledAt":

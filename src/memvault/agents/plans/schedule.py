@@ -116,7 +116,7 @@ def _line(cron: str) -> str:
     problem = _problem(line)
     if problem:
         raise UsageError(
-            f"{line[:60]!r} is no cron line: {problem}",
+            f"{line[:60]!r} is not a valid cron line: {problem}",
             "write minute, hour, day of month, month and weekday, as in '0 9 * * MON-FRI'",
         )
     return line

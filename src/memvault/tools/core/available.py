@@ -65,6 +65,6 @@ def find_in(call: Call, name: str) -> Tool:
     if wanted in found.tools:
         return vault_tools.as_tool(found.tools[wanted])
     if wanted in found.broken:
-        raise Refused(found.broken[wanted], "mend the file")
+        raise Refused(found.broken[wanted], "fix the file")
     names = [entry.name for entry in own_in(call)]
     raise registry.unknown(name, [*names, *found.tools])

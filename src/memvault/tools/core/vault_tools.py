@@ -127,7 +127,7 @@ def _result(call: Call, definition: Definition, output: str) -> dict[str, Any]:
         error = value.get("error")
         said = error.get("message") if isinstance(error, dict) else error
         raise MemvaultError(
-            f"The tool {definition.name} failed: {said or 'it does not say why'}",
+            f"The tool {definition.name} failed: {said or 'it gave no reason'}",
             str(error.get("hint", "")) if isinstance(error, dict) else "",
             {"output": rest} if rest else None,
         )
@@ -137,4 +137,4 @@ def _result(call: Call, definition: Definition, output: str) -> dict[str, Any]:
 
 
 def _refused(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
