@@ -101,7 +101,7 @@ def test_unrelated_episodes_propose_nothing(vault: Vault, folder: Path) -> None:
     assert (result["facts"], result["procedures"], result["forgotten"]) == ([], [], [])
     assert "merged" not in result
     assert "contradictions" not in result
-    assert result["message"].startswith("Nothing repeats")
+    assert result["message"].startswith("Nothing new repeats")
 
 
 @pytest.mark.parametrize(

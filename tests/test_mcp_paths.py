@@ -185,7 +185,7 @@ def test_an_odd_folder_of_ones_own_is_an_answer_too(
     monkeypatch.setenv("MEMVAULT_CACHE", "cache")
     said = answers(kept, [("memory_recall", {"query": "zebra"}), ("memory_show", {})], [])
     no_paths(home, said)
-    assert "MEMVAULT_CACHE is not a whole path" in said[-2]
+    assert "MEMVAULT_CACHE is not an absolute path" in said[-2]
 
 
 def test_no_models_folder_is_named(kept: Path, home: Path, run: Run) -> None:

@@ -234,7 +234,7 @@ def test_trust_that_a_vault_brings_along_means_nothing(
     assert not trusted(run, hostile)
     assert "lies in the vault" in refused(run("tools", "trust", "evil", "--yes"), 1)
     monkeypatch.setenv("MEMVAULT_STATE", "state/memvault")
-    assert "not a whole path" in refused(run("tools", "trust", "evil", "--yes"), 2)
+    assert "not an absolute path" in refused(run("tools", "trust", "evil", "--yes"), 2)
     assert run("evil").code != 0
 
 

@@ -314,7 +314,7 @@ def _bytes(path: Path) -> bytes:
         if path.is_symlink():
             said, hint = "it is a link", "settings are read from the file itself: put it there"
         elif path.exists():
-            said, hint = "it is not a plain file", "move it away, and write the settings anew"
+            said, hint = "it is not a plain file", "move it away, and write the settings again"
         else:
             said, hint = "there is no such file", "memvault init makes one"
         raise VaultUnreadable(f"{path} cannot be read: {said}", hint) from error

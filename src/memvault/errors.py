@@ -129,7 +129,7 @@ class VaultUnreadable(MemvaultError):
 
 
 class TimedOut(MemvaultError):
-    """Waited in vain, for a lock or an event."""
+    """Timed out while waiting, for a lock or an event."""
 
     code = "timed_out"
     exit_code = 4
