@@ -170,4 +170,4 @@ def test_trusted_vaults_have_whole_paths(
     assert run("vaults", "trust", str(foreign)).code == 0
     assert "# kept" in settings.read_text("utf-8")
     settings.write_text('[vaults]\ntrusted = ["."]\n', "utf-8")
-    assert "whole paths" in refused(run("list", cwd=foreign), 2)
+    assert "absolute paths" in refused(run("list", cwd=foreign), 2)

@@ -259,4 +259,4 @@ def _parsed(path: str, data: bytes) -> dict[str, Any]:
     try:
         return codec.read_header(data)[0] or {}
     except ValueError as error:
-        raise Refused(f"The front matter of {path} is broken: {error}", "fix it in an editor") from error
+        raise Refused(f"The front matter of {path} is broken: {error}", "edit it") from error
