@@ -272,6 +272,7 @@ def test_what_a_dead_taker_left_ends_a_wait(
     waits.asleep()
     taker.kill()
     taker.communicate()
+    assert taker.returncode == -signal.SIGKILL
     assert waits.ended().popped.events[0].data["name"] == "x"
 
 
