@@ -344,3 +344,11 @@ def test_scores_do_not_depend_on_how_many_calls_indexed_the_files(
     one_by_one = vault.call("memory_recall", **question)["memories"]
     assert vault.call("vault_reindex")["success"]
     assert vault.call("memory_recall", **question)["memories"] == one_by_one
+
+
+@pytest.mark.parametrize("moment", [-1e10, 0.0, 1.4e10])
+def test_a_files_time_may_be_any(vault: Vault, folder: Path, moment: float) -> None:
+    """Files from before 1970 or after 2262 are memories too."""
+    file = write(folder, "a.md", "# A\n\nzebra\n")
+    os.utime(file, (moment, moment))
+    assert titles(vault.call("memory_recall", query="zebra")) == ["A"]

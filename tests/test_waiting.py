@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, refused, write
+from conftest import Run, refused, until, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.inbox import Inbox
@@ -43,14 +43,6 @@ def waiting(folder: Path, *words: str, agent: str = "main") -> subprocess.Popen[
 def lock_of(folder: Path, agent: str) -> Path:
     """The file that an agent's first look for events makes."""
     return folder / ".memvault" / "agents" / agent / "lock"
-
-
-def until(happens: Callable[[], object]) -> None:
-    """Wait for something to happen, however slow the machine is."""
-    deadline = time.monotonic() + 60
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def looks(folder: Path, agent: str = "main") -> None:

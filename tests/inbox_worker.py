@@ -1,4 +1,4 @@
-"""A process of the mailbox tests: it takes or delivers events until it is done or killed.
+"""A process of the inbox tests: it takes or delivers events until it is done or killed.
 
 ``take`` takes all there are. ``rounds`` lets a taker and a deliverer work at
 once, again and again, of which each kills itself in front of a change to a file

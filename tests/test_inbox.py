@@ -23,7 +23,7 @@ from memvault.agents.address import Address
 from memvault.agents.messages.inbox import Event, Inbox
 from memvault.agents.messages.leases import Lease
 
-WORKER = Path(__file__).with_name("mailbox_worker.py")
+WORKER = Path(__file__).with_name("inbox_worker.py")
 KINDS = ("space_message", "plan", "service", "talk")
 TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=30)
 
