@@ -21,13 +21,22 @@ from memvault.index.place import place_of
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 
-settings.register_profile(
-    "memvault",
-    deadline=None,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-settings.load_profile("memvault")
+PROFILES = {"dev": 15, "ci": 60, "long": 1_500}
+"""How many examples a property is tried with; HYPOTHESIS_PROFILE chooses."""
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+for _name, _most in PROFILES.items():
+    settings.register_profile(
+        _name,
+        deadline=None,
+        max_examples=_most,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
+settings.load_profile(PROFILE)
+
+
+def examples(number: int) -> int:
+    """Return how many examples the profile tries where CI tries a number of its own."""
+    return -(-number * PROFILES[PROFILE] // PROFILES["ci"])
 
 
 class Ran(NamedTuple):

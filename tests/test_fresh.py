@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, index_of, titles, write
+from conftest import Run, examples, index_of, titles, write
 from memvault import Vault, open_vault
 
 Ask = Callable[..., list[str]]
@@ -306,7 +306,7 @@ def _without_scores(state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps)
 def test_a_grown_index_finds_what_a_rebuilt_one_finds(taken: list[Step]) -> None:
     """After any sequence of changes the index lists and finds what one made anew does."""
@@ -315,7 +315,7 @@ def test_a_grown_index_finds_what_a_rebuilt_one_finds(taken: list[Step]) -> None
     assert _without_scores(grown) == _without_scores(rebuilt)
 
 
-@settings(max_examples=20, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(20), phases=[Phase.explicit, Phase.generate])
 @example(
     [
         ("write", "n0.md", "", "beta"),

@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from conftest import Run, write
+from conftest import Run, examples, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.inbox import Event, Inbox
@@ -85,7 +85,7 @@ class MailboxAgainstAList(RuleBasedStateMachine):
 
 
 TestMailbox = MailboxAgainstAList.TestCase
-TestMailbox.settings = settings(max_examples=25, stateful_step_count=15)
+TestMailbox.settings = settings(max_examples=examples(25), stateful_step_count=15)
 
 
 def worker(*arguments: object) -> subprocess.Popen[str]:

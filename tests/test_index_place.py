@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, child, index_of, titles, without_rights, write
+from conftest import Run, child, examples, index_of, titles, without_rights, write
 from memvault import Vault, open_vault
 from memvault.index import whoosh_pickles
 from memvault.index.file_states import state_of
@@ -92,7 +92,7 @@ def test_a_pickle_of_anything_else_is_no_index(filled: Path, run: Run) -> None:
     st.sampled_from([".toc", ".seg"]),
     st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), min_size=1, max_size=30),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_bytes_that_no_one_wrote_are_healed(
     filled: Path, suffix: str, changes: list[tuple[float, int]]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import examples
 from memvault import schema
 from memvault.errors import UsageError
 from memvault.tools.core import registry
@@ -98,7 +99,7 @@ def _wrong(draw: Any, entry: dict[str, Any]) -> Iterator[object]:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_a_tool_refuses_what_its_schema_does_not_say(tool: Tool, data: st.DataObject) -> None:
     """A wrong type, a number out of range, an unknown, missing or doubled key is a usage error."""
