@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -20,13 +21,22 @@ from memvault.index.place import place_of
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 
-settings.register_profile(
-    "memvault",
-    deadline=None,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-settings.load_profile("memvault")
+PROFILES = {"dev": 15, "ci": 60, "long": 1_500}
+"""How many examples a property is tried with; HYPOTHESIS_PROFILE chooses."""
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+for _name, _most in PROFILES.items():
+    settings.register_profile(
+        _name,
+        deadline=None,
+        max_examples=_most,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
+settings.load_profile(PROFILE)
+
+
+def examples(number: int) -> int:
+    """Return how many examples the profile tries where CI tries a number of its own."""
+    return -(-number * PROFILES[PROFILE] // PROFILES["ci"])
 
 
 class Ran(NamedTuple):
@@ -169,6 +179,13 @@ def git(tmp_path: Path) -> Git:
     return runner
 
 
+def succeeded(ran: Ran) -> Ran:
+    """Check that a command did what it should; return it."""
+    assert ran.code == 0, ran
+    assert "Traceback" not in ran.err
+    return ran
+
+
 def refused(ran: Ran, code: int) -> str:
     """Check that a command failed with one sentence and a hint; return the sentence."""
     assert ran.code == code, ran
@@ -187,6 +204,36 @@ def titles(result: dict[str, Any]) -> list[str]:
     """The titles that a recall or list returned, in order."""
     assert result["success"], result
     return [entry["title"] for entry in result["memories"]]
+
+
+def explained(vault: Vault, query: str, **more: Any) -> list[dict[str, Any]]:
+    """Recall with the parts of every score."""
+    result = vault.call("memory_recall", query=query, explain=True, **more)
+    assert result["success"], result
+    found: list[dict[str, Any]] = result["memories"]
+    return found
+
+
+def until(happens: Callable[[], object]) -> None:
+    """Wait for something that must come, however slow the machine is."""
+    deadline = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_alive(number: int) -> bool:
+    """Say whether a process still runs; one that only waits to be reaped does not."""
+    try:
+        state = Path(f"/proc/{number}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def all_gone(file: Path) -> bool:
+    """Say whether none of the processes runs that a file names."""
+    return not any(is_alive(int(number)) for number in file.read_text("utf-8").split())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from conftest import Run, refused, write
+from conftest import Run, examples, refused, write
 from memvault import Vault, open_vault
 from memvault.index.embedding import tokens
 
@@ -389,5 +389,5 @@ def test_active_memory_is_what_a_list_in_order_of_use_would_be() -> None:
     unshrunk = (Phase.explicit, Phase.reuse, Phase.generate)  # shrinking takes minutes
     run_state_machine_as_test(
         ActiveAgainstModel,
-        settings=settings(max_examples=15, stateful_step_count=20, phases=unshrunk),
+        settings=settings(max_examples=examples(15), stateful_step_count=20, phases=unshrunk),
     )

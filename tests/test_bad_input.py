@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Ran, Run, refused, titles, write
+from conftest import Run, refused, succeeded, titles, write
 from memvault import Vault
 
 FILES: dict[str, tuple[bytes, str, str]] = {
@@ -39,12 +39,6 @@ FILES: dict[str, tuple[bytes, str, str]] = {
         "many",
     ),
 }
-
-
-def _done(ran: Ran) -> Ran:
-    assert ran.code == 0, ran
-    assert "Traceback" not in ran.err
-    return ran
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -81,7 +75,7 @@ def test_the_last_word_of_a_huge_file_is_found(run: Run, folder: Path) -> None:
     text = "# Huge\n\n" + "one two three four five six seven\n\n" * 240_000 + "periwinkle\n"
     assert len(text) > 8_000_000
     write(folder, "huge.md", text)
-    ran = _done(run("recall", "periwinkle", "--mode", "keyword", "--json"))
+    ran = succeeded(run("recall", "periwinkle", "--mode", "keyword", "--json"))
     assert titles(ran.json) == ["Huge"]
     assert "periwinkle" in ran.json["memories"][0]["snippet"]
 
@@ -211,7 +205,7 @@ def test_any_query_gets_an_answer(vault: Vault, folder: Path, query: str) -> Non
 def test_any_query_gets_an_answer_from_the_command_line(run: Run, folder: Path, query: str) -> None:
     """Nothing that a shell can hand over as a query is an error."""
     write(folder, "a.md", "# A\n\ntext\n")
-    _done(run("recall", "--mode", "keyword", "--", query))
+    succeeded(run("recall", "--mode", "keyword", "--", query))
 
 
 @pytest.mark.parametrize("name", ["\udcff", "x/../y", "a/b/c", "", "-", "x" * 300, "CON", "a\nb"])
@@ -358,12 +352,12 @@ def test_a_file_name_that_is_no_utf8_is_a_name(run: Run, folder: Path) -> None:
     """A file whose name is in an old encoding is listed, read, changed, forgotten and restored."""
     name = os.fsdecode(b"caf\xe9.md")
     file = write(folder, name, "# Coffee\n\nperiwinkle\n")
-    assert titles(_done(run("recall", "periwinkle", "--json")).json) == ["Coffee"]
-    assert _done(run("list", "--json")).json["memories"][0]["filePath"] == name
-    _done(run("show", name))
-    _done(run("compound", "Coffee", "more"))
+    assert titles(succeeded(run("recall", "periwinkle", "--json")).json) == ["Coffee"]
+    assert succeeded(run("list", "--json")).json["memories"][0]["filePath"] == name
+    succeeded(run("show", name))
+    succeeded(run("compound", "Coffee", "more"))
     assert file.read_bytes().endswith(b"periwinkle\n\nmore\n")
-    _done(run("forget", "Coffee", "--confirm", "true"))
+    succeeded(run("forget", "Coffee", "--confirm", "true"))
     assert not file.exists()
-    _done(run("restore", "Coffee"))
+    succeeded(run("restore", "Coffee"))
     assert file.exists()

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import SHARED, Run, index_of, titles, write
-from memvault import open_vault
+from conftest import SHARED, Run, explained, index_of, titles, write
+from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.embedder import Calibration, Embedder
@@ -221,3 +221,14 @@ def test_another_version_of_the_model_is_calibrated_again(
     recalled(folder)
     assert len(fits) == 1
     assert json.loads(used.read_text("utf-8"))["version"] != before["version"]
+
+
+def test_a_model_without_calibration_leaves_the_words(
+    folder: Path, tmp_path: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a model loads and the anchors cannot be read, recall answers from keywords."""
+    model = make_model(tmp_path / "tiny-model")
+    write(folder, "a.md", "# Zebra\n\nThe zebra.\n")
+    write(folder, "memvault.toml", f'version = 1\n[embedder]\nmodel = "{model.as_posix()}"\n')
+    monkeypatch.setattr(calibrate, "ANCHORS", folder / "none.jsonl")
+    assert [entry["filePath"] for entry in explained(vault, "zebra")] == ["a.md"]

@@ -330,3 +330,32 @@ def test_init_bare_makes_one_file(tmp_path: Path, run: Run) -> None:
     write(tmp_path, "file", "x")
     ran = run("init", "file", cwd=tmp_path)
     assert (ran.code, ran.out) == (2, "")
+
+
+def test_a_home_that_is_none_is_no_bug(run: Run) -> None:
+    """A path that begins with an unknown user's home is one clear sentence."""
+    ran = run("--vault", "~no-such-user-here/x", "list")
+    assert ran.code == 3
+    assert "met a bug" not in ran.err
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+def test_a_poor_locale_loses_no_text(folder: Path, locale: dict[str, str]) -> None:
+    """Arguments in UTF-8 are kept whatever the locale says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "memvault", "remember", "Größe", "ключ 🎉"],
+        cwd=folder,
+        env={**os.environ, **locale},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    text = next(folder.glob("context/*.md")).read_text("utf-8")
+    assert "title: Größe" in text
+    assert "ключ 🎉" in text
+
+
+def test_bytes_of_an_old_encoding_are_read_as_such(run: Run, folder: Path) -> None:
+    """A text on standard input that is no UTF-8 is read as Windows-1252, as files are."""
+    assert run("remember", "Old", "-", stdin=b"caf\xe9").code == 0
+    assert "café" in next(folder.glob("context/*.md")).read_text("utf-8")

@@ -8,11 +8,13 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Run
 from episodes import WEEK, put, put_all
+from memvault import Vault
 from memvault.consolidation import in_vault, rules
 from memvault.consolidation.proposals import Given, HeldFact, HeldProcedure, Proposals
 from memvault.consolidation.sequences import Parts, step
@@ -210,3 +212,25 @@ def test_killed_half_way_it_goes_on_where_it_was(run: Run, folder: Path) -> None
     assert len(list((folder / "procedure").glob("[!.]*"))) == 2
     left = run("consolidate", "--json").json
     assert left["facts"] == left["procedures"] == left["forgotten"] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "proposed"),
+    [
+        ("Never deploy on Friday.", True),
+        ("All good. Tests passed.", False),
+        ("TODO: check the staging logs later.", False),
+        ("See https://example.org/a/b for more.", False),
+    ],
+)
+def test_a_rule_is_a_fact_and_a_remark_is_none(vault: Vault, said: str, proposed: bool) -> None:
+    """A short rule that repeats is proposed; tasks, links, remarks and situations are not."""
+    for number in range(3):
+        vault.call(
+            "store_episode",
+            context=["Meeting room 3 downstairs"],
+            actions=[f"Did {number}"],
+            reflection=said,
+        )
+    facts = vault.call("consolidate_memories")["facts"]
+    assert [fact["factText"] for fact in facts] == ([said] if proposed else [])

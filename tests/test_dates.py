@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import write
+from conftest import explained, write
 from memvault import Vault
 from memvault.recall.dates import Span, named, nearness
 
@@ -266,3 +266,23 @@ def test_a_question_for_days_finds_what_was_written_then(folder: Path, vault: Va
     found = [path for path, _ in recalled(vault, "what happened in May 2023")]
     assert sorted(found[:2]) == ["2023-05-01.md", "2023-05-31.md"]
     assert recalled(vault, "what happened in May 2021") == []
+
+
+def test_a_date_word_in_passing_leaves_the_answer_first(folder: Path, vault: Vault) -> None:
+    """A question about something does not bring up all that was written on the day it names."""
+    write(folder, "unicorn.md", "# Unicorn\n\nThe unicorn eats clover.\n")
+    for number in range(25):
+        write(folder, f"bread{number}.md", f"# Bread {number}\n\nKnead loaf {number} slowly.\n")
+    found = explained(vault, "what does the unicorn eat today")
+    assert found[0]["filePath"] == "unicorn.md"
+    assert found[0]["score"] > 0.7
+    assert sum(entry["filePath"].startswith("bread") for entry in found) < 5
+
+
+@pytest.mark.parametrize(
+    "query", ["letter of 5 \u017fept 1923", "ye\u017fterday", "la\u017ft week"]
+)
+def test_old_letters_do_not_stop_recall(folder: Path, vault: Vault, query: str) -> None:
+    """A long s in a date is no date and no trouble."""
+    write(folder, "a.md", "# Letter\n\nA letter of 1923.\n")
+    explained(vault, query)

@@ -227,8 +227,9 @@ def test_a_killed_model_change_is_finished_later(folder: Path, model: Path) -> N
         assert time.monotonic() < deadline
         time.sleep(0.02)
     child.send_signal(signal.SIGKILL)
-    child.wait()
+    assert child.wait() == -signal.SIGKILL
     with open_vault(folder) as vault:
+        assert vault.call("vault_status")["pending"] > 0
         assert vault.call("memory_recall", query="cat fish 7", limit=3)["count"] == 3
         assert vault.call("vault_reindex")["success"]
         assert vault.call("vault_status")["pending"] == 0

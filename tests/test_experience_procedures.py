@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, refused, write
+from conftest import Run, examples, refused, write
 from memvault import Vault, open_vault
 from memvault.memories import procedures
 
@@ -106,7 +106,7 @@ def test_wrong_procedures_are_refused(run: Run, folder: Path) -> None:
     assert "greet_stranger'" in done.err
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.floats(0, 1), st.lists(st.booleans(), max_size=8))
 def test_the_numbers_are_those_of_the_model(
     tmp_path_factory: pytest.TempPathFactory, rate: float, told: list[bool]

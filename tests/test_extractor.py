@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, refused
+from conftest import Run, is_alive, refused, until
 from episodes import WEEK, put_all
 from memvault import Vault
 from memvault.consolidation import extracting
 from memvault.errors import Refused, TimedOut
 from memvault.process import run as run_command
-from test_running import is_alive, until
 
 FACT = {"fact": "Releases need a quiet hour.", "confidence": 0.8, "episodes": ["release-one-id"]}
 PROCEDURE = {

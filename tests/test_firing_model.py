@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from conftest import examples
 from memvault.agents.locking import agent_lock
 from memvault.agents.plans import firing
 from test_firing import MAIN, START, Agent
@@ -120,7 +121,7 @@ def last_before(line: str, now: datetime) -> datetime:
 
 
 TestDays = Days.TestCase
-TestDays.settings = settings(max_examples=25, stateful_step_count=25)
+TestDays.settings = settings(max_examples=examples(25), stateful_step_count=25)
 
 LOOKING = """
 import os, signal, sys

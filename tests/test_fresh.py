@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, index_of, titles, write
+from conftest import Run, examples, index_of, titles, write
 from memvault import Vault, open_vault
 
 Ask = Callable[..., list[str]]
@@ -306,7 +306,7 @@ def _without_scores(state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps)
 def test_a_grown_index_finds_what_a_rebuilt_one_finds(taken: list[Step]) -> None:
     """After any sequence of changes the index lists and finds what one made anew does."""
@@ -315,7 +315,7 @@ def test_a_grown_index_finds_what_a_rebuilt_one_finds(taken: list[Step]) -> None
     assert _without_scores(grown) == _without_scores(rebuilt)
 
 
-@settings(max_examples=20, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(20), phases=[Phase.explicit, Phase.generate])
 @example(
     [
         ("write", "n0.md", "", "beta"),
@@ -344,3 +344,11 @@ def test_scores_do_not_depend_on_how_many_calls_indexed_the_files(
     one_by_one = vault.call("memory_recall", **question)["memories"]
     assert vault.call("vault_reindex")["success"]
     assert vault.call("memory_recall", **question)["memories"] == one_by_one
+
+
+@pytest.mark.parametrize("moment", [-1e10, 0.0, 1.4e10])
+def test_a_files_time_may_be_any(vault: Vault, folder: Path, moment: float) -> None:
+    """Files from before 1970 or after 2262 are memories too."""
+    file = write(folder, "a.md", "# A\n\nzebra\n")
+    os.utime(file, (moment, moment))
+    assert titles(vault.call("memory_recall", query="zebra")) == ["A"]

@@ -12,13 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Ran, child, refused, without_rights, write
+from conftest import child, refused, succeeded, without_rights, write
 from memvault import Vault
-
-
-def _done(ran: Ran) -> Ran:
-    assert ran.code == 0, ran
-    return ran
 
 
 def _tree(root: Path) -> dict[str, bytes | str]:
@@ -180,7 +175,7 @@ def test_no_file_stops_the_others_from_being_found(folder: Path, name: str) -> N
     file = write(folder, "bomb.md", BOMBS[name])
     write(folder, "fine.md", "# Fine\n\nperiwinkle\n")
     command = ["recall", "periwinkle", "--mode", "keyword", "--json"]
-    ran = _done(child(folder, *command, before=_little_memory, seconds=20))
+    ran = succeeded(child(folder, *command, before=_little_memory, seconds=20))
     assert [entry["title"] for entry in ran.json["memories"]] == ["Fine"]
     assert file.read_text("utf-8") == BOMBS[name]
 
@@ -196,12 +191,12 @@ def test_what_may_not_be_read_is_named_and_costs_nothing_else(folder: Path) -> N
     locked = write(folder, "locked.md", "# Locked\n\nperiwinkle\n")
     write(folder, "shut/inner.md", "# Inner\n\nperiwinkle\n")
     recall = ["recall", "periwinkle", "--mode", "keyword"]
-    assert _done(child(folder, *recall)).out.count("periwinkle") == 3
+    assert succeeded(child(folder, *recall)).out.count("periwinkle") == 3
     locked.chmod(0)
     (folder / "shut").chmod(0)
     try:
-        found = _done(child(folder, *recall, "--json", prefix=weak)).json["memories"]
-        listed = _done(child(folder, "list", "--json", prefix=weak)).json["memories"]
+        found = succeeded(child(folder, *recall, "--json", prefix=weak)).json["memories"]
+        listed = succeeded(child(folder, "list", "--json", prefix=weak)).json["memories"]
         said = refused(child(folder, "show", "locked.md", prefix=weak), 1)
         refused(child(folder, "compound", "locked.md", "x", prefix=weak), 1)
         refused(child(folder, "forget", "locked.md", "--confirm", "true", prefix=weak), 1)
@@ -213,7 +208,7 @@ def test_what_may_not_be_read_is_named_and_costs_nothing_else(folder: Path) -> N
     assert problems["fine.md"] == ""
     assert problems["locked.md"].startswith("Permission denied")
     assert "Permission denied" in said
-    assert _done(child(folder, *recall)).out.count("periwinkle") == 3
+    assert succeeded(child(folder, *recall)).out.count("periwinkle") == 3
 
 
 @pytest.mark.parametrize("name", ["memvault.toml", "."])
@@ -238,7 +233,7 @@ def test_a_read_only_vault_can_be_read(folder: Path) -> None:
         path.chmod(0o555)
     try:
         for line in (["recall", "periwinkle"], ["list"], ["show", "A"], ["status"], ["types"]):
-            assert _done(child(folder, *line, prefix=weak)).out
+            assert succeeded(child(folder, *line, prefix=weak)).out
         for line in (
             ["remember", "B", "x"],
             ["compound", "A", "x"],
@@ -262,15 +257,15 @@ def test_events_that_cannot_be_let_go_of_are_handed_out_whole(folder: Path) -> N
     weak = without_rights()
     popped = folder / ".memvault/agents/main/popped"
     popped.mkdir(parents=True)
-    assert _done(child(folder, "inbox", "push", "x", prefix=weak)).out
+    assert succeeded(child(folder, "inbox", "push", "x", prefix=weak)).out
     popped.chmod(0o555)
     try:
-        first = _done(child(folder, "inbox", "peek", "--json", prefix=weak))
+        first = succeeded(child(folder, "inbox", "peek", "--json", prefix=weak))
     finally:
         popped.chmod(0o755)
     assert "Permission denied" in first.err
     assert "may come a second time" in first.err
-    for ran in (first, _done(child(folder, "inbox", "peek", "--json", prefix=weak))):
+    for ran in (first, succeeded(child(folder, "inbox", "peek", "--json", prefix=weak))):
         assert [event["data"]["name"] for event in ran.json["events"]] == ["x"]
 
 
@@ -288,7 +283,7 @@ def test_a_file_that_cannot_grow_is_left_as_it_was(folder: Path, limit: int) -> 
         refused(child(folder, *line, before=cut_off, stdin=big), 1)
         assert before.items() == {item for item in _tree(folder).items() if ".mem" not in item[0]}
     for line in (["list"], ["recall", "periwinkle"], ["show", "A"]):
-        assert "A" in _done(child(folder, *line, before=cut_off)).out
+        assert "A" in succeeded(child(folder, *line, before=cut_off)).out
 
 
 _FULL = """

@@ -19,8 +19,7 @@ before = set(sys.modules)
 from memvault.__main__ import main
 code = main(sys.argv[1:])
 sys.stdout.flush()
-print(json.dumps([code, sorted({name.split(".")[0] for name in set(sys.modules) - before})]),
-      file=sys.stderr)
+print(json.dumps([code, sorted(set(sys.modules) - before)]), file=sys.stderr)
 """
 
 NEVER = {
@@ -52,8 +51,8 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def loaded(folder: Path, *arguments: str) -> set[str]:
-    """Run a command in a fresh process; return the top-level modules that it loaded."""
+def all_loaded(folder: Path, *arguments: str) -> set[str]:
+    """Run a command in a fresh process; return all modules that it loaded."""
     done = subprocess.run(
         [sys.executable, "-c", LISTING, *arguments],
         cwd=folder,
@@ -66,6 +65,11 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
     code, names = json.loads(done.stderr.splitlines()[-1])
     assert code == 0, done
     return set(names)
+
+
+def loaded(folder: Path, *arguments: str) -> set[str]:
+    """Run a command in a fresh process; return the top-level modules that it loaded."""
+    return {name.split(".")[0] for name in all_loaded(folder, *arguments)}
 
 
 def among(found: set[str], *unwanted: set[str]) -> list[str]:
@@ -212,3 +216,21 @@ def test_the_library_loads_as_little_as_the_command_line(indexed: Path) -> None:
     )
     found = {name.split(".")[0] for name in json.loads(done.stdout)}
     assert among(found, NEVER, PERSON, VECTORS, WORDS, FILES, LINE) == []
+
+
+BUDGET = {
+    "recall wombat": 88,
+    "remember New Bilby": 90,
+    "goals set g Ship": 53,
+    "inbox peek": 63,
+}
+"""How many of memvault's own modules a command may load on a small vault whose index is current."""
+
+
+@pytest.mark.parametrize("command", BUDGET)
+def test_a_command_loads_few_of_our_own_modules(indexed: Path, command: str) -> None:
+    """A plain command stays within a number of modules, which is lowered as they get fewer."""
+    if command.startswith("recall"):
+        loaded(indexed, *command.split())  # after the tests before, its index may not be current
+    found = {name for name in all_loaded(indexed, *command.split()) if name.startswith("memvault")}
+    assert len(found) <= BUDGET[command], sorted(found)

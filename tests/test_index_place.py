@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, child, index_of, titles, without_rights, write
-from memvault import open_vault
+from conftest import Run, child, examples, index_of, titles, without_rights, write
+from memvault import Vault, open_vault
 from memvault.index import whoosh_pickles
 from memvault.index.file_states import state_of
 from memvault.index.place import clean, place_of
@@ -92,7 +92,7 @@ def test_a_pickle_of_anything_else_is_no_index(filled: Path, run: Run) -> None:
     st.sampled_from([".toc", ".seg"]),
     st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), min_size=1, max_size=30),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_bytes_that_no_one_wrote_are_healed(
     filled: Path, suffix: str, changes: list[tuple[float, int]]
 ) -> None:
@@ -303,3 +303,13 @@ def test_an_index_that_is_used_is_not_deleted(filled: Path, tmp_path: Path) -> N
     with workspace.index._locked(1.0):
         assert clean(index.parent, days=-1.0) == []
     workspace.close()
+
+
+def test_a_pipe_in_the_index_stops_nothing(vault: Vault, folder: Path) -> None:
+    """Whatever lies where the index's own files should be, recall answers."""
+    write(folder, "a.md", "# A\n\nzebra\n")
+    assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
+    manifest = index_of(folder) / "manifest.db"
+    manifest.unlink()
+    os.mkfifo(manifest)
+    assert titles(vault.call("memory_recall", query="zebra")) == ["A"]

@@ -265,3 +265,14 @@ def test_reserved_folders_and_dot_folders_hold_no_memories(folder: Path, vault: 
     write(folder, "notes/c.markdown", "# No\n")
     found = vault.call("memory_list")["memories"]
     assert {entry["filePath"] for entry in found} == {"notes/tools/a.md", "notes/b.MD"}
+
+
+def test_a_type_change_moves_a_file_from_the_root(vault: Vault, folder: Path) -> None:
+    """Changing a type moves a file to its folder, except from a folder of one's own."""
+    for path, after in (("p.md", "learning/p.md"), ("notes/q.md", "notes/q.md")):
+        write(folder, path, "text\n")
+        changed = vault.call(
+            "memory_compound", query=path, modifications="x", memoryType="learning"
+        )
+        assert changed["filePath"] == after
+        assert (folder / after).is_file()

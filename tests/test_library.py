@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,12 @@ def test_a_folder_that_is_no_vault_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(VaultNotFound) as raised:
         open_vault(tmp_path)
     assert "memvault init" in raised.value.hint
+
+
+def test_a_vault_that_went_away_is_not_written_to(vault: Vault, folder: Path) -> None:
+    """An open vault whose folder was removed says so instead of making half of one."""
+    assert vault.call("memory_list")["success"]
+    shutil.rmtree(folder)
+    made = vault.call("memory_remember", title="T", content="x", memoryType="fact")
+    assert made["error"]["code"] == "vault_not_found"
+    assert not folder.exists()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, write
+from conftest import Run, all_gone, until, write
 from memvault import Vault
 from memvault.call import Caller
 from memvault.workspace import Workspace
@@ -23,7 +23,6 @@ from mcp import Client
 
 from mcp_client import LIMIT, Raw, session, structured
 from memvault.mcp.calls import PendingCall
-from test_running import all_gone, until
 
 SLOW = """
 import os, subprocess, sys, time

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, index_of, titles, write
+from conftest import Run, explained, index_of, titles, write
 from memvault import Vault, open_vault
+from memvault.model import Memory
 from memvault.vault.lock import FileLock
+from memvault.vault.store import Store
 
 MODES = ("tag", "keyword", "vector", "hybrid")
 
@@ -354,3 +356,33 @@ def test_a_title_is_a_name_whatever_its_case_and_composition(vault: Vault, folde
     with FileLock(index_of(folder) / "lock"):
         write(folder, "c.md", "# Größe\n\nzebra\n")
         assert vault.call("memory_show", memId="GRÖSSE")["filePath"] == "c.md"
+
+
+def test_the_first_ten_are_the_same_whatever_the_limit(folder: Path, vault: Vault) -> None:
+    """A limit of many hundreds only adds to the end of an answer."""
+    for number in range(260):
+        things = ("storm", "river", "boat", "lantern", "roof")
+        body = " ".join(things[(number * step) % 5] for step in range(1, 2 + number % 7))
+        write(folder, f"{number}.md", f"# Note {number}\n\n{body} {number}\n")
+    few = [entry["memId"] for entry in explained(vault, "storm river boat", limit=10)]
+    many = [entry["memId"] for entry in explained(vault, "storm river boat", limit=250)]
+    assert many[:10] == few
+
+
+def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
+    folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that does not hold the quoted words is not read again to say so again."""
+    for number in range(40):
+        write(folder, f"{number}.md", f"# Note {number}\n\nstorm over the river {number}\n")
+    vault.call("memory_recall", query="storm")
+    read: list[str] = []
+    original = Store.read
+
+    def counted(self: Store, path: str) -> Memory:
+        read.append(path)
+        return original(self, path)
+
+    monkeypatch.setattr(Store, "read", counted)
+    assert explained(vault, '"storm river"') == []
+    assert len(read) == len(set(read)) > 0

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from jsonschema import Draft202012Validator
 
-from conftest import write
+from conftest import examples, write
 from memvault import open_vault, schema
 from memvault.__main__ import main
 from memvault.call import Call, Caller
@@ -238,7 +238,7 @@ KINDS = [*TOOLS, Tool("anything", "anything", "test", anything, False, False)]
 
 
 @each_tool
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(data=st.data())
 def test_flags_json_and_mcp_give_the_same_result(
     tool: Tool, filled: Path, data: st.DataObject

@@ -44,7 +44,8 @@ def test_a_signal_ends_a_process_that_is_starting(
 
     Python may lose a Ctrl-C while it starts itself, and then takes the next one.
     """
-    for number in range(16):
+    handled = 0
+    for number in range(100):
         process = subprocess.Popen(
             [sys.executable, "-m", "memvault", "wait", "for", "hook:never"],
             cwd=folder,
@@ -63,6 +64,10 @@ def test_a_signal_ends_a_process_that_is_starting(
         assert process.returncode in (code, -sent, 1)
         if process.returncode == code:
             assert complaint == b""
+            handled += 1
+        if handled >= 6 and number >= 15:
+            break
+    assert handled >= 6
 
 
 def test_a_wait_can_be_ended_again_and_again(folder: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from conftest import Run, refused, write
+from conftest import Run, examples, refused, write
 from memvault import Vault, open_vault
 from memvault.agents.entries import normal
 from memvault.vault import layout
@@ -355,4 +355,4 @@ class Hands(RuleBasedStateMachine):
 
 
 TestHands = Hands.TestCase
-TestHands.settings = settings(max_examples=25, stateful_step_count=20)
+TestHands.settings = settings(max_examples=examples(25), stateful_step_count=20)

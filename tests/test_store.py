@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import stat
-import subprocess
 import sys
 from collections.abc import Callable
 from itertools import islice
@@ -148,51 +147,6 @@ def test_a_replaced_file_keeps_its_permissions(vault: Vault, folder: Path) -> No
     with pytest.raises(StorageError):
         atomic.replace(file, b"never")
     assert b"never" not in file.read_bytes()
-
-
-_WRITER = """
-import sys
-from memvault import open_vault
-with open_vault(sys.argv[1]) as vault:
-    name = vault.call("memory_remember", title="Start", content="0 " * 20000 + "end",
-                      memoryType="")["memId"]
-    print("ready", flush=True)
-    for number in range(1, 100000):
-        text = f"{number} " * 20000 + "end"
-        vault.call("memory_compound", query=name, modifications=text, mode="replace")
-        vault.call("memory_remember", title=f"New {number}", content=text, memoryType="")
-        vault.call("memory_compound", query=name, modifications="x", memoryType=
-                   ("fact", "issue")[number % 2], mode="section", section="S")
-"""
-
-
-@pytest.mark.parametrize("pause", [0.02, 0.11, 0.23, 0.37])
-def test_a_killed_writer_leaves_whole_files(folder: Path, vault: Vault, pause: float) -> None:
-    """Kill memvault at any moment: each memory is there whole, and the vault works on."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", _WRITER, str(folder)], stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    with pytest.raises(subprocess.TimeoutExpired):
-        child.wait(pause)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
-    found = list(folder.glob("[!.]*/[!.]*.md"))
-    assert found
-    for file in found:
-        text = file.read_text("utf-8")
-        numbers = set(re.findall(r"^(\d+) .*?end$", text, re.MULTILINE | re.DOTALL))
-        assert len(numbers) == 1, file
-        assert text.count(f"{numbers.pop()} ") >= 20_000, file
-    write(folder, "context/.half.md.0abc.tmp", "half")
-    listed = _done(vault.call("memory_list"))["memories"]
-    assert {entry["filePath"] for entry in listed} == {
-        file.relative_to(folder).as_posix() for file in found
-    }
-    assert not [entry for entry in listed if "problem" in entry]
-    _remember(vault, "After")
 
 
 def test_etags_guard_every_change(vault: Vault, folder: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from conftest import write
+from conftest import examples, write
 from memvault import open_vault
 
 TITLES = st.sampled_from(["Alpha", "alpha!", "Beta x", "日本", "..", "Alpha 2", "con"])
@@ -175,5 +175,5 @@ def test_a_vault_holds_what_a_dict_would() -> None:
     unshrunk = (Phase.explicit, Phase.reuse, Phase.generate)  # shrinking takes minutes
     run_state_machine_as_test(
         VaultAgainstDict,
-        settings=settings(max_examples=15, stateful_step_count=12, phases=unshrunk),
+        settings=settings(max_examples=examples(15), stateful_step_count=12, phases=unshrunk),
     )

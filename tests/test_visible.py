@@ -187,3 +187,10 @@ def test_the_log_holds_nothing_that_turns_lines(run: Run, folder: Path) -> None:
     line = (folder / ".memvault/agents/main/log.jsonl").read_text("utf-8")
     checked(line, lines=False)
     assert json.loads(line)["message"] == "a\u202eb\u2028c"
+
+
+def test_errors_cannot_steer_a_terminal(run: Run, folder: Path) -> None:
+    """Escape sequences in names are shown as signs, in errors too."""
+    write(folder, "a\x1b[31m.md", "# A\n")
+    assert "\x1b" not in run("show", "nothing\x1b[31m").err
+    assert "\x1b" not in run("list").out

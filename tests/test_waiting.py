@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, refused, write
+from conftest import Run, refused, until, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.inbox import Inbox
@@ -43,14 +43,6 @@ def waiting(folder: Path, *words: str, agent: str = "main") -> subprocess.Popen[
 def lock_of(folder: Path, agent: str) -> Path:
     """The file that an agent's first look for events makes."""
     return folder / ".memvault" / "agents" / agent / "lock"
-
-
-def until(happens: Callable[[], object]) -> None:
-    """Wait for something to happen, however slow the machine is."""
-    deadline = time.monotonic() + 60
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def looks(folder: Path, agent: str = "main") -> None:
@@ -272,6 +264,7 @@ def test_what_a_dead_taker_left_ends_a_wait(
     waits.asleep()
     taker.kill()
     taker.communicate()
+    assert taker.returncode == -signal.SIGKILL
     assert waits.ended().popped.events[0].data["name"] == "x"
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gather the text that the built-in embedder is trained on, from what packages carry.
 
-    python scripts/training_text.py OUTPUT.jsonl [--seed 1]
+    python scripts/training/texts.py OUTPUT.jsonl [--seed 1]
 
 Reads what is installed and leaves out what is not. The shipped table was
 trained with these Debian packages: wordnet-base, dict-gcide, dict-foldoc,
@@ -24,7 +24,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator
 
-from training_sources import (
+from sources import (
     DICTIONARIES,
     SHARE,
     clean,
@@ -40,7 +40,7 @@ from training_sources import (
     wordnet,
     write,
 )
-from training_templates import conversation, questions
+from templates import conversation, questions
 
 LONGEST = 1_100
 BUDGET = {

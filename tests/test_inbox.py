@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,13 +17,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from conftest import Run, write
+from conftest import Run, examples, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.inbox import Event, Inbox
 from memvault.agents.messages.leases import Lease
 
-WORKER = Path(__file__).with_name("mailbox_worker.py")
+WORKER = Path(__file__).with_name("inbox_worker.py")
 KINDS = ("space_message", "plan", "service", "talk")
 TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=30)
 
@@ -84,7 +85,7 @@ class MailboxAgainstAList(RuleBasedStateMachine):
 
 
 TestMailbox = MailboxAgainstAList.TestCase
-TestMailbox.settings = settings(max_examples=25, stateful_step_count=15)
+TestMailbox.settings = settings(max_examples=examples(25), stateful_step_count=15)
 
 
 def worker(*arguments: object) -> subprocess.Popen[str]:
@@ -132,6 +133,10 @@ def test_nothing_is_lost_or_doubled_by_kill(folder: Path) -> None:
     took = sum(1 for each in rounds if any(line.startswith("has") for line in each["taken"]))
     left = sum(each["left"] for each in rounds)
     print(f"{took} of {number} rounds took events, {left} left a lease behind")
+    for place, least in ((0, number / 3), (1, number / 3)):  # the deliverers, the takers
+        ended = [each["ended"][place] for each in rounds]
+        assert set(ended) <= {0, -signal.SIGKILL}
+        assert ended.count(-signal.SIGKILL) > least
     assert took > number / 4
     assert left > number / 8
     sure += given_out(worker("take", folder, 50).communicate(timeout=60)[0].splitlines())[0]

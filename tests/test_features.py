@@ -1,9 +1,13 @@
-"""The stretches in which recall looks closer at a memory: who is speaking stays known."""
+"""What recall sees when it looks closer at a memory: its stretches, words, their order, tags."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from conftest import explained, write
+from memvault import Vault
 from memvault.recall.features import stretches
 from test_ranking import memory
 
@@ -50,3 +54,23 @@ def test_what_is_no_speaker_is_not_repeated(start: str) -> None:
     found = cut(start + LINE)
     assert len(found) > 1
     assert sum(stretch.count(start.strip()) for stretch in found) == 1
+
+
+def test_exact_wording_counts_with_its_small_words(folder: Path, vault: Vault) -> None:
+    """Words that stand around a stop word in question and text are neighbours."""
+    write(folder, "a.md", "# Form\n\nThe date of birth comes last.\n")
+    (found,) = explained(vault, "date of birth")
+    assert found["why"]["parts"]["order"] > 0.1
+
+
+def test_a_single_word_can_score_high(folder: Path, vault: Vault) -> None:
+    """A memory that holds the one word asked for is not marked down for having no second."""
+    write(folder, "a.md", "# Parsing\n\nThe zebra.\n")
+    assert explained(vault, "zebra", threshold=0.9)
+
+
+def test_a_tag_is_something_that_a_memory_says(folder: Path, vault: Vault) -> None:
+    """A memory with the tag asked for is looked at by its tag as well as by its text."""
+    write(folder, "a.md", "---\ntags: [messaging]\n---\n\n# NATS\n\nIt runs on port 4222.\n")
+    (found,) = explained(vault, "messaging")
+    assert found["why"]["parts"]["together"] > 0.2

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gather pairs of a query and a passage that answers it, from what packages carry.
 
-    python scripts/training_pairs.py OUTPUT.jsonl [--seed 1]
+    python scripts/training/pairs.py OUTPUT.jsonl [--seed 1]
 
 A heading and the text below it, a sentence and the paragraph it was taken from,
 a word and its definition, a documentation comment and the code that it is
@@ -12,7 +12,7 @@ together. Nothing of an evaluation set is read.
 What is not installed is left out, and said to be. The pairs of the shipped
 table were made on Debian 12 from:
 
-- the Debian packages named in ``training_text.py``, and the HTML and manual
+- the Debian packages named in ``texts.py``, and the HTML and manual
   pages that other installed packages brought along (valgrind, nodejs,
   libxslt1-dev and small ones);
 - Rust 1.95.0 of rustup with its component rust-docs, which holds the books and,
@@ -44,8 +44,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from training_code import PASSAGE, SENTENCE, Pair, commented, python_code
-from training_sources import (
+from code_pairs import PASSAGE, SENTENCE, Pair, commented, python_code
+from sources import (
     DICTIONARIES,
     SHARE,
     clean,
@@ -60,7 +60,7 @@ from training_sources import (
     wordnet,
     write,
 )
-from training_templates import exchanges
+from templates import exchanges
 
 Sourced = tuple[str, Pair]  # the name of what it was made from
 Files = dict[str, list[Path]]

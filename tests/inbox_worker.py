@@ -1,4 +1,4 @@
-"""A process of the mailbox tests: it takes or delivers events until it is done or killed.
+"""A process of the inbox tests: it takes or delivers events until it is done or killed.
 
 ``take`` takes all there are. ``rounds`` lets a taker and a deliverer work at
 once, again and again, of which each kills itself in front of a change to a file
@@ -11,17 +11,14 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
+from killing import die_at, forked
 from memvault.agents.address import Address
 from memvault.agents.messages.inbox import Inbox
 from memvault.tools.core import invoke
 from memvault.workspace import Workspace
-
-OPERATIONS = {"open", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir"}
 
 
 def say(*words: object) -> None:
@@ -52,38 +49,12 @@ def deliver(root: Path, first: int, last: int) -> None:
     say("done")
 
 
-def die_at(root: Path, number: int) -> None:
-    """Kill this process in front of the change to the vault's files that has this number."""
-    left = number
-
-    def count(event: str, arguments: tuple[object, ...]) -> None:
-        nonlocal left
-        paths = [os.fspath(path) for path in arguments if isinstance(path, str | os.PathLike)]
-        reads = event == "open" and not int(str(arguments[2])) & (os.O_WRONLY | os.O_RDWR)
-        if event in OPERATIONS and not reads and any(str(root) in str(path) for path in paths):
-            left -= 1
-            if left <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(count)
-
-
-def forked(work: Callable[[], None]) -> tuple[int, int]:
-    """Do some work in a copy of this process; return its id, and where its words can be read."""
-    ours, theirs = os.pipe()
-    child = os.fork()
-    if not child:
-        os.dup2(theirs, sys.stdout.fileno())
-        try:
-            work()
-        finally:
-            os._exit(0)
-    os.close(theirs)
-    return child, ours
+def dying(place: str) -> None:
+    say("dies", place)
 
 
 def rounds(root: Path, number: int) -> None:
-    """Say of each round what both did and how many leases were left behind."""
+    """Say of each round what both did, which were killed, and how many leases were left behind."""
     chance = random.Random(number)
     delivered = 0
     inbox = Inbox(root, Address("main"))
@@ -96,23 +67,24 @@ def rounds(root: Path, number: int) -> None:
         seed = chance.random()
 
         def delivering(first: int = delivered, at: int = dies[0]) -> None:
-            die_at(root, at)
+            die_at([root], at, dying)
             deliver(root, first, first + 8)
 
         def taking(at: int = dies[1], seed: float = seed) -> None:
-            die_at(root, at)
+            die_at([root], at, dying)
             take(root, 3, random.Random(seed))
 
-        said = []
+        said, ended = [], []
         for child, words in [forked(delivering), forked(taking)]:
             with open(words, encoding="utf-8") as file:
                 said.append(file.read().splitlines())
-            os.waitpid(child, 0)
-        told = [int(line.split()[1]) for line in said[0] if " " in line]
+            ended.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        told = [int(line.split()[1]) for line in said[0] if line.startswith("delivered")]
         delivered = max([delivered, *(last + 1 for last in told)])
         leases = [path for path in root.glob(".memvault/agents/main/claims/*") if path.is_dir()]
         left = sum(1 for lease in leases if any(lease.iterdir()))
-        say(json.dumps({"taken": said[1], "delivered": delivered, "left": left}))
+        each = {"taken": said[1], "delivered": delivered, "left": left, "ended": ended}
+        say(json.dumps(each))
 
 
 if __name__ == "__main__":

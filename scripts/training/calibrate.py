@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure what an embedder's cosines mean, and how near the anchors come to it.
 
-    python scripts/calibrate.py PAIRS [--model NAME_OR_FOLDER ...] [--targets]
+    python scripts/training/calibrate.py PAIRS [--model NAME_OR_FOLDER ...] [--targets]
 
 PAIRS holds ``*.jsonl`` files of ``{"a", "b", "label"}``; label 1: about the same
 thing. Every file weighs the same. For the built-in embedder and each model it

@@ -8,12 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from conftest import write
+from conftest import all_gone, is_alive, until, write
 from memvault.errors import UsageError
 from memvault.process import run
 
@@ -28,28 +27,6 @@ if len(sys.argv) > 2:
     sys.exit(0)
 time.sleep(600)
 """
-
-
-def until(said: Callable[[], bool]) -> None:
-    """Wait for something that must come."""
-    deadline = time.monotonic() + 60
-    while not said():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def is_alive(number: int) -> bool:
-    """Say whether a process still runs; one that only waits to be reaped does not."""
-    try:
-        state = Path(f"/proc/{number}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def all_gone(file: Path) -> bool:
-    """Say whether none of the processes runs that a file names."""
-    return not any(is_alive(int(number)) for number in file.read_text("utf-8").split())
 
 
 def test_a_program_gets_the_text_and_gives_its_output() -> None:

@@ -1,6 +1,6 @@
 """What both gatherers of training text read, how they clean it, and how they write.
 
-``training_text.py`` makes texts of it, ``training_pairs.py`` pairs of texts.
+``texts.py`` makes texts of it, ``pairs.py`` pairs of texts.
 """
 
 from __future__ import annotations

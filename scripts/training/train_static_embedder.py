@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Fit the built-in embedder's table to a teacher's sentence vectors.
 
-    python scripts/train_static_embedder.py TEACHER_FOLDER TEXTS.jsonl VECTORS.npy OUTPUT \
+    python scripts/training/train_static_embedder.py TEACHER_FOLDER TEXTS.jsonl VECTORS.npy OUTPUT \
         [--questions QUESTIONS.jsonl] [--pairs PAIRS_FOLDER]
         [--epochs 8] [--dimension 256] [--seed 1]
 
-TEXTS and VECTORS come from ``training_text.py`` and ``embed_teacher.py``. A
+TEXTS and VECTORS come from ``texts.py`` and ``embed_teacher.py``. A
 text's vector is the normalised sum of its tokens' rows. The rows begin as the
 teacher's vectors of single tokens (``build_static_embedder.py``) in the first
 principal components of the teacher's sentence vectors, and are fitted with Adam
 so that sums point where the teacher points: the loss is 1 - cosine plus 20
 times the squared difference of the similarities within a batch.
 
-With QUESTIONS (``training_pairs.py``) the rows are then tuned for retrieval, one
+With QUESTIONS (``pairs.py``) the rows are then tuned for retrieval, one
 pass over the pairs: a query should be nearest to its own passage among a
 batch's, and a passage to its own query (cross-entropy of cosines over 0.05), and
 the loss above goes on beside it so that vectors stay near the teacher's. It

@@ -1,4 +1,4 @@
-"""Consolidation beside others: shared memIds, other writers, what was recalled, odd names."""
+"""Consolidation takes no memId, name or skill for its own that another memory has."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write
+from conftest import until, write
 from episodes import WEEK, put, put_all
 from memvault import Vault
-from memvault.memories import recall_counts
 from memvault.vault.lock import FileLock
 from test_consolidate import consolidated, contents, fact
-from test_running import until
 
 
 def twin(root: Path, name: str, text: str, confidence: float) -> None:
@@ -123,101 +121,3 @@ def test_a_procedure_whose_title_says_nothing_is_no_obstacle(vault: Vault, folde
         put(folder, name, actions=["Pull main", "Push the branch"], skills=["z\u00fcge.fahren"])
     (made,) = consolidated(vault, apply=True)["procedures"]
     assert made["name"] == "Pull main, then Push the branch"
-
-
-def test_many_values_of_one_thing_are_one_contradiction(vault: Vault, folder: Path) -> None:
-    """However many facts disagree about a thing, the result grows with their number only."""
-    for place in range(60):
-        fact(folder, f"f{place:02}", f"The API limit is {place // 2} per minute")
-    fact(folder, "name", "The API host is Alpha")
-    fact(folder, "other", "The API host is Beta")
-    host, limit = consolidated(vault)["contradictions"]
-    assert len(host["statements"]) == 2
-    assert limit["difference"] == "number"
-    assert len(limit["statements"]) == 30
-    assert limit["statements"][7] == {
-        "text": "The API limit is 7 per minute",
-        "memIds": ["f14-id", "f15-id"],
-    }
-
-
-def test_what_was_recalled_in_any_way_is_not_forgotten(vault: Vault, folder: Path) -> None:
-    """Plain recall, show, load and the context for a task count as recalling too."""
-    said = {
-        "recalled": "Zebras sleep standing in the afternoon",
-        "shown": "Whales sing below the ice",
-        "loaded": "Owls turn their heads far round",
-        "queried": "Bees dance to tell of flowers",
-        "told": "Crabs walk sideways on the beach",
-    }
-    for name, text in said.items():
-        put(folder, name, importance=0.1, days=120, reflection=text)
-    assert len(consolidated(vault)["forgotten"]) == 5
-    vault.call("memory_recall", query=said["recalled"], limit=1)
-    vault.call("memory_show", memId="shown-id")
-    vault.call("memory_load", memId="loaded-id")
-    vault.call("memory_load", query=said["queried"], limit=1)
-    vault.call("context", task=said["told"])
-    counts = recall_counts.counts(folder)
-    assert counts.keys() >= {f"{name}-id" for name in said}
-    assert consolidated(vault)["forgotten"] == []
-
-
-def test_recalling_what_consolidation_never_forgets_writes_nothing(
-    vault: Vault, folder: Path
-) -> None:
-    """Lists, and memories of other types, are read without a write."""
-    write(folder, "learning/a.md", "---\nid: a-id\n---\n\nCats purr at night\n")
-    put(folder, "e", reflection="Dogs bark at noon")
-    vault.call("memory_recall", query="cats purr", type="keyword")
-    vault.call("memory_recall", isAll=True)
-    vault.call("memory_show", memId="a-id")
-    vault.call("memory_load", memId="a-id")
-    assert not (folder / ".memvault/access.json").exists()
-
-
-def test_a_recall_that_cannot_be_counted_is_a_recall(vault: Vault, folder: Path) -> None:
-    """Nobody asked for the count, so nothing is said where it cannot be written."""
-    put(folder, "e", reflection="Dogs bark at noon")
-    (folder / ".memvault").mkdir(exist_ok=True)
-    (folder / ".memvault/access.json").mkdir()
-    found = vault.call("memory_recall", query="dogs bark")
-    assert [entry["memId"] for entry in found["memories"]] == ["e-id"]
-    assert "warnings" not in found
-
-
-@pytest.mark.parametrize(
-    ("said", "proposed"),
-    [
-        ("Never deploy on Friday.", True),
-        ("All good. Tests passed.", False),
-        ("TODO: check the staging logs later.", False),
-        ("See https://example.org/a/b for more.", False),
-    ],
-)
-def test_a_rule_is_a_fact_and_a_remark_is_none(vault: Vault, said: str, proposed: bool) -> None:
-    """A short rule that repeats is proposed; tasks, links, remarks and situations are not."""
-    for number in range(3):
-        vault.call(
-            "store_episode",
-            context=["Meeting room 3 downstairs"],
-            actions=[f"Did {number}"],
-            reflection=said,
-        )
-    facts = vault.call("consolidate_memories")["facts"]
-    assert [fact["factText"] for fact in facts] == ([said] if proposed else [])
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("The bridge is open.", "The bridge is closed."),
-        ("Always deploy on Friday.", "Never deploy on Friday."),
-        ("Alice likes tea.", "Alice hates tea."),
-    ],
-)
-def test_short_facts_that_contradict_are_shown(vault: Vault, one: str, other: str) -> None:
-    """Facts of two telling words are held against each other too."""
-    for text in (one, other):
-        vault.call("store_fact", fact=text)
-    assert len(vault.call("consolidate_memories")["contradictions"]) == 1

@@ -1,4 +1,4 @@
-"""Pairs of a question or a comment and the code that it is about, for ``training_pairs.py``."""
+"""Pairs of a question or a comment and the code that it is about, for ``pairs.py``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from training_sources import clean, is_prose, read_python
+from sources import clean, is_prose, read_python
 
 Pair = tuple[str, str]
 PASSAGE = 400

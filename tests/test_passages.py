@@ -1,0 +1,56 @@
+"""A text is cut into passages that leave nothing out, and into terms that find it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memvault.index import analysis, chunks
+
+short = ["# One", "## Two #", "###### ", "```", "~~~ python", "", "  ", "\t", "\r", "And more!"]
+long = ["x" * 1_300, "a sentence ends. " * 100, "今天天气很好。" * 80, "字" * 900, "word " * 300]
+lines = st.sampled_from(short) | st.sampled_from(long) | st.text(max_size=40)
+bodies = st.lists(lines, max_size=12).map("\n".join)
+
+
+@given(bodies)
+@example("字" * 200_000)
+@example("x" * 5_000 + "\n" * 50 + "# H")
+def test_passages_leave_nothing_out(body: str) -> None:
+    """Every character that is not white space lies in one passage; they are short and in order."""
+    found = chunks.passages(body)
+    assert found
+    place = 0
+    for passage in found:
+        assert place <= passage.start <= passage.end <= len(body)
+        assert not body[place : passage.start].strip()
+        assert passage.end - passage.start <= 1_200
+        place = passage.end
+    assert not body[place:].strip()
+    stretches = chunks.blocks(found)
+    assert (stretches[0][0], stretches[-1][1]) == (found[0].start, found[-1].end)
+    assert {start for start, _ in stretches} <= {passage.start for passage in found}
+    assert all(one[1] <= other[0] for one, other in pairwise(stretches))
+
+
+words = st.sampled_from(
+    "getUserName snake_case v1.2.3 src/app.py C++ C# naïve 数据库 デ검색 don't the 🚀 ÄPFEL".split()
+)
+texts = st.lists(words | st.text(max_size=12), min_size=1, max_size=8).map(" ".join)
+
+
+@given(texts, st.sampled_from(["english", "german", "russian", "turkish", "none"]))
+@example("İstanbul", "english")
+@example("ﬃ ǅ ß ẞ", "german")
+def test_a_texts_own_words_find_it(text: str, language: str) -> None:
+    """A query that is a text, or any word of it, has terms in common with the text."""
+    analyser = analysis.Analyser(language)
+    terms = analyser.terms(text)
+    for query in (text, *text.split()):
+        stems, wholes = analyser.query(query)
+        assert len(set(stems)) == len(stems)
+        own = analyser.terms(query)
+        if own.stems or own.wholes:
+            assert set(stems) & terms.stems.keys() or set(wholes) & terms.wholes.keys(), query
