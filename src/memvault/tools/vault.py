@@ -142,7 +142,9 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     """
     from memvault.recall.filters import Filters
     from memvault.upkeep.paths import told
+    from memvault.upkeep.status import sweep
 
+    sweep(call)
     call.index.rebuild()
     call.index.embed_all()
     return {

@@ -14,8 +14,9 @@ from memvault.index.manifest import Record
 from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
 from memvault.upkeep.paths import told
+from memvault.vault import atomic
 
-__all__ = ["status"]
+__all__ = ["status", "sweep"]
 
 
 def status(call: Call) -> dict[str, Any]:
@@ -24,6 +25,7 @@ def status(call: Call) -> dict[str, Any]:
     records = call.engine.listed(Filters())
     settings = call.settings
     folder = call.index.place.folder
+    sweep(call)
     call.notes += call.index.notes()
     result: dict[str, Any] = {
         "vault": str(call.root) if call.caller.paths else call.root.name,
@@ -62,6 +64,13 @@ def status(call: Call) -> dict[str, Any]:
     if problems:
         result["problems"] = problems
     return result
+
+
+def sweep(call: Call) -> None:
+    """Take away the temporary files of killed processes, in the vault and beside its index."""
+    for folder in (call.root, call.index.place.folder):
+        if folder is not None:
+            atomic.sweep_below(folder)
 
 
 def _embedder(call: Call) -> dict[str, Any]:
