@@ -138,6 +138,38 @@ def test_a_text_may_begin_with_a_dash(notes: Path, run: Run, text: str) -> None:
     assert text in run("show", "Dashed", "--json").json["content"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["list", "--limit", "- many"], "'--limit': '- many' is not"),
+        (["list", "-5"], "extra argument(s) (-5)"),
+        (["list", *(f"- {number}" for number in range(12))], "extra argument(s) (- 0 - 1 - 2 "),
+        (["list", *(f"- {number}" for number in range(12))], " - 10 - 11)"),
+        (["list", "--", "- it's\nme"], "extra argument(s) (- it's me)"),
+        (["recall", "x", "--mode", "- best"], "'- best'"),
+        (["- a command"], "'- a command'"),
+        (["-1"], "-1"),
+        (["model", "- a command"], "'- a command'"),
+        (["list", "--vault", "- my vault"], "- my vault"),
+        (["active", "--agent", "- me"], "'- me'"),
+        (["show", "- nothing"], "'- nothing'"),
+        (["list", "--tags"], "--tags"),
+        (["recall", "- one", "- two"], "extra argument(s) (- two)"),
+        (["list", "--json=- x"], "--json"),
+        (["init", "- a", "- b"], "extra argument(s) (- b)"),
+    ],
+)
+def test_every_message_shows_what_was_typed(
+    notes: Path, run: Run, arguments: list[str], said: str
+) -> None:
+    """A text that begins with a dash stands in an error as it was typed, whatever is wrong."""
+    for form in ([], ["--json"]):
+        ran = run(*form, *arguments)
+        assert ran.code in (1, 2, 3), ran
+        assert said in (ran.json["error"]["message"] if form else ran.err), ran
+        assert "fdd" not in f"{ran.out}{ran.err}".lower().replace("\ufdd0", "fdd")
+
+
 FAILURES = [
     ("show nothing", 1, "not_found"),
     ("show ../outside.md", 1, "not_found"),

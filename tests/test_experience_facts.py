@@ -176,15 +176,60 @@ def test_a_damaged_count_costs_only_counts(folder: Path, vault: Vault, damage: b
     write(folder, ".memvault/access.json", damage)
     assert recalled(vault, "wombat")[0]["accessCount"] == 1
     assert recalled(vault, "wombat")[0]["accessCount"] == 2
-    known = json.loads((folder / ".memvault" / "access.json").read_bytes())
-    assert [entry["count"] for entry in known.values()] == [2]
+    assert list(recall_counts.counts(folder).values()) == [2]
+    write(folder, ".memvault/access.jsonl", damage * 30_000)
+    number = recalled(vault, "wombat")[0]["accessCount"]
+    assert recalled(vault, "wombat")[0]["accessCount"] == number + 1
 
 
 def test_what_of_the_counts_is_whole_stays(folder: Path) -> None:
     """Of a file that is partly damaged the whole entries go on counting."""
     write(folder, ".memvault/access.json", '{"a-b2c3d4": {"count": 4}, "c": {"count": true}}')
-    assert recall_counts.count(folder, ["a-b2c3d4"]) == {"a-b2c3d4": 5}
+    recall_counts.count(folder, ["a-b2c3d4"])
     assert recall_counts.counts(folder) == {"a-b2c3d4": 5}
+    with (folder / ".memvault/access.jsonl").open("a") as file:
+        file.write('{"x": 1}\n5\n["2026-11-22", 7, "a-b2c3d4"]\n["2026-11-22", "a-b2')
+    recall_counts.count(folder, ["a-b2c3d4"])
+    assert recall_counts.counts(folder) == {"a-b2c3d4": 7}, "a line cut off is one count"
+
+
+def test_a_recall_is_counted_with_one_line(vault: Vault, folder: Path) -> None:
+    """However many memories have counts, a recall adds a line, and no file is written anew."""
+    vault.call("store_fact", fact="The wombat digs")
+    entries = {f"some-{number}": {"count": 1, "last": "x"} for number in range(2_000)}
+    file = write(folder, ".memvault/access.json", json.dumps(entries))
+    before = file.stat()
+    for number in range(1, 30):
+        assert recalled(vault, "wombat")[0]["accessCount"] == number
+    assert file.stat() == before
+    assert (folder / ".memvault/access.jsonl").read_bytes().count(b"\n") == 29
+
+
+def test_the_counts_stay_small(vault: Vault, folder: Path) -> None:
+    """Lines are folded in before they are many, and of very many memories the latest count."""
+    entries = {f"gone-{number}": {"count": 1, "last": "2026"} for number in range(49_999)}
+    write(folder, ".memvault/access.json", json.dumps({"first": {"count": 1}, **entries}))
+    number = 0
+    while not number or (folder / ".memvault/access.jsonl").exists():
+        recall_counts.count(folder, ["a-b2c3d4"] * 3 + ["b" * 40])
+        number += 1
+    assert 100 < number < 2_000
+    known = recall_counts.counts(folder)
+    assert known["a-b2c3d4"] == known["b" * 40] == number
+    assert "first" not in known
+    assert len(known) == 50_000
+
+
+def test_consolidation_forgets_counts_of_memories_long_gone(vault: Vault, folder: Path) -> None:
+    """What is gone and was not recalled for a season is no longer counted; the rest is."""
+    fact = vault.call("store_fact", fact="The wombat digs")["factId"]
+    long_ago = {"count": 3, "last": "2020-01-01T00:00:00.000Z"}
+    write(folder, ".memvault/access.json", json.dumps({fact: long_ago, "gone": long_ago}))
+    recall_counts.count(folder, ["in-the-trash"])
+    assert vault.call("consolidate_memories", apply=False)["success"]
+    assert recall_counts.counts(folder) == {fact: 3, "gone": 3, "in-the-trash": 1}
+    assert vault.call("consolidate_memories", apply=True)["success"]
+    assert recall_counts.counts(folder) == {fact: 3, "in-the-trash": 1}
 
 
 def test_counts_are_never_written_through_a_link(

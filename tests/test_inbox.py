@@ -218,7 +218,7 @@ def test_what_a_killed_writer_left_goes_away(folder: Path) -> None:
     """Half-written files that are an hour old are taken away; newer ones may still be written."""
     inbox = Inbox(folder, Address("main"))
     inbox.deliver("service", {"name": "x"})
-    old, new = (inbox.folder / f".event.{name}.tmp" for name in ("old", "new"))
+    old, new = (inbox.folder / f".event.999999999-{name}12345.tmp" for name in ("abc", "def"))
     for path in (old, new):
         path.write_text("half")
     hour = time.time() - 3_700

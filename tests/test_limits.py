@@ -53,6 +53,7 @@ def test_a_memory_may_be_as_large_as_the_limit(folder: Path) -> None:
 
 _STATES = (
     ".memvault/access.json",
+    ".memvault/access.jsonl",
     ".memvault/talk-id",
     ".memvault/agents/main/active.json",
     ".memvault/agents/main/plans.json",

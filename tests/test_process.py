@@ -132,3 +132,55 @@ def test_a_program_that_cannot_be_started_is_named(tmp_path: Path) -> None:
     for command in (["no-such-program"], ["./none"], ["./text"], ["true", "\0"]):
         with pytest.raises(UsageError):
             run(command, "", 60, 100, tmp_path)
+
+
+def test_other_threads_go_on_while_a_program_writes_without_end() -> None:
+    """However much a program writes, whoever waits for the same lock gets its turn."""
+    turn = threading.Condition()
+    turns = 0
+
+    def other() -> None:
+        nonlocal turns
+        while not over.is_set():
+            with turn:
+                turns += 1
+            time.sleep(0.001)
+
+    over = threading.Event()
+    thread = threading.Thread(target=other)
+    with turn:
+        thread.start()
+        code = "import os\nwhile True: os.write(2, b'x' * 65536)"
+        ran = run([PYTHON, "-c", code], "", 1, 100, pause=turn.wait)
+    over.set()
+    thread.join()
+    assert (ran.timed_out, len(ran.complaint)) == (True, 64 * 1024)
+    assert turns > 20
+
+
+def test_a_large_exchange_is_quick_and_whole() -> None:
+    """A program that echoes 30 MB while it reads gives every byte back."""
+    code = "import shutil, sys; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)"
+    text = "0123456789abcdef" * 2_000_000
+    started = time.monotonic()
+    ran = run([PYTHON, "-c", code], text, 60, 40_000_000)
+    assert ran.output == text
+    assert time.monotonic() - started < 20
+
+
+def test_closed_pipes_are_not_the_end() -> None:
+    """A program may close what it reads and writes, and go on until its exit code."""
+    code = "import os, time; [os.close(n) for n in (0, 1, 2)]; time.sleep(0.5); os._exit(7)"
+    ran = run([PYTHON, "-c", code], "x" * 300_000, 60, 100)
+    assert (ran.code, ran.timed_out, ran.output) == (7, False, "")
+
+
+def test_what_outlives_a_program_may_still_say_something() -> None:
+    """A child in the program's group has a moment to write after its parent has ended."""
+    code = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3); print('late')"])
+"""
+    started = time.monotonic()
+    assert run([PYTHON, "-c", code], "", 60, 100).output == "late\n"
+    assert time.monotonic() - started < 30

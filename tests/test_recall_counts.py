@@ -43,14 +43,14 @@ def test_recalling_what_consolidation_never_forgets_writes_nothing(
     vault.call("memory_recall", isAll=True)
     vault.call("memory_show", memId="a-id")
     vault.call("memory_load", memId="a-id")
-    assert not (folder / ".memvault/access.json").exists()
+    assert not list(folder.glob(".memvault/access.*"))
 
 
 def test_a_recall_that_cannot_be_counted_is_a_recall(vault: Vault, folder: Path) -> None:
     """Nobody asked for the count, so nothing is said where it cannot be written."""
     put(folder, "e", reflection="Dogs bark at noon")
     (folder / ".memvault").mkdir(exist_ok=True)
-    (folder / ".memvault/access.json").mkdir()
+    (folder / ".memvault/access.jsonl").mkdir()
     found = vault.call("memory_recall", query="dogs bark")
     assert [entry["memId"] for entry in found["memories"]] == ["e-id"]
     assert "warnings" not in found

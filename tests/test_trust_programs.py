@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from conftest import Run, refused, write
 from memvault import open_vault
+from memvault.call import Call
+from memvault.plugins import tool_file, trust
+from memvault.plugins.fingerprint import cover
+from memvault.tools.core import available
+from memvault.workspace import Workspace
 
 READ = [
     ("make", "Makefile"),
@@ -108,3 +114,36 @@ def test_nothing_is_said_of_programs_that_do_not_run(folder: Path, run: Run, com
     shown = run("tools", "trust", "t", "--yes", "--json").json
     assert "notCovered" not in shown
     assert not {"Makefile", "words.py"} & set(shown["covers"])
+
+
+def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
+    """However many tools are trusted, listing them reads a file once; running one reads it anew."""
+    names = [f"tool-{number}" for number in range(30)]
+    script = write(folder, "tools/shared.py", "print('{\"ran\": true}')\n")
+    write(folder, "tools/data.bin", b"\0" * 100_000)
+    for name in names:
+        command = json.dumps([sys.executable, "tools/shared.py", name])
+        write(folder, f"tools/{name}.md", f"---\ndescription: x\ncommand: {command}\n---\n")
+    for kept in tool_file.read_all(folder).tools.values():
+        trust.grant(folder, kept, cover(folder, kept))
+    read: list[str] = []
+    listening = True
+
+    def note(event: str, arguments: tuple[object, ...]) -> None:
+        if listening and event == "open" and str(arguments[0]).endswith(("shared.py", "data.bin")):
+            read.append(Path(str(arguments[0])).name)
+
+    sys.addaudithook(note)
+    with open_vault(folder) as vault:
+        listed = vault.call("get_available_tools")["tools"]
+        assert [entry["trusted"] for entry in listed if "trusted" in entry] == [True] * 30
+        assert sorted(read) == ["data.bin", "shared.py"]
+        read.clear()
+        assert len(available.offered_in(Call(Workspace(folder)))) > 30
+        assert sorted(read) == ["data.bin", "shared.py"]
+        assert vault.call(names[0])["ran"]
+        listening = False
+        script.write_text('print(\'{"ran": "something else"}\')\n')
+        listed = vault.call("get_available_tools")["tools"]
+        assert [entry["trusted"] for entry in listed if "trusted" in entry] == [False] * 30
+        assert not vault.call(names[0])["success"]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import select
+import selectors
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 from memvault.errors import UsageError
 
@@ -26,8 +24,6 @@ _SHORTEST, _LONGEST = 0.001, 0.05
 """Seconds between two looks at whether the program has ended."""
 _LISTS = ("PATH", "PERL5LIB", "PERLLIB", "RUBYLIB")
 """How the names of those variables end that list folders to find programs and modules in."""
-_POLLS = hasattr(select, "poll")
-"""Whether a thread can wait for a pipe and for the end of waiting at once."""
 _AFTERWARDS = 1.0
 """Seconds that what a program left behind may go on writing once it has ended itself."""
 
@@ -73,180 +69,125 @@ def run(
     Raises:
         UsageError: there is no such program, or it cannot be started.
     """
+    if os.name != "posix":  # where nothing says whether a pipe can be read
+        raise UsageError("Programs cannot be run on this system", "use memvault in WSL")
     given = dict(os.environ if environment is None else environment)
-    child = _Child([located(command[0], folder, given), *command[1:]], folder, given, most)
+    whole = [located(command[0], folder, given), *command[1:]]
+    child = _Child(text.encode("utf-8", "replace"), most, pause)
     try:
-        child.start()
-        try:
-            child.attend(text, time.monotonic() + seconds, pause)
-        finally:
-            child.kill()
-        child.linger(pause)
+        child.start(whole, folder, given)
+        deadline = time.monotonic() + seconds
+        in_time = child.attend(child.has_ended, deadline)
+        afterwards = time.monotonic() + _AFTERWARDS
+        if in_time:
+            child.attend(child.is_silent, min(deadline, afterwards))
+        child.kill()
+        child.attend(child.is_silent, afterwards)
     finally:
+        child.kill()
         child.close()
-    return child.finished()
+    return child.finished(not in_time)
 
 
 class _Child:
-    """One program under way, and the threads that feed it and read from it."""
+    """One program under way, fed and read by one loop."""
 
-    def __init__(
-        self, command: list[str], folder: Path | None, environment: dict[str, str], most: int
-    ) -> None:
-        self._command = command
-        self._folder = folder
-        self._environment = environment
+    def __init__(self, text: bytes, most: int, pause: Callable[[float], object]) -> None:
+        self._left = memoryview(text)
         self._most = most
+        self._pause = pause
         self._process: subprocess.Popen[bytes] | None = None
-        self._threads: list[threading.Thread] = []
-        self._over: tuple[int, int] | None = None
+        self._pipes = selectors.DefaultSelector()
         self._output = bytearray()
         self._complaint = bytearray()
-        self._until = 0.0
-        self._timed_out = False
-        self._cut = False
+        self._killed = False
 
-    def start(self) -> None:
+    def start(self, command: list[str], folder: Path | None, environment: dict[str, str]) -> None:
         """Start the program at the head of a process group of its own."""
+        pipe = subprocess.PIPE
         try:
             with _signals_later():
                 self._process = subprocess.Popen(
-                    self._command,
-                    cwd=self._folder,
-                    env=self._environment,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    start_new_session=os.name == "posix",
-                )
+                    command, 0, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe,
+                    start_new_session=True,
+                )  # fmt: skip
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or str(error)
             raise UsageError(
-                f"{self._command[0]!r} cannot be run: {said}",
+                f"{command[0]!r} cannot be run: {said}",
                 "a script needs a first line such as #!/bin/sh, and the right to be run",
             ) from error
+        for file, event, heard in (
+            (self._process.stdin, selectors.EVENT_WRITE, None),
+            (self._process.stdout, selectors.EVENT_READ, self._output),
+            (self._process.stderr, selectors.EVENT_READ, self._complaint),
+        ):
+            assert file is not None
+            os.set_blocking(file.fileno(), False)  # it may read a part and wait
+            self._pipes.register(file, event, heard)
 
-    def attend(self, text: str, deadline: float, pause: Callable[[float], object]) -> None:
-        """Feed and read until the program has ended or has to be killed."""
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self._over = os.pipe()
-        self._threads = [
-            threading.Thread(target=work, args=rest, daemon=True)
-            for work, rest in (
-                (_feed, (process.stdin, text.encode("utf-8", "replace"), self._over[0])),
-                (self._listen, (process.stdout, self._over[0])),
-                (self._hear, (process.stderr, self._over[0])),
-            )
-        ]
-        for thread in self._threads:
-            thread.start()
-        for wait in _steps(deadline):
-            if process.poll() is not None or self._cut:
-                break
-            pause(wait)
-        else:
-            self._timed_out = True
-            return
-        self._until = time.monotonic() + _AFTERWARDS
-        self.linger(pause, deadline)
+    def attend(self, done: Callable[[], bool], deadline: float) -> bool:
+        """Feed and read until something holds or too much was written; no at the deadline."""
+        step = _SHORTEST
+        while not (done() or self._is_cut()):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            ready = self._pipes.select(0)
+            for key, _ in ready:
+                if not self._goes_on(cast("IO[bytes]", key.fileobj), key.data):
+                    self._pipes.unregister(key.fileobj)
+                    cast("IO[bytes]", key.fileobj).close()
+            self._pause(0 if ready else min(step, left))
+            step = _SHORTEST if ready else min(step * 1.5, _LONGEST)
+        return True
 
-    def linger(self, pause: Callable[[float], object], until: float = math.inf) -> None:
-        """Wait for the end of what is written, as long as it may go on."""
-        self._until = self._until or time.monotonic() + _AFTERWARDS
-        for wait in _steps(min(until, self._until)):
-            if self._cut or not any(thread.is_alive() for thread in self._threads[1:]):
-                return
-            pause(wait)
+    def _goes_on(self, pipe: IO[bytes], heard: bytearray | None) -> bool:
+        """Read what there is, or write what fits; say whether more may follow."""
+        if heard is None:
+            with contextlib.suppress(OSError):  # one that does not read is no error
+                self._left = self._left[pipe.write(self._left) or 0 :]
+                return bool(self._left)
+            return False
+        piece: bytes | None = pipe.read(_PIECE)  # None where there is nothing yet
+        heard += piece or b""
+        if heard is self._complaint:
+            del heard[:-_COMPLAINT]
+        return piece != b""
+
+    def has_ended(self) -> bool:
+        """Say whether the program has ended."""
+        return self._process is not None and self._process.poll() is not None
+
+    def is_silent(self) -> bool:
+        """Say whether nobody can write any more."""
+        return all(key.data is None for key in self._pipes.get_map().values())
+
+    def _is_cut(self) -> bool:
+        return len(self._output) > self._most
 
     def kill(self) -> None:
         """Kill the program and all of its group, whether or not it has ended itself."""
-        process = self._process
-        if process is None:
-            return
-        if os.name == "posix":
+        if self._process is not None and not self._killed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-        else:
-            with contextlib.suppress(OSError):
-                process.kill()
-        process.wait()
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._killed = True  # from now on the number may be another's
 
     def close(self) -> None:
-        """End the threads, whoever still holds the other ends of the pipes, and close these."""
-        if self._over is not None:
-            os.close(self._over[1])  # which wakes the threads
-            for thread in self._threads:
-                thread.join(None if _POLLS else _AFTERWARDS)
-            os.close(self._over[0])
+        """Close the pipes, whoever still holds the other ends."""
         process = self._process
         for pipe in (process.stdin, process.stdout, process.stderr) if process else ():
             if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+                pipe.close()
+        self._pipes.close()
 
-    def finished(self) -> Finished:
-        """Return what became of it, once it was closed."""
-        process = self._process
-        assert process is not None
-        return Finished(
-            process.returncode,
-            bytes(self._output[: self._most]).decode("utf-8", "replace"),
-            bytes(self._complaint).decode("utf-8", "replace"),
-            self._timed_out,
-            self._cut,
-        )
-
-    def _listen(self, pipe: IO[bytes], over: int) -> None:
-        for piece in _pieces(pipe, over):
-            self._output += piece
-            if len(self._output) > self._most:
-                self._cut = True
-                return
-
-    def _hear(self, pipe: IO[bytes], over: int) -> None:
-        for piece in _pieces(pipe, over):
-            self._complaint += piece
-            del self._complaint[:-_COMPLAINT]
-
-
-def _steps(deadline: float) -> Iterator[float]:
-    """Yield how long to wait until the next look, and end at the deadline."""
-    step = _SHORTEST
-    while (left := deadline - time.monotonic()) > 0:
-        yield min(step, left)
-        step = min(step * 1.5, _LONGEST)
-
-
-def _pieces(pipe: IO[bytes], over: int) -> Iterator[bytes]:
-    """Yield what a program writes, as it comes, until it is over."""
-    with contextlib.suppress(OSError, ValueError):
-        while _is_ready(pipe, select.POLLIN, over) and (piece := os.read(pipe.fileno(), _PIECE)):
-            yield piece
-
-
-def _feed(pipe: IO[bytes], data: bytes, over: int) -> None:
-    left = memoryview(data)
-    with contextlib.suppress(OSError, ValueError):  # one that does not read is no error
-        if _POLLS:
-            os.set_blocking(pipe.fileno(), False)  # it may read a part and wait
-        while left and _is_ready(pipe, select.POLLOUT, over):
-            left = left[os.write(pipe.fileno(), left) :]
-    with contextlib.suppress(OSError, ValueError):
-        pipe.close()
-
-
-def _is_ready(pipe: IO[bytes], event: int, over: int) -> bool:
-    """Wait until a pipe can be read or written; say no once it is over."""
-    if not _POLLS:
-        return True
-    poll = select.poll()
-    poll.register(pipe, event)
-    poll.register(over, select.POLLIN)
-    return over not in dict(poll.poll())
+    def finished(self, timed_out: bool) -> Finished:
+        """Return what became of it, once it was killed."""
+        assert self._process is not None
+        output = bytes(self._output[: self._most]).decode("utf-8", "replace")
+        complaint = bytes(self._complaint).decode("utf-8", "replace")
+        return Finished(self._process.returncode, output, complaint, timed_out, self._is_cut())
 
 
 def environment(root: Path) -> dict[str, str]:
@@ -307,7 +248,7 @@ def located(
 def _signals_later() -> Iterator[None]:
     """Let a signal wait for a moment: between a start and its noting nobody could be killed."""
     came: list[tuple[int, FrameType | None]] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     try:
         before = {
             number: signal.signal(number, lambda *what: came.append(what)) for number in numbers

@@ -42,7 +42,7 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if stopping():
             raise
-        return _failed(_translated(error), arguments, options)
+        return _failed(_translated(error, options), arguments, options)
     return code if isinstance(code, int) else 0
 
 
@@ -54,13 +54,13 @@ def _failed(error: MemvaultError, arguments: list[str], options: Options) -> int
     return error.exit_code
 
 
-def _translated(error: Exception) -> MemvaultError:
+def _translated(error: Exception, options: Options) -> MemvaultError:
     """Make a usage error of what Typer raises, and a bug of anything else."""
     message = getattr(error, "format_message", None)
     if callable(message):
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "memvault"
-        text = str(message()).strip().rstrip(".").replace("\n", " ")
+        text = options.restored(str(message())).strip().rstrip(".").replace("\n", " ")
         hint = f"{path} --help says what it takes"
         if text.startswith("No such option"):
             hint += "; a text that begins with - is written behind --"
@@ -88,6 +88,7 @@ class Commands(typer.core.TyperGroup):
         Raises:
             UsageError: there is none.
         """
+        cmd_name = self.options.shown(cmd_name)
         wanted = self.prefix + cmd_name
         if wanted in EXTRA_COMMANDS:
             return _extra_command(wanted, cmd_name, self.options)

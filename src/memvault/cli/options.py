@@ -55,8 +55,8 @@ class Options:
 
     def take(self, vault: str | None, agent: str | None, json: bool, quiet: bool) -> None:
         """Take over what was given; what was not stays."""
-        self.vault = vault if vault is not None else self.vault
-        self.agent = agent if agent is not None else self.agent
+        self.vault = self.shown(vault) if vault is not None else self.vault
+        self.agent = self.shown(agent) if agent is not None else self.agent
         self.json = self.json or json
         self.quiet = self.quiet or quiet
 
@@ -73,7 +73,7 @@ class Options:
             number = _NEGATIVE.fullmatch(argument) and not before.startswith("-")
             before = "" if number else argument
             if number or (argument.startswith("-") and _SPACED.match(argument)):
-                placeholder = f"\ufdd0{len(self._texts)}"
+                placeholder = f"\ufdd0{len(self._texts)}\ufdd1"
                 self._texts[placeholder] = argument
                 hidden.append(placeholder)
             else:
@@ -109,6 +109,13 @@ class Options:
     def revealed(self, value: str) -> str:
         """Return the text that a placeholder stands for, or the value itself."""
         return self._texts.get(value, value)
+
+    def restored(self, message: str) -> str:
+        """Return a message of Typer's with what was typed, as it is or quoted by Python."""
+        for placeholder, text in self._texts.items():
+            message = message.replace(placeholder, text)
+            message = message.replace(repr(placeholder), repr(text))
+        return message
 
     def workspace(self) -> Workspace:
         """Open the vault.

@@ -7,6 +7,7 @@ import errno
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 __all__ = ["OutputError", "guarded", "stopping", "writing"]
@@ -16,8 +17,12 @@ _SIGNALS = [
 ]
 _AGAIN = 0.5
 """Seconds after which a process that was asked to end and goes on is asked again."""
+_PATIENCE = 10.0
+"""Seconds that a process which was asked to end has for putting things in order."""
 _asked: list[int] = []
 """The signals that asked this process to end."""
+_since = 0.0
+"""When the first of them came."""
 
 
 class OutputError(Exception):
@@ -96,11 +101,27 @@ def _stop(number: int, _frame: object) -> None:
 
     Python drops an exception that is raised while it runs a callback of its
     own, as it does during imports; so it is raised again until it gets through.
+    What is put in order on the way out, as by ``finally``, is not cut short.
     """
+    global _since  # noqa: PLW0603  # one process
     if number in _SIGNALS:
+        _since = _since if _asked else time.monotonic()
         _asked.append(number)
     _wake(_AGAIN)
-    raise _Stopped
+    if not _is_leaving() or time.monotonic() - _since > _PATIENCE:
+        raise _Stopped
+
+
+def _is_leaving() -> bool:
+    """Say whether what runs right now runs because of an earlier ``_Stopped``."""
+    error = sys.exception()
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, _Stopped):
+            return True
+        seen.add(id(error))
+        error = error.__context__
+    return False
 
 
 def _wake(seconds: float) -> None:

@@ -7,6 +7,7 @@ some of them whole; the next run proposes the others.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -25,7 +26,7 @@ from memvault.consolidation.proposals import (
 )
 from memvault.consolidation.statements import Alike
 from memvault.errors import Conflict, MemvaultError, NotFound
-from memvault.memories import episodes, facts, procedures
+from memvault.memories import episodes, facts, procedures, recall_counts
 from memvault.memories.episodes import Episode
 from memvault.memories.experience_store import ARCHIVED, Origin, is_archived, readable
 from memvault.memories.procedures import Procedure
@@ -35,7 +36,7 @@ from memvault.recall.filters import Filters
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store, private_folder
 
-__all__ = ["SOURCE", "Writing", "alike", "apply", "gathered", "lock"]
+__all__ = ["SOURCE", "Writing", "alike", "apply", "gathered", "lock", "prune_counts"]
 
 SOURCE = "consolidation"
 
@@ -136,6 +137,13 @@ def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Ep
                 error.details.update(written=[memory.path for memory in written.values()])
                 raise
     return Writing(written, passed_over)
+
+
+def prune_counts(store: Store, engine: Engine) -> None:
+    """Forget how often memories were recalled that are long gone; it can wait."""
+    with contextlib.suppress(MemvaultError):
+        known = {record.mem_id for record in engine.listed(Filters())}
+        recall_counts.prune(store.root, known)
 
 
 def _writes(

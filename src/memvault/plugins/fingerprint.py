@@ -23,7 +23,10 @@ from memvault.errors import Refused, StorageError, UsageError
 from memvault.plugins import programs
 from memvault.plugins.tool_file import FOLDER, Kept
 
-__all__ = ["Cover", "cover"]
+__all__ = ["Cover", "Known", "cover"]
+
+Known = dict[str, tuple[str, int]]
+"""The digests and sizes of files that were looked at already, by their paths in the vault."""
 
 _MOST_BYTES = 50_000_000
 _MOST_FILES = 10_000
@@ -52,8 +55,11 @@ class Cover(NamedTuple):
     outside: list[str]
 
 
-def cover(root: Path, kept: Kept) -> Cover:
+def cover(root: Path, kept: Kept, known: Known | None = None) -> Cover:
     """Return what trust in a tool covers, and the program that may then be run.
+
+    Who looks at several tools hands in the same ``known`` to have each file
+    read once; who runs one has it read again.
 
     Raises:
         Refused: its command goes through a link in the vault, or there is too much to cover.
@@ -78,7 +84,7 @@ def cover(root: Path, kept: Kept) -> Cover:
             f"{FOLDER}/ holds more than {_MOST_FILES:,} files",
             f"move what no tool runs out of {FOLDER}/",
         )
-    digests = list(_digests(base, plain))
+    digests = list(_digests(base, plain, {} if known is None else known))
     text = hashlib.sha256(kept.data).hexdigest()
     digest = hashlib.sha256(json.dumps([text, digests]).encode()).hexdigest()
     open_folders = [path for path in folders if path not in (FOLDER, *modules)]
@@ -182,7 +188,7 @@ def _below(base: str, top: str) -> Iterator[str]:
         yield from (f"{inside}/{name}" for name in (*files, *links))
 
 
-def _digests(base: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _digests(base: str, paths: Iterable[str], known: Known) -> Iterator[tuple[str, str]]:
     """Yield each path with the digest of its bytes.
 
     Raises:
@@ -191,27 +197,38 @@ def _digests(base: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     """
     left = _MOST_BYTES
     for path in paths:
-        whole = os.path.join(base, path)
-        try:
-            mode = os.lstat(whole)
-            if stat.S_ISLNK(mode.st_mode):
-                yield path, f"link to {str(Path(whole).readlink())!r}"
-                continue
-            if not stat.S_ISREG(mode.st_mode):
-                raise Refused(f"{path} is not a plain file", "remove it, or name another")
-            if mode.st_size <= left:
-                digest, size = _digest(whole, left)
-                left -= size
-                yield path, digest
-                continue
-        except OSError as error:
-            raise StorageError(
-                f"{path} cannot be read: {error.strerror}", "check its permissions"
-            ) from error
-        raise Refused(
-            f"The tool's files and {FOLDER}/ hold more than {_MOST_BYTES // 10**6} MB",
-            f"{path} is too much; let the tool find it by itself, outside of {FOLDER}/",
-        )
+        if path not in known:
+            try:
+                known[path] = _looked(base, path, left)
+            except OSError as error:
+                raise StorageError(
+                    f"{path} cannot be read: {error.strerror}", "check its permissions"
+                ) from error
+        digest, size = known[path]
+        left -= size
+        if left < 0:
+            raise _too_much(path)
+        yield path, digest
+
+
+def _looked(base: str, path: str, most: int) -> tuple[str, int]:
+    """Return the digest and the size of a file, or where a link leads."""
+    whole = os.path.join(base, path)
+    mode = os.lstat(whole)
+    if stat.S_ISLNK(mode.st_mode):
+        return f"link to {str(Path(whole).readlink())!r}", 0
+    if not stat.S_ISREG(mode.st_mode):
+        raise Refused(f"{path} is not a plain file", "remove it, or name another")
+    if mode.st_size > most:
+        raise _too_much(path)
+    return _digest(whole, most)
+
+
+def _too_much(path: str) -> Refused:
+    return Refused(
+        f"The tool's files and {FOLDER}/ hold more than {_MOST_BYTES // 10**6} MB",
+        f"{path} is too much; let the tool find it by itself, outside of {FOLDER}/",
+    )
 
 
 def _digest(path: str, most: int) -> tuple[str, int]:

@@ -6,20 +6,21 @@ What the user decided holds for exactly the bytes that were looked at (``grants`
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from memvault import grants
 from memvault.errors import Refused, StorageError
-from memvault.plugins.fingerprint import Cover, cover
+from memvault.plugins.fingerprint import Cover, Known, cover
 from memvault.plugins.tool_file import Kept
 from memvault.schema import normal_name
 
-__all__ = ["grant", "is_trusted", "require", "revoke"]
+__all__ = ["grant", "require", "revoke", "trusted"]
 
 _KIND = "tool"
 
 
-def require(root: Path, kept: Kept) -> str:
+def require(root: Path, kept: Kept, known: Known | None = None) -> str:
     """Make sure that a tool may run here as it is now; return the program to run.
 
     Raises:
@@ -30,19 +31,22 @@ def require(root: Path, kept: Kept) -> str:
     given = grants.granted(root, _KIND, normal_name(name)).get("digest")
     if not given:  # nothing that a vault names is read before
         raise Refused(f"The tool {name} is not trusted here", hint)
-    covered = cover(root, kept)
+    covered = cover(root, kept, known)
     if given != covered.digest:
         changed = f"{kept.path} or a file that trust covers"
         raise Refused(f"The tool {name} has changed since it was trusted: {changed}", hint)
     return covered.program
 
 
-def is_trusted(root: Path, kept: Kept) -> bool:
-    """Say whether a tool may run here as it is now."""
-    with contextlib.suppress(Refused, StorageError):
-        require(root, kept)
-        return True
-    return False
+def trusted(root: Path, tools: Iterable[Kept]) -> list[Kept]:
+    """Return those of some tools that may run here as they are now; each file is read once."""
+    known: Known = {}
+    found = []
+    for kept in tools:
+        with contextlib.suppress(Refused, StorageError):
+            require(root, kept, known)
+            found.append(kept)
+    return found
 
 
 def grant(root: Path, kept: Kept, covered: Cover) -> None:

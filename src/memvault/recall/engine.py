@@ -74,6 +74,7 @@ class Engine:
         """
         path = resolve.cleaned(name)
         if layout.is_memory_path(path) and not layout.is_ignored(path, self._settings.ignore):
+            self._store.finish_move()
             try:
                 return self._store.read(path)
             except MemvaultError:
@@ -102,6 +103,7 @@ class Engine:
 
     def _look(self, vectors: bool) -> View:
         if self._seen is None:
+            self._store.finish_move()
             self._seen = self._index.look(vectors)
         elif vectors:
             self._seen = self._seen.with_vectors()
@@ -133,9 +135,10 @@ class Engine:
         if not found:
             raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
         if len(found) > 1:
+            shared = len({record.mem_id for record in found}) == 1
             raise Ambiguous(
-                f"{name!r} names {len(found)} memories",
-                "use one of their memIds or paths",
+                f"{name!r} names {len(found)} memories" + " of the same memId" * shared,
+                "use one of their paths" if shared else "use one of their memIds or paths",
                 {"candidates": [_candidate(record) for record in found[:20]]},
             )
         try:

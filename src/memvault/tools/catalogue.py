@@ -41,8 +41,9 @@ def get_available_tools(
     found = tool_file.read_all(call.root)
     call.notes += found.broken.values()
     tools = [described(entry) for entry in available.own_in(call)]
+    trusted = {kept.path for kept in trust.trusted(call.root, found.tools.values())}
     for kept in found.tools.values():
-        said = {"filePath": kept.path, "trusted": trust.is_trusted(call.root, kept)}
+        said = {"filePath": kept.path, "trusted": kept.path in trusted}
         tools.append({**described(vault_tools.as_tool(kept)), **said})
     if not schemas:
         for entry in tools:
@@ -92,7 +93,7 @@ def register_tool(
     result = {
         "name": definition.name,
         "filePath": path,
-        "trusted": kept is not None and trust.is_trusted(call.root, kept),
+        "trusted": kept is not None and bool(trust.trusted(call.root, [kept])),
     }
     return {**result, "previousRevision": revision} if revision else result
 

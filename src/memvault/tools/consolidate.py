@@ -63,6 +63,7 @@ def consolidate_memories(
         given = _gathered(call, days)
         proposals = _proposals(call, given, extracted)
         writing = in_vault.apply(call.store, call.engine, proposals, given.episodes)
+    in_vault.prune_counts(call.store, call.engine)
     call.notes += [f"Passed over: {message}" for message in writing.passed_over]
     return _result(proposals, extracted, writing.written)
 

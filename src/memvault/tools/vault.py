@@ -141,7 +141,9 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     """
     from memvault.recall.filters import Filters
     from memvault.upkeep.paths import without_paths
+    from memvault.upkeep.status import sweep
 
+    sweep(call)
     call.index.rebuild()
     call.index.embed_all()
     return {

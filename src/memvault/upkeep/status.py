@@ -10,11 +10,13 @@ from typing import Any
 
 from memvault.call import Call
 from memvault.errors import EmbedderError
+from memvault.index.manifest import Record
 from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
 from memvault.upkeep.paths import without_paths
+from memvault.vault import atomic
 
-__all__ = ["status"]
+__all__ = ["status", "sweep"]
 
 
 def status(call: Call) -> dict[str, Any]:
@@ -23,6 +25,7 @@ def status(call: Call) -> dict[str, Any]:
     records = call.engine.listed(Filters())
     settings = call.settings
     folder = call.index.place.folder
+    sweep(call)
     call.notes += call.index.notes()
     result: dict[str, Any] = {
         "vault": str(call.root) if call.caller.paths else call.root.name,
@@ -57,10 +60,17 @@ def status(call: Call) -> dict[str, Any]:
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
-    problems += _too_large(call.root)
+    problems += [*_twins(records), *_too_large(call.root)]
     if problems:
         result["problems"] = problems
     return result
+
+
+def sweep(call: Call) -> None:
+    """Take away the temporary files of killed processes, in the vault and beside its index."""
+    for folder in (call.root, call.index.place.folder):
+        if folder is not None:
+            atomic.sweep_below(folder)
 
 
 def _embedder(call: Call) -> dict[str, Any]:
@@ -79,6 +89,18 @@ def _embedder(call: Call) -> dict[str, Any]:
         else:
             entry.update(version=loaded.version, dimension=loaded.dimension, vectors=0)
     return entry
+
+
+def _twins(records: list[Record]) -> list[dict[str, str]]:
+    """Name the files that share a memId, so that only their paths tell them apart."""
+    sharing: dict[str, list[str]] = {}
+    for record in sorted(records, key=lambda record: record.path):
+        sharing.setdefault(record.mem_id, []).append(record.path)
+    return [
+        {"filePath": path, "problem": f"has the same memId, {mem_id}, as {', '.join(others[:9])}"}
+        for mem_id, (path, *others) in sharing.items()
+        if others
+    ]
 
 
 def _too_large(root: Path) -> list[dict[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -27,10 +28,15 @@ __all__ = [
     "read",
     "replace",
     "sweep",
+    "sweep_below",
 ]
 
+_TEMPORARY = re.compile(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
+"""The names of temporary files, which since some time carry their process's number."""
 _ABANDONED = 3_600.0
-"""Seconds after which nobody is writing a temporary file any more."""
+"""Seconds after which a process of another machine is not writing a file any more."""
+_ANYBODYS = 24 * 3_600.0
+"""The same where no process is named."""
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
@@ -209,19 +215,48 @@ def move_new(source: Path, target: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Take away what processes left in a folder that were killed while they wrote a file."""
-    oldest = time.time() - _ABANDONED
+    """Take away what processes left in a folder that were killed while they wrote a file.
+
+    Only what is named as this program names it is looked at, and no file goes
+    whose process is alive, such as one that was halted.
+    """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith(".") and entry.name.endswith(".tmp"):
-                with contextlib.suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_mtime < oldest:
-                        os.unlink(entry)
+            named = entry.name.endswith(".tmp") and _TEMPORARY.fullmatch(entry.name)
+            if not named or (named[1] and _is_alive(int(named[1]))):
+                continue
+            with contextlib.suppress(OSError):
+                age = time.time() - entry.stat(follow_symlinks=False).st_mtime
+                if age > (_ABANDONED if named[1] else _ANYBODYS):
+                    os.unlink(entry)
+
+
+def sweep_below(root: Path) -> None:
+    """Sweep a folder and all below it but git's own."""
+    for parent, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != ".git"]
+        if any(name.endswith(".tmp") for name in names):
+            sweep(Path(parent))
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":
+        return False  # there a look would end it; the age has to do
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
 
 
 def _write_temporary(path: Path, data: bytes, durable: bool = True) -> Path:
     stem = os.fsencode(path.name)[:80].decode("utf-8", "ignore").lstrip(".")
-    temporary = path.parent / f".{stem}.{clock.nonce(8)}.tmp"
+    nonce = clock.nonce(8)
+    if nonce.startswith("0"):  # one time in 32
+        sweep(path.parent)
+    temporary = path.parent / f".{stem}.{os.getpid()}-{nonce}.tmp"
     try:
         with open(temporary, "xb") as file:
             file.write(data)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from memvault.config import Settings
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.model import FileState, Memory
-from memvault.vault import atomic, codec, layout
+from memvault.vault import atomic, codec, layout, moving
 from memvault.vault.history import Discarded, History
 from memvault.vault.lock import FileLock
 from memvault.vault.markdown import first_heading
@@ -132,6 +132,7 @@ class Store:
     ) -> Change:
         private = private_folder(self.root)
         with self._lock(private):
+            self._finish_move(private)
             data, state = self.read_bytes(memory.path)
             for seen in (if_match, memory.etag):
                 _check_etag(memory, data, seen)
@@ -142,11 +143,54 @@ class Store:
                 revision = self._replaced(memory, data, after)
             else:
                 revision = self.history.keep(memory.mem_id, data)
-                path = self._create_beside(path, after)
-                with atomic.explained(memory.path):
-                    (self.root / memory.path).unlink(missing_ok=True)
+                path = self._move(private, memory, path, after)
         now = state_of(self.root, path) or FileState(path, len(after), 0, 0, 0)
         return Change(self.parse(after, now), revision)
+
+    def _move(self, private: Path, memory: Memory, path: str, after: bytes) -> str:
+        """Write a memory's new bytes under a free name, and take the old file away."""
+        etag = codec.etag(after)
+        try:
+            for target in self._names_beside(path):
+                moving.begin(private, moving.Move(memory.path, memory.etag, target, etag))
+                with contextlib.suppress(FileExistsError):
+                    atomic.create(self.root / target, after)
+                    break
+            try:
+                _check_etag(memory, self.read_bytes(memory.path)[0], memory.etag)
+                with atomic.explained(memory.path):
+                    (self.root / memory.path).unlink(missing_ok=True)
+            except MemvaultError:
+                (self.root / target).unlink()
+                raise
+        finally:
+            self._finish_move(private)
+        return target
+
+    def finish_move(self, seconds: float = 0.0) -> None:
+        """Take away the old file of a move that was killed before it did; its bytes are kept.
+
+        A move under way has so many seconds to end. In a vault that cannot be
+        written both files stay.
+        """
+        private = self.root / ".memvault"
+        if os.path.lexists(private / moving.FILE):
+            with contextlib.suppress(MemvaultError, OSError):
+                lock = self._lock(private_folder(self.root))
+                if lock.acquire(seconds):
+                    try:
+                        self._finish_move(private)
+                    finally:
+                        lock.release()
+
+    def _finish_move(self, private: Path) -> None:
+        old = moving.left_behind(self.root, private)
+        if old is not None:
+            memory = self.read(old)
+            if any(name.endswith(memory.etag) for name in self.history.revisions(memory.mem_id)):
+                with atomic.explained(old):
+                    (self.root / old).unlink(missing_ok=True)
+        moving.end(private)
 
     def _replaced(self, memory: Memory, data: bytes, after: bytes) -> str:
         """Replace a memory's bytes; return the revision that the file is kept as.
@@ -212,13 +256,13 @@ class Store:
 
     def _create_beside(self, path: str, data: bytes) -> str:
         """Write a new file under a free name beside a path, or under that; return its path."""
+        names = (self.root / name for name in self._names_beside(path))
+        return atomic.create_one_of(names, data).relative_to(self.root).as_posix()
 
-        def names() -> Iterator[Path]:
-            for name in layout.names_beside(path, lambda name: os.path.lexists(self.root / name)):
-                self._check_place(name)
-                yield self.root / name
-
-        return atomic.create_one_of(names(), data).relative_to(self.root).as_posix()
+    def _names_beside(self, path: str) -> Iterator[str]:
+        for name in layout.names_beside(path, lambda name: os.path.lexists(self.root / name)):
+            self._check_place(name)
+            yield name
 
     def discard(self, path: str, seen: str) -> Discarded:
         """Move a memory to the trash if its bytes are still those with etag ``seen``.

@@ -38,8 +38,7 @@ def offered_in(call: Call) -> list[Tool]:
     from memvault.tools.core import vault_tools
 
     kept = tool_file.read_all(call.root).tools.values()
-    trusted = [entry for entry in kept if trust.is_trusted(call.root, entry)]
-    return [*own_in(call), *map(vault_tools.as_tool, trusted)]
+    return [*own_in(call), *map(vault_tools.as_tool, trust.trusted(call.root, kept))]
 
 
 def find_in(call: Call, name: str) -> Tool:

@@ -78,11 +78,11 @@ def count_recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
     from memvault.memories import recall_counts
 
     try:
-        return recall_counts.count(call.root, mem_ids)
+        recall_counts.count(call.root, mem_ids)
     except MemvaultError as error:
         call.notes.append(f"the access was not counted: {error.message}")
-        known = recall_counts.counts(call.root)
-        return {mem_id: known.get(mem_id, 0) for mem_id in mem_ids}
+    known = recall_counts.counts(call.root)
+    return {mem_id: known.get(mem_id, 0) for mem_id in mem_ids}
 
 
 def count_shown(call: Call, memories: Iterable[Memory]) -> None:

@@ -1,0 +1,58 @@
+"""A change that moves its file: noted before it begins, so that a killed one can be finished.
+
+A move writes the new file and then takes the old one away. A process killed in
+between leaves both. The note says which two they were, and with which bytes:
+only exactly those are believed to be one memory, never a copy that somebody made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from memvault.errors import MemvaultError
+from memvault.vault import atomic, codec, layout
+
+__all__ = ["FILE", "Move", "begin", "end", "left_behind"]
+
+FILE = "moving.json"
+
+
+class Move(NamedTuple):
+    """One file's move: its path and etag before, and after."""
+
+    source: str
+    before: str
+    target: str
+    after: str
+
+
+def begin(private: Path, move: Move) -> None:
+    """Note what is about to be done; the caller holds the vault lock."""
+    atomic.put(private / FILE, json.dumps(move._asdict()).encode())
+
+
+def end(private: Path) -> None:
+    """Take the note away; one that stays is believed no more than its etags are right."""
+    with contextlib.suppress(OSError):
+        (private / FILE).unlink(missing_ok=True)
+
+
+def left_behind(root: Path, private: Path) -> str | None:
+    """Return the old file of a move that wrote the new one, where both are as noted."""
+    try:
+        move = Move(**json.loads(atomic.read(private / FILE, 64 * 1024)))
+        paths = (move.source, move.target)
+        if not all(layout.is_memory_path(path) for path in paths) or move.source == move.target:
+            return None
+        for path, etag in ((move.source, move.before), (move.target, move.after)):
+            if PurePosixPath(path).is_absolute():
+                return None
+            layout.check_folders(root, PurePosixPath(path).parent.as_posix())
+            if codec.etag(atomic.read(root / path)) != etag:
+                return None
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, MemvaultError):
+        return None
+    return move.source
