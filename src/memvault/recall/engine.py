@@ -21,7 +21,6 @@ from memvault.recall.query import Query, parse
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, Retrieved, retrieve
 from memvault.recall.values import Answer, Found, Request, Scored
-from memvault.vault import layout
 from memvault.vault.store import Store
 
 Result = TypeVar("Result")
@@ -72,13 +71,8 @@ class Engine:
             NotFound: there is none.
             Ambiguous: there are several; ``candidates`` are in its details.
         """
-        path = resolve.cleaned(name)
-        if layout.is_memory_path(path) and not layout.is_ignored(path, self._settings.ignore):
-            try:
-                return self._store.read(path)
-            except MemvaultError:
-                pass
-        return self._tried(lambda _: self._named(name))
+        memory = self._store.at(resolve.cleaned(name))
+        return memory if memory is not None else self._tried(lambda _: self._named(name))
 
     def try_resolve(self, name: str) -> Memory | None:
         """Return the memory that a name names, or None where it is rather words to look for."""
