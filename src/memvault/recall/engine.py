@@ -113,11 +113,12 @@ class Engine:
                 if isinstance(error, DamagedIndex):
                     self._index.discard(error)
                 self.look_again()
-                failed = error
-        raise MemvaultError(
-            f"The index was damaged again while it was being read: {failed}",
-            "memvault reindex makes it anew",
-        ) from failed
+                if left == 0:
+                    raise MemvaultError(
+                        f"The index was damaged again while it was being read: {error}",
+                        "memvault reindex makes it anew",
+                    ) from error
+        raise AssertionError("the last attempt returns or raises")
 
     def _meant(self, name: str) -> list[Record]:
         return resolve.meant(name, self._look(False).named(resolve.cleaned(name)))
