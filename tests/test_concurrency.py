@@ -20,6 +20,7 @@ import pytest
 
 from conftest import Run, index_of, titles, write
 from memvault import Vault, open_vault
+from memvault.index.protocol import WHOLE
 from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
@@ -142,11 +143,11 @@ def test_a_view_shows_each_memory_once(folder: Path) -> None:
     """A memory that another process indexes while one recalls is not found twice."""
     write(folder, "old.md", "# Old\n\nwombat\n")
     workspace = Workspace(folder)
-    workspace.index.look(vectors=True)
+    workspace.index.look(True, WHOLE)
     write(folder, "new.md", "# New\n\nwombat\n")
     write(folder, "old.md", "# Old\n\nwombat again\n")
     with FileLock(index_of(folder) / "lock"):
-        view = workspace.index.look(vectors=True)
+        view = workspace.index.look(True, WHOLE)
     with open_vault(folder) as other:
         assert len(_recall(other, "wombat", "hybrid")) == 2
     hits = view.keyword(["wombat"], [], None, 10, explain=False).hits

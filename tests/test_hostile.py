@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import child, refused, succeeded, without_rights, write
+from conftest import Run, child, refused, succeeded, without_rights, write
 from memvault import Vault
 
 
@@ -59,6 +59,41 @@ def test_links_are_neither_read_nor_written_through(vault: Vault, folder: Path) 
         assert re.search("is a link|outside the vault", result["error"]["message"])
         assert result["error"]["hint"]
     assert (folder / "moved/kept.md").read_text("utf-8") == "# Kept\n\ntext\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{outside}/x.md",
+        "../outside/x.md",
+        "old/../../outside/x.md",
+        "linked/x.md",
+        "old/linked.md",
+        "old/../old/x.md",
+        "OLD/x.md",
+        "old//x.md",
+        "old/x.md/",
+        "agents/x.md",
+        ".hidden/x.md",
+        "ignored/x.md",
+        "old/x.txt",
+    ],
+)
+def test_only_the_path_of_a_memory_names_one(folder: Path, run: Run, path: str) -> None:
+    """What recall does not list under exactly this path is neither shown, changed nor forgotten."""
+    (folder / "memvault.toml").write_text('version = 1\nignore = ["ignored"]\n', "utf-8")
+    for real in ("old/x.md", "agents/x.md", ".hidden/x.md", "ignored/x.md", "old/x.txt"):
+        write(folder, real, "wombat\n")
+    outside = folder.parent / "outside"
+    write(outside, "x.md", "bilby\n")
+    (folder / "old" / "linked.md").symlink_to(outside / "x.md")
+    (folder / "linked").symlink_to(outside)
+    before = _tree(outside), _tree(folder / "old")
+    name = path.format(outside=outside)
+    assert refused(run("show", name), 1)
+    assert refused(run("compound", name, "more"), 1)
+    assert run("forget", name, "--confirm", "true", "--json").json["files"] == []
+    assert before == (_tree(outside), _tree(folder / "old"))
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "nowhere.md", "taken.md", "a.md"])

@@ -22,6 +22,8 @@ from memvault import Vault, open_vault
 from memvault.index import whoosh_pickles
 from memvault.index.file_states import state_of
 from memvault.index.place import clean, place_of
+from memvault.index.protocol import WHOLE
+from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
 
@@ -297,10 +299,10 @@ def test_an_index_that_is_used_is_not_deleted(filled: Path, tmp_path: Path) -> N
     gone = tmp_path / "gone"
     shutil.copytree(filled, gone)
     workspace = Workspace(gone)
-    workspace.index.look(vectors=True)
+    workspace.index.look(True, WHOLE)
     index = index_of(gone)
     (gone / "memvault.toml").unlink()
-    with workspace.index._locked(1.0):
+    with FileLock(index / "lock"):
         assert clean(index.parent, days=-1.0) == []
     workspace.close()
 

@@ -76,7 +76,8 @@ class Call:
     """One run of a tool in a vault.
 
     ``notes`` collects what the caller should be told beside the result;
-    ``gone`` says whether the caller has left meanwhile.
+    ``gone`` says whether the caller has left meanwhile. A tool that ``only_reads``
+    may answer from a part of the memories, which a note says then.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Call:
         self.workspace = workspace
         self.caller = caller
         self.gone = gone
+        self.only_reads = False
         self.notes: list[str] = []
         self.delivery = Delivery()
 
@@ -114,9 +116,15 @@ class Call:
     @cached_property
     def engine(self) -> Engine:
         """Recall, with one look at the folder for the whole call."""
+        from memvault.index.protocol import READABLE, WHOLE
         from memvault.recall.engine import Engine
 
-        return Engine(self.store, self.index)
+        return Engine(self.store, self.index, READABLE if self.only_reads else WHOLE)
+
+    def all_notes(self) -> list[str]:
+        """Return the notes, and what the look at the vault left out."""
+        left_out = self.engine.notes() if "engine" in self.__dict__ else []
+        return [*self.notes, *left_out]
 
     @cached_property
     def address(self) -> Address:

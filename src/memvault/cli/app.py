@@ -88,7 +88,7 @@ class Commands(typer.core.TyperGroup):
         Raises:
             UsageError: there is none.
         """
-        cmd_name = self.options.shown(cmd_name)
+        cmd_name = self.options.revealed(cmd_name)
         wanted = self.prefix + cmd_name
         if wanted in EXTRA_COMMANDS:
             return _extra_command(wanted, cmd_name, self.options)

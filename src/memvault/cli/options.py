@@ -55,8 +55,8 @@ class Options:
 
     def take(self, vault: str | None, agent: str | None, json: bool, quiet: bool) -> None:
         """Take over what was given; what was not stays."""
-        self.vault = self.shown(vault) if vault is not None else self.vault
-        self.agent = self.shown(agent) if agent is not None else self.agent
+        self.vault = self.revealed(vault) if vault is not None else self.vault
+        self.agent = self.revealed(agent) if agent is not None else self.agent
         self.json = self.json or json
         self.quiet = self.quiet or quiet
 

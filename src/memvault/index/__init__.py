@@ -15,6 +15,10 @@ the manifest; then vectors, whose card names theirs. An index whose files are
 not as the manifest says is made anew; of vectors with wrong checksums only that
 embedder's are. No memory is touched.
 
-Where the index is locked or cannot be written, ``overlay`` reads the changed
-files, which are searched beside the last good index.
+``local`` is asked, ``writer`` writes under the lock, ``index_files`` opens and
+locks. Where another process holds the lock, or nothing can be written,
+``overlay`` reads the changed files, which are searched beside the last good
+index. If they are many and another process is at them, a look waits for it as
+long as the caller's ``Patience`` says, asleep on the lock; then the view leaves
+out those that were changed first, and counts them.
 """

@@ -1,4 +1,4 @@
-"""What has to be done to an index so that it agrees with the folder: decided, not done."""
+"""How the folder differs from what is indexed: found by comparing, before anything is done."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from memvault.index.manifest import Known
 from memvault.model import FileState
 from memvault.vault.scan import Scan
 
-__all__ = ["Plan", "batches", "compare"]
+__all__ = ["Diff", "batches", "compare", "divided"]
 
 _GRANULARITY = 1_000_000_000
 """Nanoseconds within which two edits may leave a file with the same times."""
-
-
 _MOST_FILES = 2_000
 _MOST_BYTES = 8_000_000
+_READ_FILES = 500
+_READ_BYTES = 4_000_000
 
 
-class Plan(NamedTuple):
+class Diff(NamedTuple):
     """Files to index, uids to take out, and files that look the same but may not be.
 
     ``changed`` pairs the old uid with the file; ``doubtful`` were edited so
@@ -39,31 +39,57 @@ class Plan(NamedTuple):
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
-def compare(known: Mapping[str, Known], found: Scan) -> Plan:
+def compare(known: Mapping[str, Known], found: Scan) -> Diff:
     """Compare what is indexed with what one pass over the folders found.
 
     Memories below a folder that could not be listed are left as they are: a
     permission lost for a moment must not empty the index.
     """
-    plan = Plan([], [], [], [])
+    diff = Diff([], [], [], [])
     seen = set()
     for state in found.files:
         entry = known.get(state.path)
         seen.add(state.path)
         if entry is None:
-            plan.added.append(state)
+            diff.added.append(state)
         elif entry.state != state:
-            plan.changed.append((entry, state))
+            diff.changed.append((entry, state))
         elif _edited(state) + _GRANULARITY >= entry.checked:
-            plan.doubtful.append((entry, state))
+            diff.doubtful.append((entry, state))
     hidden = tuple(f"{folder}/" for folder in found.unreadable)
     for path, entry in known.items():
         if path not in seen and not (hidden and path.startswith(hidden)):
-            plan.removed.append(entry.uid)
-    return plan
+            diff.removed.append(entry.uid)
+    return diff
 
 
-def batches(files: Sequence[FileState]) -> list[list[FileState]]:
+def divided(diff: Diff) -> tuple[Diff, Diff]:
+    """Divide a diff into what can be read directly without a long wait, and the rest.
+
+    Files that may not differ, and those that are gone, are in the first part;
+    of the others those that were changed last, at most 500 and 4 MB.
+    """
+    files = sorted((*diff.added, *(state for _, state in diff.changed)), key=_edited, reverse=True)
+    parts = batches(files, _READ_FILES, _READ_BYTES)
+    if len(parts) < 2:
+        return diff, Diff([], [], [], [])
+    now = {state.path for state in parts[0]}
+    first = diff._replace(
+        added=[state for state in diff.added if state.path in now],
+        changed=[entry for entry in diff.changed if entry[1].path in now],
+    )
+    rest = Diff(
+        [state for state in diff.added if state.path not in now],
+        [entry for entry in diff.changed if entry[1].path not in now],
+        [],
+        [],
+    )
+    return first, rest
+
+
+def batches(
+    files: Sequence[FileState], most_files: int = _MOST_FILES, most_bytes: int = _MOST_BYTES
+) -> list[list[FileState]]:
     """Divide files into parts of which all texts can be held at once, in their order.
 
     One has at most 2,000 files and 8 MB, or is a single larger file.
@@ -72,7 +98,7 @@ def batches(files: Sequence[FileState]) -> list[list[FileState]]:
     size = 0
     for state in files:
         size += state.size
-        if not found or len(found[-1]) == _MOST_FILES or size > _MOST_BYTES:
+        if not found or len(found[-1]) == most_files or size > most_bytes:
             found.append([])
             size = state.size
         found[-1].append(state)

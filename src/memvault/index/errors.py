@@ -1,4 +1,4 @@
-"""The errors of the index's own: no user sees them, ``sync`` and the engine mend what is wrong."""
+"""The errors of the index's own: no user sees them; writer and engine mend what is wrong."""
 
 from __future__ import annotations
 

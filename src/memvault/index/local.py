@@ -1,47 +1,37 @@
 """The index kept in step with the folder: looked at before every answer, mended by itself.
 
 ``refresh`` scans the folder, compares, and indexes what differs under the
-index's lock. Where another process holds the lock, or nothing can be written,
-the changed files are read directly and searched beside the last good index; in
-memory that is all there is. An index that is not as its last commit left it is
-thrown away and made anew.
-
-Order of a commit: keyword index, manifest with the states of its files; then
-vectors, whose card names theirs.
+index's lock (``writer``). Where another process holds the lock, or nothing can
+be written, changed files are read directly and searched beside the last good
+index; in memory that is all there is.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
-import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import EmbedderError, StorageError, TimedOut
-from memvault.index import analysis, chunks
-from memvault.index.diff import Plan, batches, compare
-from memvault.index.documents import keyword_documents, passage_texts
+from memvault.index import analysis
+from memvault.index.diff import Diff, compare, divided
 from memvault.index.embedding import permitted
 from memvault.index.embedding.embedder import BUILTIN, Embedder
 from memvault.index.embedding.static import StaticEmbedder
-from memvault.index.errors import DamagedIndex, DamagedVectors
-from memvault.index.file_states import Commit
-from memvault.index.keyword import KeywordDocument, KeywordIndex, field_lengths
-from memvault.index.manifest import Known, Manifest, Record
-from memvault.index.overlay import overlay_of, read_file
-from memvault.index.place import KEPT, Place
+from memvault.index.errors import DamagedIndex
+from memvault.index.index_files import IndexFiles
+from memvault.index.keyword import KeywordIndex
+from memvault.index.manifest import Known
+from memvault.index.overlay import overlay_of
+from memvault.index.place import Place
+from memvault.index.protocol import WHOLE, Patience
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
-from memvault.index.vector_stores import Progress, Sidecar
+from memvault.index.vector_stores import Progress, VectorStores
 from memvault.index.vectors import VectorCard
-from memvault.model import FileState
-from memvault.user_folders import make_private
-from memvault.vault.lock import FileLock
-from memvault.vault.scan import scan
+from memvault.index.writer import Writer
+from memvault.vault.scan import Scan, scan
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
@@ -49,13 +39,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Index"]
 
-_FORMAT = 3
-_OVERLAY_LIMIT = 500
-_WAIT_FOR_BUILDER = 60.0
 _SLOW_BUDGET = 5.0
 _SHORT = 0.05
-_SETTLE = 0.02
-_WASTE = 0.5
+_LOOK_AGAIN = 1.0
+_OPEN_AGAIN = 0.1
+
+
+class _Look(NamedTuple):
+    """What is indexed, how the folder differs, and what of that is too much to read directly."""
+
+    known: dict[str, Known]
+    read: Diff
+    unread: Diff
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing differs, nor may."""
+        return not self.read.size and not self.read.doubtful and not self.unread.size
 
 
 class Index:
@@ -65,72 +65,51 @@ class Index:
         self._store = store
         self.place = place
         self._progress = progress
-        folder = place.folder or Path(os.devnull)
-        self._manifest_file = folder / "manifest.db"
-        self._keyword_folder = folder / "keyword"
-        self._lock = FileLock(folder / "lock")
         self._analyser = analysis.analyser(store.settings.language)
-        self._sidecar = Sidecar(store, folder, progress)
-        self._manifest: Manifest | None = None
-        self._keyword: KeywordIndex | None = None
-        self._commit_opened: Commit | None = None
+        self._files = IndexFiles(store.settings, place)
+        self._vector_stores = VectorStores(store, self._files.folder, progress)
+        self._writer = Writer(store, self._files, self._vector_stores, self._analyser, progress)
         self._cross_encoder: CrossEncoder | None = None
 
-    @property
-    def fingerprint(self) -> str:
-        """What an index must have been made for to be of use now."""
-        settings = self._store.settings
-        types = sorted(self._store.known_types)
-        return f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION} {settings.language} {types}"
-
-    def look(self, vectors: bool) -> Snapshot:
+    def look(self, vectors: bool, patience: Patience) -> Snapshot:
         """Bring the index up to date with the folder and return a view of it.
 
         Without ``vectors`` the view has no vectors, and none are made.
 
         Raises:
-            TimedOut: another process is making the first index and takes long.
+            TimedOut: another process is indexing, for longer than ``patience`` lasts.
             VaultUnreadable: the vault's folder cannot be listed.
         """
-        budget = _SLOW_BUDGET if vectors else None
-        deadline = time.monotonic() + _WAIT_FOR_BUILDER
+        began, pause = time.monotonic(), _LOOK_AGAIN
         while True:
-            found = scan(self._store.root, self._store.settings.ignore)
-            known = self._known()
-            plan = compare(known, found)
-            settled = self._manifest is not None and not plan.size and not plan.doubtful
-            if settled and not (vectors and self._unfinished()):
+            look = self._compared()
+            if look is not None and look.is_settled and (not vectors or self._finished()):
                 return self._view(EMPTY, vectors)
-            small = self._manifest is not None and plan.size <= _OVERLAY_LIMIT
+            small = look is not None and not look.unread.size
+            limit = patience.unreadable if look is None else patience.behind
+            left = max(0.0, began + limit - time.monotonic())
+            wait = _SHORT if small else min(left, _OPEN_AGAIN if look is None else pause)
             try:
-                with self._locked(_SHORT if small else 1.0) as locked:
+                with self._files.locked(wait) as locked:
                     if locked:
-                        self._update(vectors, budget)
+                        self._writer.update(vectors, _SLOW_BUDGET if vectors else None)
                         return self._view(EMPTY, vectors)
             except StorageError:
-                known = self._known()  # the failed attempt may have damaged the index
-                plan, small = compare(known, found), True
-            if small:
-                return self._view(overlay_of(self._store, self._analyser, known, plan), vectors)
-            if time.monotonic() > deadline:
+                return self._view(self._everything_read(), vectors)
+            if look is not None and (small or (patience.partly and not left)):
+                return self._view(self._overlay(look), vectors)
+            if not left:
                 raise TimedOut(
-                    f"Another process has been indexing this vault for {_WAIT_FOR_BUILDER:.0f} s",
-                    "try again when it has finished",
+                    "Another process is indexing this vault", "try again when it has finished"
                 )
-
-    def _with_vectors(self, overlay: Overlay) -> Snapshot:
-        """Return an earlier view with vectors; some of what waits is embedded."""
-        if overlay.alive is None and self._manifest is not None and self._unfinished():
-            with contextlib.suppress(StorageError), self._locked(_SHORT) as locked:
-                if locked and self._open():
-                    self._embed({}, _SLOW_BUDGET)
-        return self._view(overlay, True)
+            if look is not None:
+                pause *= 2
 
     def rebuild(self) -> None:
         """Throw the index away and make it anew, without vectors."""
         with self._writing():
-            self._reset()
-            self._update(False, None)
+            self._files.begin()
+            self._writer.update(False, None)
 
     def embed_all(self, download: bool = False) -> int:
         """Embed every memory with the embedder in the settings; return how many were pending.
@@ -140,54 +119,52 @@ class Index:
         Raises:
             EmbedderError: the embedder cannot be used.
         """
-        self._sidecar.embedder(self._sidecar.wanted, download)
+        self._vector_stores.embedder(self._vector_stores.wanted, download)
         total = -1
         while True:
             with self._writing():
-                self._update(False, None)
-                waiting = self._waiting()
+                opened = self._writer.update(False, None)
+                waiting = self.waiting()
                 total = max(total, waiting)
                 self._progress("embedding", total - waiting, total)
-                if not self._unfinished():
-                    assert self._manifest is not None
-                    self._sidecar.drop_others(self._manifest)
+                if self._finished():
+                    self._vector_stores.drop_others(opened.manifest)
                     return total
-                self._embed({}, 1.0)
+                self._writer.embed(opened, 1.0)
 
     def state(self) -> str:
         """Say how the index is before anything is done: current, behind, or missing."""
-        found = scan(self._store.root, self._store.settings.ignore)
         try:
-            known = self._known()
+            look = self._compared()
         except DamagedIndex:
             return "missing"
-        if self._manifest is None:
+        if look is None:
             return "missing"
-        return "behind" if compare(known, found).size else "current"
+        return "behind" if look.read.size or look.unread.size else "current"
 
     def waiting(self) -> int:
         """Say how many memories wait to be embedded."""
-        return self._waiting() if self._manifest is not None else 0
+        opened = self._files.opened
+        return len(self._vector_stores.pending(opened.manifest)) if opened else 0
 
     def vector_card(self) -> VectorCard | None:
         """Describe the vectors that a recall would search now."""
-        if self._manifest is None:
-            return None
-        found = self._sidecar.best(self._waiting(), self._manifest)
+        opened = self._files.opened
+        found = self._vector_stores.best(self.waiting(), opened.manifest) if opened else None
         return found.card if found else None
 
     @property
     def wanted(self) -> str:
         """The embedder that is to make the vectors."""
-        return self._sidecar.wanted
+        return self._vector_stores.wanted
 
     def notes(self) -> list[str]:
         """Say what a person should know of where the index lies and what makes its vectors."""
-        return [note for note in (self.place.note, self._sidecar.choice.note) if note]
+        return [note for note in (self.place.note, self._vector_stores.choice.note) if note]
 
     def embedder(self, name: str) -> Embedder:
         """Return an embedder, loaded once; errors as for ``open_embedder``."""
-        return self._sidecar.embedder(name)
+        return self._vector_stores.embedder(name)
 
     def nearness(self, query: str, texts: Sequence[str]) -> list[float] | None:
         """Return how near each text's words are to a query's, by the built-in table.
@@ -196,7 +173,7 @@ class Index:
         the table's words still find more.
         """
         try:
-            table = self._sidecar.embedder(BUILTIN)
+            table = self._vector_stores.embedder(BUILTIN)
         except EmbedderError:
             return None
         return table.match(query, texts) if isinstance(table, StaticEmbedder) else None
@@ -217,251 +194,70 @@ class Index:
         return self._cross_encoder.scores(query, texts)
 
     def discard(self, error: DamagedIndex) -> None:
-        """Have what reading failed of made anew at the next refresh.
-
-        Not so where it was only another process that changed it meanwhile: then
-        the commit is no longer the one that was opened. Vectors are looked at
-        again when they are opened, and go alone.
-        """
-        opened = self._commit_opened
-        self.close()
-        if isinstance(error, DamagedVectors):
-            return
-        with contextlib.suppress(OSError):
-            if opened is not None and self._lock.acquire(1.0):
-                try:
-                    found = self._committed()
-                    if found is None or found.number == opened.number:
-                        self._invalidate()
-                finally:
-                    self.close()
-                    self._lock.release()
-
-    def _invalidate(self) -> None:
-        if not self._manifest_file.is_dir():  # such a one is no manifest either
-            self._manifest_file.unlink(missing_ok=True)
+        """Have what reading failed of made anew at the next refresh."""
+        self._files.discard(error)
 
     def close(self) -> None:
         """Let go of open files."""
-        if self._manifest is not None:
-            self._manifest.close()
-        if self._keyword is not None:
-            self._keyword.close()
-        self._manifest = self._keyword = self._commit_opened = None
-
-    # What is on disk
-
-    def _open(self) -> bool:
-        """Open the index, or keep it open, if it is whole; say whether it can be used.
-
-        While a writer commits, the files are not those of the last commit for a
-        moment, so they are looked at a few times.
-        """
-        for attempt in range(4):
-            found = self._committed()
-            if found is None or found.fingerprint != self.fingerprint:
-                break
-            if found.holds(self._keyword_folder):
-                opened = self._commit_opened
-                if opened is None or opened.number != found.number or self._keyword is None:
-                    if self._keyword is not None:
-                        self._keyword.close()
-                    self._keyword = KeywordIndex(self._keyword_folder)
-                self._commit_opened = found
-                return True
-            time.sleep(_SETTLE * attempt)
-        self.close()
-        return False
-
-    def _committed(self) -> Commit | None:
-        """Return the last commit, the manifest opened or kept open for it; None where none is."""
-        try:
-            if self._manifest is None or not self._manifest.is_there:
-                self.close()
-                self._manifest = Manifest(self._manifest_file)
-            return self._manifest.committed()
-        except (DamagedIndex, OSError):
-            self.close()
-            return None
-
-    def _known(self) -> dict[str, Known]:
-        """Return what is indexed; nothing where the index cannot be used."""
-        return self._manifest.known() if self._open() and self._manifest is not None else {}
-
-    def _waiting(self) -> int:
-        """Say how many memories wait to be embedded."""
-        assert self._manifest is not None
-        return len(self._sidecar.pending(self._manifest))
-
-    def _unfinished(self) -> bool:
-        """Say whether the vectors are not all there, or not known what they mean."""
-        assert self._manifest is not None
-        return not self._sidecar.is_ready(self._manifest) or bool(self._waiting())
-
-    def _view(self, overlay: Overlay, embed: bool) -> Snapshot:
-        waiting, found = 0, None
-        if embed:
-            if self._manifest is not None:
-                waiting = self._waiting()
-                found = self._sidecar.best(waiting, self._manifest)
-                if waiting and overlay.alive is not None:
-                    overlay.passages.update(self._sidecar.passages(self._manifest))
-            if found is None and overlay.passages:
-                found = self._sidecar.unwritten()
-        keyword = self._keyword or KeywordIndex(None)
-        return Snapshot(
-            self._store,
-            self._manifest,
-            keyword,
-            found,
-            self._sidecar.embedder,
-            overlay,
-            waiting,
-            None if embed else self._with_vectors,
-        )
-
-    # Changing it, under the lock
-
-    @contextmanager
-    def _locked(self, patience: float) -> Iterator[bool]:
-        """Try to take the lock; say whether that succeeded.
-
-        Raises:
-            StorageError: nothing can be written where the index lies.
-        """
-        taken = False
-        try:
-            if self.place.folder is None:
-                raise OSError(errno.EROFS, "it is in memory")
-            make_private(self.place.folder)  # someone may have deleted it
-            taken = self._lock.acquire(patience)
-            yield taken
-        except OSError as error:
-            self.close()
-            raise StorageError(
-                f"The index cannot be written: {error.strerror or error}",
-                "recall works without it, more slowly",
-            ) from error
-        finally:
-            if taken:
-                self._lock.release()
+        self._files.close()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._locked(_WAIT_FOR_BUILDER) as locked:
+        with self._files.locked(WHOLE.behind) as locked:
             if not locked:
                 raise TimedOut(
                     "Another process is writing the index", "try again when it has finished"
                 )
             yield
 
-    def _update(self, embed: bool, budget: float | None) -> None:
-        """Make the index agree with the folder; one that turns out damaged is made anew."""
-        for attempt in range(3):
-            try:
-                if not self._open():
-                    self._reset()
-                self._apply(embed, budget)
-            except DamagedIndex:
-                if attempt == 2:
-                    raise
-                self.close()
-                self._invalidate()
-            else:
-                return
+    def _finished(self) -> bool:
+        """Say whether all vectors are there, and it is known what they mean."""
+        opened = self._files.opened
+        return opened is not None and self._vector_stores.is_finished(opened.manifest)
 
-    def _reset(self) -> None:
-        """Begin with an empty index."""
-        self.close()
-        assert self.place.folder is not None
-        for entry in os.scandir(self.place.folder):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
-            elif entry.name not in KEPT:
-                os.unlink(entry.path)
-        self._manifest = Manifest(self._manifest_file, new=True)
-        self._keyword = KeywordIndex.create(self._keyword_folder)
-        self._commit()
+    def _scan(self) -> Scan:
+        return scan(self._store.root, self._store.settings.ignore)
 
-    def _apply(self, embed: bool, budget: float | None) -> None:
-        assert self._manifest is not None
-        assert self._keyword is not None
-        found = scan(self._store.root, self._store.settings.ignore)
-        plan = self._settled(compare(self._manifest.known(), found))
-        old = {state.path: known.uid for known, state in plan.changed}
-        todo = [*plan.added, *(state for _, state in plan.changed)]
-        removed = list(plan.removed)
-        done = 0
-        for batch in batches(todo) or ([[]] if removed else []):
-            gone = [*removed, *(old[state.path] for state in batch if state.path in old)]
-            texts = self._index(batch, gone, done, len(todo))
-            removed = []
-            done += len(batch)
-            self._commit()  # before the embedding, which others need not wait for
-            if embed:
-                self._embed(texts, 0.0 if done < len(todo) else budget)
-        if embed and self._unfinished():
-            self._embed({}, budget)
-        if plan.size and self._keyword.wasted() > _WASTE:
-            self._keyword.apply((), (), merge=True)
-            self._commit()
+    def _compared(self) -> _Look | None:
+        """Compare the index with the folder; None where no index can be read."""
+        opened = self._files.open()
+        if opened is None:
+            return None
+        known = opened.manifest.known()
+        return _Look(known, *divided(compare(known, self._scan())))
 
-    def _settled(self, plan: Plan) -> Plan:
-        """Compare the bytes of files whose state differs or may; a touched one is not changed.
+    def _overlay(self, look: _Look) -> Overlay:
+        return overlay_of(self._store, self._analyser, look.known, look.read, look.unread)
 
-        Memories with the bytes they had keep their uid, terms and vectors.
-        """
-        assert self._manifest is not None
-        changed, same = [], []
-        for known, state in (*plan.changed, *plan.doubtful):
-            read = read_file(self._store, state)
-            if read is not None and read[0].etag == known.etag and known.etag:
-                memory, fresh, checked = read
-                before = self._manifest.record(known.uid)
-                record = Record.of(known.uid, fresh, checked, memory)
-                same.append(record._replace(lengths=before.lengths if before else record.lengths))
-            else:
-                changed.append((known, state))
-        if same:
-            self._manifest.apply((), same)
-            self._commit()
-        return plan._replace(changed=changed, doubtful=[])
+    def _everything_read(self) -> Overlay:
+        """Read whatever differs from the index as it is after an attempt to write it failed."""
+        opened = self._files.open()
+        known = opened.manifest.known() if opened is not None else {}
+        return overlay_of(self._store, self._analyser, known, compare(known, self._scan()))
 
-    def _index(
-        self, batch: Sequence[FileState], gone: list[int], done: int, total: int
-    ) -> dict[int, list[str]]:
-        """Put a batch of files into keyword index and manifest; return their passages by uid."""
-        assert self._manifest is not None
-        assert self._keyword is not None
-        first = self._manifest.next_uid()
-        records: list[Record] = []
-        texts: dict[int, list[str]] = {}
+    def _view(self, overlay: Overlay, vectors: bool) -> Snapshot:
+        opened = self._files.opened
+        manifest = opened.manifest if opened is not None else None
+        keyword = opened.keyword if opened is not None else KeywordIndex(None)
+        unembedded, found = 0, None
+        if vectors:
+            if manifest is not None:
+                pending = self._vector_stores.pending(manifest)
+                found = self._vector_stores.best(len(pending), manifest)
+                if overlay.alive is not None:
+                    pending = [entry for entry in pending if entry[0] in overlay.alive]
+                    overlay.passages.update(self._vector_stores.passages(pending))
+                unembedded = sum(uid not in overlay.passages for uid, _ in pending)
+            if found is None and overlay.passages:
+                found = self._vector_stores.unwritten()
+        embedder = self._vector_stores.embedder
+        later = None if vectors else self._with_vectors
+        return Snapshot(self._store, manifest, keyword, found, embedder, overlay, unembedded, later)
 
-        def documents() -> Iterable[KeywordDocument]:
-            for number, state in enumerate(batch):
-                if number % 50 == 0:
-                    self._progress("indexing", done + number, total)
-                read = read_file(self._store, state)
-                if read is None:
-                    continue
-                memory, fresh, checked = read
-                uid = first + len(records)
-                made = keyword_documents(uid, memory, self._analyser)
-                records.append(Record.of(uid, fresh, checked, memory, field_lengths(made)))
-                texts[uid] = passage_texts(memory)
-                yield from made
-
-        # All documents first: an error of ours must not pass for a damaged index.
-        self._keyword.apply(gone, list(documents()))
-        self._manifest.apply(gone, records)
-        return texts
-
-    def _embed(self, texts: dict[int, list[str]], budget: float | None) -> None:
-        assert self._manifest is not None
-        self._sidecar.settle(self._manifest)
-        self._sidecar.embed(self._manifest, texts, budget)
-
-    def _commit(self) -> None:
-        assert self._manifest is not None
-        self._manifest.commit(self.fingerprint, self._keyword_folder)
-        self._commit_opened = self._manifest.committed()
+    def _with_vectors(self, overlay: Overlay) -> Snapshot:
+        """Return an earlier view with vectors; some of what waits is embedded."""
+        if overlay.alive is None and self._files.opened is not None and not self._finished():
+            with contextlib.suppress(StorageError), self._files.locked(_SHORT) as locked:
+                if locked and (opened := self._files.open()) is not None:
+                    self._writer.embed(opened, _SLOW_BUDGET)
+        return self._view(overlay, True)

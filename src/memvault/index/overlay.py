@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from memvault.errors import MemvaultError, NotFound
 from memvault.index.analysis import Analyser
-from memvault.index.diff import Plan
+from memvault.index.diff import Diff
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.keyword import KeywordDocument
 from memvault.index.manifest import Known, Record, row_of
@@ -53,14 +53,22 @@ def header_problem(memory: Memory, state: FileState) -> str:
 
 
 def overlay_of(
-    store: Store, analyser: Analyser, known_files: Mapping[str, Known], plan: Plan
+    store: Store,
+    analyser: Analyser,
+    known_files: Mapping[str, Known],
+    diff: Diff,
+    unread: Diff | None = None,
 ) -> Overlay:
-    """Read the files that differ from the index."""
-    alive = {known.uid for known in known_files.values()} - set(plan.removed)
+    """Read the files that differ from the index; those of ``unread`` are not seen at all."""
+    alive = {known.uid for known in known_files.values()} - set(diff.removed)
+    missing = 0
+    if unread is not None:
+        alive -= {known.uid for known, _ in unread.changed}
+        missing = len(unread.added) + len(unread.changed)
     records: dict[int, Record] = {}
     documents: list[KeywordDocument] = []
     passages: dict[int, list[str]] = {}
-    todo = [*((None, state) for state in plan.added), *plan.changed, *plan.doubtful]
+    todo = [*((None, state) for state in diff.added), *diff.changed, *diff.doubtful]
     for number, (known, state) in enumerate(todo, start=1):
         read = read_file(store, state)
         if known is not None:
@@ -72,4 +80,4 @@ def overlay_of(
             records[-number] = Record.of(-number, fresh, checked, memory)
             documents += keyword_documents(-number, memory, analyser)
             passages[-number] = passage_texts(memory)
-    return Overlay(records, documents, passages, frozenset(alive))
+    return Overlay(records, documents, passages, frozenset(alive), missing)

@@ -17,11 +17,44 @@ from memvault.model import Memory
 if TYPE_CHECKING:
     from memvault.index.manifest import Record
 
-__all__ = ["Index", "KeywordAnswer", "KeywordHit", "Stale", "VectorAnswer", "VectorHit", "View"]
+__all__ = [
+    "AT_ONCE",
+    "READABLE",
+    "WHOLE",
+    "Index",
+    "KeywordAnswer",
+    "KeywordHit",
+    "Patience",
+    "Stale",
+    "VectorAnswer",
+    "VectorHit",
+    "View",
+]
 
 
 class Stale(Exception):
     """What a view says is no longer so: look again."""
+
+
+class Patience(NamedTuple):
+    """How long to wait for another process that is indexing, and what is good enough then.
+
+    ``behind`` is how long while it has much to do, ``unreadable`` while it has
+    committed nothing that can be read, as for a moment within each commit.
+    ``partly`` says whether a view of what is readable will do after that time.
+    """
+
+    behind: float
+    unreadable: float
+    partly: bool
+
+
+WHOLE = Patience(60.0, 60.0, False)
+"""For what would be wrong unless every memory is seen."""
+READABLE = Patience(2.0, 60.0, True)
+"""For answers, which say what they did not see."""
+AT_ONCE = Patience(0.0, 1.0, False)
+"""For what is rather left out than waited for."""
 
 
 class KeywordHit(NamedTuple):
@@ -65,6 +98,10 @@ class View(Protocol):
     Any method may raise ``DamagedIndex``, which ``Index.discard`` is to be told.
     """
 
+    @property
+    def missing(self) -> int:
+        """How many memories it leaves out because another process is still indexing them."""
+
     def keyword(
         self, stems: list[str], wholes: list[str], among: Set[int] | None, limit: int, explain: bool
     ) -> KeywordAnswer:
@@ -102,8 +139,12 @@ class View(Protocol):
 class Index(Protocol):
     """A vault's index."""
 
-    def look(self, vectors: bool) -> View:
-        """Look at the folder, bring the index up to date, and return a view of it."""
+    def look(self, vectors: bool, patience: Patience) -> View:
+        """Look at the folder, bring the index up to date, and return a view of it.
+
+        Raises:
+            TimedOut: another process is indexing, for longer than ``patience`` lasts.
+        """
 
     def nearness(self, query: str, texts: Sequence[str]) -> list[float] | None:
         """Return how near each text's words are to a query's, in 0..1; None if nothing can tell."""

@@ -28,12 +28,14 @@ class Overlay(NamedTuple):
     Their uids are negative. ``alive`` are the indexed memories that they leave
     as they were when the folder was compared: whatever another process commits
     meanwhile is not seen, or it would be seen twice. None: all are alive.
+    ``missing`` counts changed memories that were too many to be read.
     """
 
     records: dict[int, Record]
     documents: list[KeywordDocument]
     passages: dict[int, list[str]]
     alive: frozenset[int] | None
+    missing: int = 0
 
 
 EMPTY = Overlay({}, [], {}, None)
@@ -61,6 +63,11 @@ class Snapshot:
         self._overlay = overlay
         self._complete = complete
         self.unembedded = unembedded
+
+    @property
+    def missing(self) -> int:
+        """How many memories it leaves out because another process is still indexing them."""
+        return self._overlay.missing
 
     def with_vectors(self) -> Snapshot:
         """Return the same view, in which vectors can be searched too."""

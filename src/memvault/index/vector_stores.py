@@ -19,7 +19,7 @@ from memvault.index.manifest import Manifest
 from memvault.index.vectors import VectorCard, Vectors
 from memvault.vault.store import Store
 
-__all__ = ["Progress", "Sidecar"]
+__all__ = ["Progress", "VectorStores"]
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is, and how much there is."""
@@ -28,11 +28,12 @@ _BATCH = 256
 _SLOW_BATCH = 16
 _MOST_PASSAGES = 4_000
 """Passages embedded at once after which no further memory is added."""
+_MOST_IN_MEMORY = 500
 _WASTE = 0.5
 _WORTH_COMPACTING = 1_000
 
 
-class Sidecar:
+class VectorStores:
     """Vectors below ``folder``, one folder an embedder."""
 
     def __init__(self, store: Store, folder: Path, progress: Progress) -> None:
@@ -97,6 +98,10 @@ class Sidecar:
         known = self.wanted == BUILTIN or found is None or found.card.calibration is not None
         return known and (found is None or found.is_settled)
 
+    def is_finished(self, manifest: Manifest) -> bool:
+        """Say whether the wanted embedder has seen all, and its vectors are ready."""
+        return self.is_ready(manifest) and not self.pending(manifest)
+
     def best(self, waiting: int, manifest: Manifest) -> Vectors | None:
         """Return the vectors to search: the wanted embedder's, unless another's cover more."""
         names = [self.wanted, *(self._others(manifest) if waiting else [])]
@@ -104,11 +109,14 @@ class Sidecar:
         usable = [entry for entry in opened if entry is not None and entry.card.rows]
         return max(usable, key=lambda entry: entry.card.last_uid, default=None)
 
-    def passages(self, manifest: Manifest) -> dict[int, list[str]]:
-        """Return the passages of what is pending, to embed in memory; none if that takes long."""
+    def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
+        """Return passages to embed in memory, of as many memories as that does not take long for.
+
+        Those that were indexed last come first.
+        """
         if is_slow(self.wanted):
             return {}
-        return {uid: self._passages(path) for uid, path in self.pending(manifest)}
+        return {uid: self._passages(path) for uid, path in pending[-_MOST_IN_MEMORY:]}
 
     def unwritten(self) -> Vectors | None:
         """Return vectors with no rows, to embed in memory with; None where that takes too long."""
@@ -139,7 +147,7 @@ class Sidecar:
         slow = is_slow(self.wanted)
         if slow and budget == 0.0:
             return
-        if self.is_ready(manifest) and not self.pending(manifest):
+        if self.is_finished(manifest):
             return
         deadline = time.monotonic() + budget if slow and budget is not None else None
         found = self.opened(self.wanted, manifest)

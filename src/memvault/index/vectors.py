@@ -1,4 +1,4 @@
-"""The vector sidecar: unit vectors in a flat file, and exact cosine over all of them.
+"""The vectors of one embedder: unit vectors in a flat file, and exact cosine over all of them.
 
 One folder an embedder. ``rows-N.f32`` holds vectors back to back, ``uids-N.i64`` the
 memory each row belongs to; a memory's rows are neighbours in its passages'

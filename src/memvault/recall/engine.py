@@ -12,7 +12,7 @@ from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.index import analysis
 from memvault.index.errors import DamagedIndex
 from memvault.index.manifest import Record
-from memvault.index.protocol import Index, Stale, View
+from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Stale, View
 from memvault.model import Memory
 from memvault.recall import features, fusion, ranking, resolve, snippets
 from memvault.recall.dates import asked_days
@@ -21,7 +21,6 @@ from memvault.recall.query import Query, parse
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, Retrieved, retrieve
 from memvault.recall.values import Answer, Found, Request, Scored
-from memvault.vault import layout
 from memvault.vault.store import Store
 
 Result = TypeVar("Result")
@@ -36,13 +35,15 @@ _TRIES = 3
 class Engine:
     """Recall over one vault, for one call: it looks at the folder once.
 
-    It looks again only where a file turns out to have changed since, and where
-    ``look_again`` asks for it.
+    It looks again only where a file turns out to have changed since, where
+    ``look_again`` asks for it, and where a look that left something out decides
+    nothing. ``patience`` is for another process that is indexing.
     """
 
-    def __init__(self, store: Store, index: Index) -> None:
+    def __init__(self, store: Store, index: Index, patience: Patience) -> None:
         self._store = store
         self._index = index
+        self._patience = patience
         self._analyser = analysis.analyser(store.settings.language)
         self._seen: View | None = None
 
@@ -72,14 +73,9 @@ class Engine:
             NotFound: there is none.
             Ambiguous: there are several; ``candidates`` are in its details.
         """
-        path = resolve.cleaned(name)
-        if layout.is_memory_path(path) and not layout.is_ignored(path, self._settings.ignore):
-            self._store.finish_move()
-            try:
-                return self._store.read(path)
-            except MemvaultError:
-                pass
-        return self._tried(lambda _: self._named(name))
+        self._store.finish_move()
+        memory = self._store.at(resolve.cleaned(name))
+        return memory if memory is not None else self._tried(lambda _: self._named(name))
 
     def try_resolve(self, name: str) -> Memory | None:
         """Return the memory that a name names, or None where it is rather words to look for."""
@@ -97,14 +93,21 @@ class Engine:
         """Forget what the folder held: whoever has taken a lock must see what others wrote."""
         self._seen = None
 
+    def notes(self) -> list[str]:
+        """Say what the last look at the folder left out."""
+        missing = self._seen.missing if self._seen is not None else 0
+        left = f"{missing} memories are not indexed yet; another process is indexing them"
+        return [left] if missing else []
+
     @property
     def _settings(self) -> Settings:
         return self._store.settings
 
-    def _look(self, vectors: bool) -> View:
-        if self._seen is None:
+    def _look(self, vectors: bool, patience: Patience | None = None) -> View:
+        wanted = patience or self._patience
+        if self._seen is None or (self._seen.missing and not wanted.partly):
             self._store.finish_move()
-            self._seen = self._index.look(vectors)
+            self._seen = self._index.look(vectors, wanted)
         elif vectors:
             self._seen = self._seen.with_vectors()
         return self._seen
@@ -121,14 +124,20 @@ class Engine:
                 if isinstance(error, DamagedIndex):
                     self._index.discard(error)
                 self.look_again()
-                failed = error
-        raise MemvaultError(
-            f"The index was damaged again while it was being read: {failed}",
-            "memvault reindex makes it anew",
-        ) from failed
+                if left == 0:
+                    raise MemvaultError(
+                        f"The index was damaged again while it was being read: {error}",
+                        "memvault reindex makes it anew",
+                    ) from error
+        raise AssertionError("the last attempt returns or raises")
 
     def _meant(self, name: str) -> list[Record]:
-        return resolve.meant(name, self._look(False).named(resolve.cleaned(name)))
+        wanted = resolve.cleaned(name)
+        view = self._look(False, READABLE)
+        found = resolve.meant(name, view.named(wanted))
+        if view.missing and [record.mem_id for record in found] != [wanted]:
+            found = resolve.meant(name, self._look(False, WHOLE).named(wanted))
+        return found
 
     def _named(self, name: str) -> Memory:
         found = self._meant(name)
@@ -210,7 +219,7 @@ class Engine:
             memory = reader.read(entry.key)
             if memory is not None:
                 found.append(self._found(memory, entry, query, retrieved))
-        return Answer(found, [*self._index.notes(), *retrieved.notes])
+        return Answer(found, [*self._index.notes(), *self.notes(), *retrieved.notes])
 
     def _reranked(
         self,

@@ -126,15 +126,20 @@ def _update(
 
 def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
     """Return the nearest memories; a memory is safe on disk before this is asked."""
-    from memvault.errors import MemvaultError
+    from memvault.errors import MemvaultError, TimedOut
+    from memvault.index.protocol import AT_ONCE
+    from memvault.recall.engine import Engine
     from memvault.recall.values import Request
 
     text = f"{title}\n{content[:_SIMILAR_TEXT]}"
+    engine = Engine(call.store, call.index, AT_ONCE)
     for mode in ("vector", "keyword"):
         try:
-            answer = call.engine.search(Request(text, mode=mode, limit=_SIMILAR + 1))
+            answer = engine.search(Request(text, mode=mode, limit=_SIMILAR + 1))
         except MemvaultError as error:
             call.notes.append(f"similar memories were not looked for: {error.message}")
+            if isinstance(error, TimedOut):
+                break
             continue
         return [
             {

@@ -11,7 +11,7 @@ from memvault.errors import VaultUnreadable
 from memvault.model import FileState
 from memvault.vault import layout
 
-__all__ = ["Scan", "scan", "state_of"]
+__all__ = ["Scan", "listed", "scan", "state_of"]
 
 
 _LARGEST = (1 << 63) - 1
@@ -54,6 +54,33 @@ def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
                 ) from error
             unreadable.append(folder)
     return Scan(files, unreadable)
+
+
+def listed(root: Path, path: str, ignore: tuple[str, ...] = ()) -> bool:
+    """Say whether ``scan`` lists a memory's file under exactly this path.
+
+    Each folder on the way is listed, since a file system may find a name that
+    it would spell otherwise.
+    """
+    if state_of(root, path) is None:
+        return False
+    files: list[FileState] = []
+    pending = [""]
+    for part in path.split("/"):
+        if not pending:
+            return False
+        folder = pending.pop()
+        inside = f"{folder}/{part}" if folder else part
+        if part.startswith(".") or (ignore and layout.is_ignored(inside, ignore)):
+            return False
+        try:
+            with os.scandir(root / folder if folder else root) as entries:
+                entry = next((entry for entry in entries if entry.name == part), None)
+        except OSError:
+            return False
+        if entry is not None:
+            _look(entry, inside, files, pending)
+    return [state.path for state in files] == [path]
 
 
 def _look(entry: os.DirEntry[str], path: str, files: list[FileState], pending: list[str]) -> None:

@@ -16,7 +16,7 @@ from memvault.vault import atomic, codec, layout, moving
 from memvault.vault.history import Discarded, History
 from memvault.vault.lock import FileLock
 from memvault.vault.markdown import first_heading
-from memvault.vault.scan import state_of
+from memvault.vault.scan import listed, state_of
 
 __all__ = ["Change", "Store", "private_folder"]
 
@@ -66,6 +66,17 @@ class Store:
         """Read one memory; errors as for ``read_bytes``."""
         data, state = self.read_bytes(path)
         return codec.read_memory(data, state, self.known_types)
+
+    def at(self, path: str) -> Memory | None:
+        """Return the memory whose file has exactly this path, or None; no index is asked.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        if listed(self.root, path, self.settings.ignore):
+            with contextlib.suppress(NotFound):
+                return self.read(path)
+        return None
 
     def parse(self, data: bytes, state: FileState) -> Memory:
         """Make a memory of bytes already read."""

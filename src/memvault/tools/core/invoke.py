@@ -45,11 +45,11 @@ def call(
         tool = find(made, name)
         bound = tool.bind(arguments)
         try:
-            found = tool.function(made, **bound)
+            found = _run(made, tool, bound)
         except BaseException:
             made.delivery.abandon()
             raise
-        notes = [*workspace.settings.warnings, *made.notes]
+        notes = [*workspace.settings.warnings, *made.all_notes()]
     result: dict[str, Any] = {"success": True, **found}
     if notes:
         result["warnings"] = list(dict.fromkeys(notes))
@@ -63,7 +63,12 @@ def within(made: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, 
         MemvaultError: it failed.
     """
     tool = available.find_in(made, name)
-    return tool.function(made, **tool.bind(arguments))
+    return _run(made, tool, tool.bind(arguments))
+
+
+def _run(made: Call, tool: Tool, bound: Mapping[str, Any]) -> Mapping[str, Any]:
+    made.only_reads = tool.read_only
+    return tool.function(made, **bound)
 
 
 def result_of(

@@ -1,0 +1,187 @@
+"""The index's own files: opened only as one commit left them, locked to be written, thrown away.
+
+The manifest names the files of the keyword index. An index that is not as its
+last commit left it is never used; whoever may write makes it anew. Vectors have
+a card of their own (``vectors``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.config import Settings
+from memvault.errors import StorageError
+from memvault.index import analysis, chunks
+from memvault.index.errors import DamagedIndex, DamagedVectors
+from memvault.index.file_states import Commit
+from memvault.index.keyword import KeywordIndex
+from memvault.index.manifest import Manifest
+from memvault.index.place import KEPT, Place
+from memvault.user_folders import make_private
+from memvault.vault.lock import FileLock
+
+__all__ = ["IndexFiles", "Opened"]
+
+_FORMAT = 3
+_SETTLE = 0.02
+
+
+class Opened(NamedTuple):
+    """A whole index: manifest, keyword index, and the commit that both belong to."""
+
+    manifest: Manifest
+    keyword: KeywordIndex
+    commit: Commit
+
+
+class IndexFiles:
+    """The files in an index's folder; ``opened`` is None where none can be used."""
+
+    def __init__(self, settings: Settings, place: Place) -> None:
+        self.place = place
+        self.folder = place.folder or Path(os.devnull)
+        self.opened: Opened | None = None
+        self._settings = settings
+        self._lock = FileLock(self.folder / "lock")
+        self._manifest: Manifest | None = None
+        self._manifest_file = self.folder / "manifest.db"
+        self._keyword_folder = self.folder / "keyword"
+
+    @property
+    def fingerprint(self) -> str:
+        """What an index must have been made for to be of use now."""
+        types = sorted({known.name for known in self._settings.types})
+        return f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION} {self._settings.language} {types}"
+
+    def open(self) -> Opened | None:
+        """Open the index, or keep it open, if it is whole.
+
+        While a writer commits, the files are not those of the last commit for a
+        moment, so they are looked at a few times.
+        """
+        for attempt in range(4):
+            found = self._committed()
+            if found is None or found.fingerprint != self.fingerprint:
+                break
+            if found.holds(self._keyword_folder):
+                return self._use(found)
+            time.sleep(_SETTLE * attempt)
+        self.close()
+        return None
+
+    def _committed(self) -> Commit | None:
+        """Return the last commit, the manifest opened or kept open for it; None where none is."""
+        try:
+            if self._manifest is None or not self._manifest.is_there:
+                self.close()
+                self._manifest = Manifest(self._manifest_file)
+            return self._manifest.committed()
+        except (DamagedIndex, OSError):
+            self.close()
+            return None
+
+    def _use(self, commit: Commit, keyword: KeywordIndex | None = None) -> Opened:
+        """Take the files of a commit for open; another commit's are let go of."""
+        assert self._manifest is not None
+        before = self.opened
+        if keyword is None:
+            if before is not None and before.commit.number == commit.number:
+                keyword = before.keyword
+            else:
+                keyword = KeywordIndex(self._keyword_folder)
+        if before is not None and before.keyword is not keyword:
+            before.keyword.close()
+        self.opened = Opened(self._manifest, keyword, commit)
+        return self.opened
+
+    def close(self) -> None:
+        """Let go of open files."""
+        if self._manifest is not None:
+            self._manifest.close()
+        if self.opened is not None:
+            self.opened.keyword.close()
+        self._manifest = self.opened = None
+
+    @contextmanager
+    def locked(self, patience: float) -> Iterator[bool]:
+        """Try to take the lock; say whether that succeeded.
+
+        Raises:
+            StorageError: nothing can be written where the index lies.
+        """
+        taken = False
+        try:
+            if self.place.folder is None:
+                raise OSError(errno.EROFS, "it is in memory")
+            make_private(self.place.folder)  # someone may have deleted it
+            taken = self._lock.acquire(patience)
+            yield taken
+        except OSError as error:
+            self.close()
+            raise StorageError(
+                f"The index cannot be written: {error.strerror or error}",
+                "recall works without it, more slowly",
+            ) from error
+        finally:
+            if taken:
+                self._lock.release()
+
+    # Under the lock
+
+    def begin(self) -> Opened:
+        """Throw away whatever is there and begin with an empty index."""
+        self.close()
+        for entry in os.scandir(self.folder):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            elif entry.name not in KEPT:
+                os.unlink(entry.path)
+        self._manifest = Manifest(self._manifest_file, new=True)
+        return self._commit(self._manifest, KeywordIndex.create(self._keyword_folder))
+
+    def commit(self, written: Opened) -> Opened:
+        """Make what was written the index that every process opens from now on."""
+        return self._commit(written.manifest, written.keyword)
+
+    def _commit(self, manifest: Manifest, keyword: KeywordIndex) -> Opened:
+        manifest.commit(self.fingerprint, self._keyword_folder)
+        commit = manifest.committed()
+        assert commit is not None
+        return self._use(commit, keyword)
+
+    def invalidate(self) -> None:
+        """Leave no index that could be opened; vectors stay, but mean nothing without it."""
+        self.close()
+        if not self._manifest_file.is_dir():  # such a one is no manifest either
+            self._manifest_file.unlink(missing_ok=True)
+
+    # Reading failed
+
+    def discard(self, error: DamagedIndex) -> None:
+        """Have what reading failed of made anew at the next refresh.
+
+        Not so where it was only another process that changed it meanwhile: then
+        the commit is no longer the one that was opened. Vectors are looked at
+        again when they are opened, and go alone.
+        """
+        opened = self.opened
+        self.close()
+        if opened is None or isinstance(error, DamagedVectors):
+            return
+        with contextlib.suppress(OSError):
+            if self._lock.acquire(1.0):
+                try:
+                    found = self._committed()
+                    if found is None or found.number == opened.commit.number:
+                        self.invalidate()
+                finally:
+                    self.close()
+                    self._lock.release()

@@ -1,0 +1,136 @@
+"""Making the index agree with the folder: what is done under the index's lock.
+
+Order of a commit: keyword index, manifest with the states of its files; then
+vectors, whose card names theirs. It is done in batches, so that others find
+what is committed while the rest is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from memvault.index.analysis import Analyser
+from memvault.index.diff import Diff, batches, compare
+from memvault.index.documents import keyword_documents, passage_texts
+from memvault.index.errors import DamagedIndex
+from memvault.index.index_files import IndexFiles, Opened
+from memvault.index.keyword import KeywordDocument, field_lengths
+from memvault.index.manifest import Record
+from memvault.index.overlay import read_file
+from memvault.index.vector_stores import Progress, VectorStores
+from memvault.model import FileState
+from memvault.vault.scan import scan
+from memvault.vault.store import Store
+
+__all__ = ["Writer"]
+
+_WASTE = 0.5
+
+
+class Writer:
+    """Writes one vault's index; whoever calls it holds the index's lock."""
+
+    def __init__(
+        self,
+        store: Store,
+        files: IndexFiles,
+        vector_stores: VectorStores,
+        analyser: Analyser,
+        progress: Progress,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._vector_stores = vector_stores
+        self._analyser = analyser
+        self._progress = progress
+
+    def update(self, embed: bool, budget: float | None) -> Opened:
+        """Make the index agree with the folder; one that turns out damaged is made anew.
+
+        With ``embed``, vectors too; a slow embedder stops after ``budget`` seconds.
+        """
+        for attempt in range(3):
+            try:
+                return self._apply(self._files.open() or self._files.begin(), embed, budget)
+            except DamagedIndex:
+                if attempt == 2:
+                    raise
+                self._files.invalidate()
+        raise AssertionError("the last attempt returns or raises")
+
+    def embed(
+        self, opened: Opened, budget: float | None, texts: dict[int, list[str]] | None = None
+    ) -> None:
+        """Embed what has no vectors yet; ``texts`` are passages already at hand."""
+        self._vector_stores.settle(opened.manifest)
+        self._vector_stores.embed(opened.manifest, texts or {}, budget)
+
+    def _apply(self, opened: Opened, embed: bool, budget: float | None) -> Opened:
+        found = scan(self._store.root, self._store.settings.ignore)
+        diff = compare(opened.manifest.known(), found)
+        opened, diff = self._settled(opened, diff)
+        old = {state.path: known.uid for known, state in diff.changed}
+        todo = [*diff.added, *(state for _, state in diff.changed)]
+        removed = list(diff.removed)
+        done = 0
+        for batch in batches(todo) or ([[]] if removed else []):
+            gone = [*removed, *(old[state.path] for state in batch if state.path in old)]
+            texts = self._index(opened, batch, gone, done, len(todo))
+            removed = []
+            done += len(batch)
+            opened = self._files.commit(opened)  # before the embedding, which nobody waits for
+            if embed:
+                self.embed(opened, 0.0 if done < len(todo) else budget, texts)
+        if embed and not self._vector_stores.is_finished(opened.manifest):
+            self.embed(opened, budget)
+        if diff.size and opened.keyword.wasted() > _WASTE:
+            opened.keyword.apply((), (), merge=True)
+            opened = self._files.commit(opened)
+        return opened
+
+    def _settled(self, opened: Opened, diff: Diff) -> tuple[Opened, Diff]:
+        """Compare the bytes of files whose state differs or may; a touched one is not changed.
+
+        Memories with the bytes they had keep their uid, terms and vectors.
+        """
+        changed, same = [], []
+        for known, state in (*diff.changed, *diff.doubtful):
+            read = read_file(self._store, state)
+            if read is not None and read[0].etag == known.etag and known.etag:
+                memory, fresh, checked = read
+                before = opened.manifest.record(known.uid)
+                record = Record.of(known.uid, fresh, checked, memory)
+                same.append(record._replace(lengths=before.lengths if before else record.lengths))
+            else:
+                changed.append((known, state))
+        if same:
+            opened.manifest.apply((), same)
+            opened = self._files.commit(opened)
+        return opened, diff._replace(changed=changed, doubtful=[])
+
+    def _index(
+        self, opened: Opened, batch: Sequence[FileState], gone: list[int], done: int, total: int
+    ) -> dict[int, list[str]]:
+        """Put a batch of files into keyword index and manifest; return their passages by uid."""
+        first = opened.manifest.next_uid()
+        records: list[Record] = []
+        texts: dict[int, list[str]] = {}
+
+        def documents() -> Iterable[KeywordDocument]:
+            for number, state in enumerate(batch):
+                if number % 50 == 0:
+                    self._progress("indexing", done + number, total)
+                read = read_file(self._store, state)
+                if read is None:
+                    continue
+                memory, fresh, checked = read
+                uid = first + len(records)
+                made = keyword_documents(uid, memory, self._analyser)
+                records.append(Record.of(uid, fresh, checked, memory, field_lengths(made)))
+                texts[uid] = passage_texts(memory)
+                yield from made
+
+        # All documents first: an error of ours must not pass for a damaged index.
+        opened.keyword.apply(gone, list(documents()))
+        opened.manifest.apply(gone, records)
+        return texts
