@@ -8,11 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from memvault import command_table
 from memvault.tools.core import reference
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
-TABLE = ROOT / "src" / "memvault" / "command_table.py"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def generated() -> dict[Path, str]:
@@ -24,31 +23,27 @@ def generated() -> dict[Path, str]:
     }
 
 
-def stale() -> list[tuple[Path, str]]:
-    """Return the generated files that are not what they must be, and what they must be."""
-    return [
-        (path, text)
-        for path, text in generated().items()
-        if not path.is_file() or path.read_text("utf-8") != text
-    ]
-
-
 def main() -> int:
     """Write what differs; with ``--check`` name it and return 1."""
-    if "--check" in sys.argv[1:]:
-        found = [(TABLE, "")] if TABLE.read_text("utf-8") != reference.command_table() else stale()
-        for path, _ in found:
-            print(f"{path.relative_to(ROOT)} is not what the program says; run make docs")
-        return 1 if found else 0
-    if TABLE.read_text("utf-8") != reference.command_table():
-        TABLE.write_text(reference.command_table(), "utf-8")
-        print(f"wrote {TABLE.relative_to(ROOT)}")
+    check = "--check" in sys.argv[1:]
+    if command_table.FILE.read_text("utf-8") != reference.command_table():
+        if check:
+            return _stale(command_table.FILE)
+        command_table.FILE.write_text(reference.command_table(), "utf-8")
+        print(f"wrote {command_table.FILE.name}")
         return subprocess.run([sys.executable, __file__], check=False).returncode
-    for path, text in stale():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-        print(f"wrote {path.relative_to(ROOT)}")
+    for path, text in generated().items():
+        if not path.is_file() or path.read_text("utf-8") != text:
+            if check:
+                return _stale(path)
+            path.write_text(text, "utf-8")
+            print(f"wrote {path.name}")
     return 0
+
+
+def _stale(path: Path) -> int:
+    print(f"{path.name} is not what the program says; run make docs")
+    return 1
 
 
 if __name__ == "__main__":

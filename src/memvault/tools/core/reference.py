@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from memvault import schema
+from memvault.command_table import Command
 from memvault.schema import Parameter
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
@@ -127,42 +127,20 @@ def _described(parameter: Parameter, required: str) -> tuple[str, str]:
 
 
 def command_table() -> str:
-    """Return the source of ``memvault.command_table``, from what the modules of tools say."""
+    """Return the table that ``memvault.command_table`` reads, from what modules of tools say."""
     entered = registry.entered()
-    lines = [*_TABLE_HEAD.splitlines(), "", "GROUPS = {"]
     headings: dict[str, str] = {}
     for group, _ in entered:
         headings.setdefault(group.name, group.heading or group.name.capitalize())
-    lines += [f"    {_quoted(name)}: {_quoted(entry)}," for name, entry in headings.items()]
-    lines += ["}", '"""Each group and its heading, in the order of the help."""', ""]
-    lines.append("COMMANDS = (")
-    for _, tool in entered:
-        module = tool.function.__module__.rpartition(".")[2]
-        row = tool.name, tool.command, module, tool.group, tool.summary
-        lines += ["    Command(", *(f"        {_quoted(value)}," for value in row), "    ),"]
-    return "\n".join([*lines, ")", '"""Every tool, in the order of the help."""', ""])
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-_TABLE_HEAD = '''"""Which module holds which command. Written by `make docs`; do not edit."""
-
-from __future__ import annotations
-
-from typing import NamedTuple
-
-__all__ = ["COMMANDS", "GROUPS", "Command"]
-
-
-class Command(NamedTuple):
-    """A tool's exact name, its command's words, its module, group and summary."""
-
-    tool: str
-    words: str
-    module: str
-    group: str
-    summary: str
-
-'''
+    rows = (
+        Command(
+            tool.name,
+            tool.command,
+            tool.function.__module__.rpartition(".")[2],
+            tool.group,
+            headings[tool.group],
+            tool.summary,
+        )
+        for _, tool in entered
+    )
+    return "".join("\t".join(row) + "\n" for row in rows)
