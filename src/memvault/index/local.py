@@ -12,25 +12,24 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memvault.errors import EmbedderError, StorageError, TimedOut
 from memvault.index import analysis
-from memvault.index.diff import Diff, compare, divided
+from memvault.index.diff import compare, divided
 from memvault.index.embedding import permitted
 from memvault.index.embedding.embedder import BUILTIN, Embedder
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.errors import DamagedIndex
 from memvault.index.index_files import IndexFiles
 from memvault.index.keyword import KeywordIndex
-from memvault.index.manifest import Known
 from memvault.index.overlay import overlay_of
 from memvault.index.place import Place
 from memvault.index.protocol import WHOLE, Patience
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.vector_stores import Progress, VectorStores
 from memvault.index.vectors import VectorCard
-from memvault.index.writer import Writer
+from memvault.index.writer import Look, Writer
 from memvault.vault.scan import Scan, scan
 from memvault.vault.store import Store
 
@@ -43,19 +42,6 @@ _SLOW_BUDGET = 5.0
 _SHORT = 0.05
 _LOOK_AGAIN = 1.0
 _OPEN_AGAIN = 0.1
-
-
-class _Look(NamedTuple):
-    """What is indexed, how the folder differs, and what of that is too much to read directly."""
-
-    known: dict[str, Known]
-    read: Diff
-    unread: Diff
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing differs, nor may."""
-        return not self.read.size and not self.read.doubtful and not self.unread.size
 
 
 class Index:
@@ -92,7 +78,7 @@ class Index:
             try:
                 with self._files.locked(wait) as locked:
                     if locked:
-                        self._writer.update(vectors, _SLOW_BUDGET if vectors else None)
+                        self._writer.update(vectors, _SLOW_BUDGET if vectors else None, look)
                         return self._view(EMPTY, vectors)
             except StorageError:
                 return self._view(self._everything_read(), vectors)
@@ -218,15 +204,16 @@ class Index:
     def _scan(self) -> Scan:
         return scan(self._store.root, self._store.settings.ignore)
 
-    def _compared(self) -> _Look | None:
+    def _compared(self) -> Look | None:
         """Compare the index with the folder; None where no index can be read."""
         opened = self._files.open()
         if opened is None:
             return None
         known = opened.manifest.known()
-        return _Look(known, *divided(compare(known, self._scan())))
+        whole = compare(known, self._scan())
+        return Look(opened.commit, known, whole, *divided(whole))
 
-    def _overlay(self, look: _Look) -> Overlay:
+    def _overlay(self, look: Look) -> Overlay:
         return overlay_of(self._store, self._analyser, look.known, look.read, look.unread)
 
     def _everything_read(self) -> Overlay:

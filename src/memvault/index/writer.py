@@ -8,23 +8,40 @@ what is committed while the rest is under way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from memvault.index.analysis import Analyser
 from memvault.index.diff import Diff, batches, compare
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.errors import DamagedIndex
+from memvault.index.file_states import Commit
 from memvault.index.index_files import IndexFiles, Opened
 from memvault.index.keyword import KeywordDocument, field_lengths
-from memvault.index.manifest import Record
+from memvault.index.manifest import Known, Record
 from memvault.index.overlay import read_file
 from memvault.index.vector_stores import Progress, VectorStores
 from memvault.model import FileState
 from memvault.vault.scan import scan
 from memvault.vault.store import Store
 
-__all__ = ["Writer"]
+__all__ = ["Look", "Writer"]
 
 _WASTE = 0.5
+
+
+class Look(NamedTuple):
+    """How the folder differs from a commit, and what of that is too much to read directly."""
+
+    commit: Commit
+    known: dict[str, Known]
+    whole: Diff
+    read: Diff
+    unread: Diff
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing differs, nor may."""
+        return not self.read.size and not self.read.doubtful and not self.unread.size
 
 
 class Writer:
@@ -44,14 +61,20 @@ class Writer:
         self._analyser = analyser
         self._progress = progress
 
-    def update(self, embed: bool, budget: float | None) -> Opened:
+    def update(self, embed: bool, budget: float | None, look: Look | None = None) -> Opened:
         """Make the index agree with the folder; one that turns out damaged is made anew.
 
+        A ``look`` from before the lock still counts if nobody has committed since.
         With ``embed``, vectors too; a slow embedder stops after ``budget`` seconds.
         """
         for attempt in range(3):
             try:
-                return self._apply(self._files.open() or self._files.begin(), embed, budget)
+                opened = self._files.open() or self._files.begin()
+                if look is not None and look.commit.number == opened.commit.number:
+                    return self._apply(opened, look.whole, embed, budget)
+                found = scan(self._store.root, self._store.settings.ignore)
+                diff = compare(opened.manifest.known(), found)
+                return self._apply(opened, diff, embed, budget)
             except DamagedIndex:
                 if attempt == 2:
                     raise
@@ -65,9 +88,7 @@ class Writer:
         self._vector_stores.settle(opened.manifest)
         self._vector_stores.embed(opened.manifest, texts or {}, budget)
 
-    def _apply(self, opened: Opened, embed: bool, budget: float | None) -> Opened:
-        found = scan(self._store.root, self._store.settings.ignore)
-        diff = compare(opened.manifest.known(), found)
+    def _apply(self, opened: Opened, diff: Diff, embed: bool, budget: float | None) -> Opened:
         opened, diff = self._settled(opened, diff)
         old = {state.path: known.uid for known, state in diff.changed}
         todo = [*diff.added, *(state for _, state in diff.changed)]

@@ -157,7 +157,7 @@ class Engine:
 
     def _single(self, request: Request, query: Query, last: bool) -> Answer:
         """Answer by one signal alone: what was retrieved is the order."""
-        view = self._look(request.uses_vectors)
+        view = self._look(request.uses_vectors, request.patience)
         retrieved = retrieve(view, query, request, None)
         reader = _Reader(view, query, last)
         scored = sorted(retrieved.order, key=lambda entry: -entry.score)
@@ -172,7 +172,7 @@ class Engine:
         days = asked_days(query, self._analyser, weights, now)
         if days and days.mostly:  # the days' own words would find other days' memories
             query = parse(days.rest, self._analyser)
-        view = self._look(vectors=True)
+        view = self._look(True, request.patience)
         retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
         fused = _fused(retrieved)
         best = fused

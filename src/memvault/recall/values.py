@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from memvault.index.protocol import Patience
 from memvault.model import Memory
 from memvault.recall.filters import Filters
 
@@ -14,7 +15,8 @@ class Request(NamedTuple):
     """What to look for. ``mode`` is hybrid, keyword, vector or tag.
 
     With ``rerank`` a cross-encoder orders the best again; without ``diverse``
-    what repeats a better answer keeps its score.
+    what repeats a better answer keeps its score. ``patience`` is for another
+    process that is indexing, where it is not the call's.
     """
 
     query: str
@@ -25,6 +27,7 @@ class Request(NamedTuple):
     explain: bool = False
     rerank: bool = False
     diverse: bool = True
+    patience: Patience | None = None
 
     @property
     def uses_vectors(self) -> bool:

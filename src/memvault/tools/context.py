@@ -137,11 +137,10 @@ def _events(call: Call) -> tuple[list[Entry], list[Entry]]:
 def _recalled(call: Call, task: str) -> list[Found]:
     """Return the memories that fit a task, best first; without a search the block stands alone."""
     from memvault.index.protocol import READABLE
-    from memvault.recall.engine import Engine
     from memvault.recall.values import Request
 
     try:
-        answer = Engine(call.store, call.index, READABLE).search(Request(task, limit=_RECALLED))
+        answer = call.engine.search(Request(task, limit=_RECALLED, patience=READABLE))
     except MemvaultError as error:
         call.notes.append(f"no memories were recalled: {error.message}")
         return []

@@ -128,14 +128,13 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
     """Return the nearest memories; a memory is safe on disk before this is asked."""
     from memvault.errors import MemvaultError, TimedOut
     from memvault.index.protocol import AT_ONCE
-    from memvault.recall.engine import Engine
     from memvault.recall.values import Request
 
     text = f"{title}\n{content[:_SIMILAR_TEXT]}"
-    engine = Engine(call.store, call.index, AT_ONCE)
     for mode in ("vector", "keyword"):
         try:
-            answer = engine.search(Request(text, mode=mode, limit=_SIMILAR + 1))
+            request = Request(text, mode, _SIMILAR + 1, patience=AT_ONCE)
+            answer = call.engine.search(request)
         except MemvaultError as error:
             call.notes.append(f"similar memories were not looked for: {error.message}")
             if isinstance(error, TimedOut):
