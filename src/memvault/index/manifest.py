@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 from memvault.errors import TimedOut
 from memvault.index.errors import DamagedIndex
 from memvault.index.file_states import Commit, states_in
+from memvault.index.protocol import Record
 from memvault.model import FileState, Memory
 from memvault.vault.normal_form import folded
 
-__all__ = ["Known", "Manifest", "Record", "row_of"]
+__all__ = ["Known", "Manifest", "Row", "columns_of"]
 
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of one."""
@@ -48,9 +49,11 @@ CREATE TABLE files (name TEXT PRIMARY KEY, state TEXT NOT NULL);
 CREATE TABLE made_for (fingerprint TEXT NOT NULL);
 """
 _COLUMNS = (
-    "uid, path, size, mtime, ctime, inode, checked, etag, mem_id, title, memory_type, tags, "
-    "created, modified, metadata, problem, "
-    "l_title, l_headings, l_body, l_tags, l_type, l_identifier"
+    "uid, path, size, etag, mem_id, title, memory_type, tags, created, modified, metadata, problem"
+)
+_FILE_COLUMNS = (
+    "mtime, ctime, inode, checked, "
+    "l_title, l_headings, l_body, l_tags, l_type, l_identifier, folded"
 )
 _FIELDS = ("title", "headings", "body", "tags", "type", "identifier")
 
@@ -64,31 +67,17 @@ class Known(NamedTuple):
     etag: str
 
 
-class Record(NamedTuple):
-    """All that is known of an indexed memory but its text.
+class Row(NamedTuple):
+    """What the manifest keeps of a memory: its record, its file's state and when it was looked at.
 
     ``lengths`` says how many terms it has in title, headings, body, tags, type
     and identifiers.
     """
 
-    uid: int
+    record: Record
     state: FileState
     checked: int
-    etag: str
-    mem_id: str
-    title: str
-    memory_type: str
-    tags: tuple[str, ...]
-    created: str
-    modified: str
-    metadata: dict[str, Any]
-    problem: str
     lengths: tuple[int, ...]
-
-    @property
-    def path(self) -> str:
-        """The file's path relative to the vault."""
-        return self.state.path
 
     @classmethod
     def of(
@@ -98,23 +87,10 @@ class Record(NamedTuple):
         checked: int,
         memory: Memory,
         lengths: Mapping[str, int] | None = None,
-    ) -> Record:
-        """Make the record of a memory just read."""
-        return cls(
-            uid=uid,
-            state=state,
-            checked=checked,
-            etag=memory.etag,
-            mem_id=memory.mem_id,
-            title=memory.title,
-            memory_type=memory.memory_type,
-            tags=memory.tags,
-            created=memory.created,
-            modified=memory.modified,
-            metadata=memory.metadata,
-            problem=memory.problem,
-            lengths=tuple((lengths or {}).get(name, 0) for name in _FIELDS),
-        )
+    ) -> Row:
+        """Make the row of a memory just read."""
+        counted = tuple((lengths or {}).get(name, 0) for name in _FIELDS)
+        return cls(Record.of(uid, state.size, memory), state, checked, counted)
 
 
 class Manifest:
@@ -191,6 +167,13 @@ class Manifest:
             row = self._db.execute(f"SELECT {sums} FROM memories").fetchone()
             return dict(zip(_FIELDS, row, strict=True))
 
+    def lengths_of(self, uid: int) -> tuple[int, ...]:
+        """Return how many terms each field has in one memory."""
+        names = ", ".join(f"l_{name}" for name in _FIELDS)
+        with _mapped():
+            found = self._db.execute(f"SELECT {names} FROM memories WHERE uid = ?", (uid,))
+            return tuple(found.fetchone() or (0,) * len(_FIELDS))
+
     def uids(self) -> set[int]:
         """Return the uids of all memories."""
         with _mapped():
@@ -234,13 +217,13 @@ class Manifest:
                 raise DamagedIndex(f"no {name}")
             return int(row[0])
 
-    def apply(self, removed: Iterable[int], added: Iterable[Record]) -> None:
+    def apply(self, removed: Iterable[int], added: Iterable[Row]) -> None:
         """Take out and put in rows as one transaction."""
-        rows = [row_of(record) for record in added]
+        rows = [columns_of(row) for row in added]
         with _mapped(), self._transaction():
             self._db.executemany("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in removed])
             self._db.executemany(
-                f"INSERT OR REPLACE INTO memories ({_COLUMNS}, folded) "
+                f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "
                 f"VALUES ({','.join('?' * 23)})",
                 rows,
             )
@@ -253,48 +236,39 @@ class Manifest:
         with _mapped():
             for row in self._db.execute(f"SELECT {_COLUMNS} FROM memories {where}", values):
                 try:
-                    tags, metadata = tuple(json.loads(row[11])), json.loads(row[14])
-                except json.JSONDecodeError as error:  # not as ``row_of`` wrote it
+                    tags, metadata = tuple(json.loads(row[7])), json.loads(row[10])
+                except json.JSONDecodeError as error:  # not as ``columns_of`` wrote it
                     raise DamagedIndex(str(error)) from error
-                yield Record._make(
-                    (
-                        row[0],
-                        _state(row[1:6]),
-                        *row[6:11],
-                        tags,
-                        *row[12:14],
-                        metadata,
-                        row[15],
-                        tuple(row[16:]),
-                    )
-                )
+                path = _decoded(row[1])
+                yield Record._make((row[0], path, *row[2:7], tags, *row[8:10], metadata, row[11]))
 
 
-def row_of(record: Record) -> tuple[Any, ...]:
-    """Return a record as SQLite keeps it.
+def columns_of(row: Row) -> tuple[Any, ...]:
+    """Return a row as SQLite keeps it.
 
     Raises:
         ValueError: it holds what JSON or UTF-8 cannot spell.
         TypeError: it holds what is no plain value.
     """
-    dump = json.dumps
-    row = (
-        record.uid,
+    record = row.record
+    columns = (
+        record.key,
         _encoded(record.path),
-        *record.state[1:],
         *record[2:7],
-        dump(record.tags),
+        json.dumps(record.tags),
         record.created,
         record.modified,
-        dump(record.metadata, allow_nan=False),
+        json.dumps(record.metadata, allow_nan=False),
         record.problem,
-        *record.lengths,
+        *row.state[2:],
+        row.checked,
+        *row.lengths,
         folded(record.title),
     )
-    for value in row:
+    for value in columns:
         if isinstance(value, str):
             value.encode()
-    return row
+    return columns
 
 
 def _encoded(path: str) -> str | bytes:

@@ -10,7 +10,8 @@ from memvault.index.analysis import Analyser
 from memvault.index.diff import Diff
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.keyword import KeywordDocument
-from memvault.index.manifest import Known, Record, row_of
+from memvault.index.manifest import Known, Row, columns_of
+from memvault.index.protocol import Record
 from memvault.index.snapshot import Overlay
 from memvault.model import FileState, Memory
 from memvault.vault.store import Store
@@ -46,7 +47,7 @@ def read_file(store: Store, state: FileState) -> Read | None:
 def header_problem(memory: Memory, state: FileState) -> str:
     """Say why an index cannot keep what a memory's header says; empty where it can."""
     try:
-        row_of(Record.of(0, state, 0, memory))
+        columns_of(Row.of(0, state, 0, memory))
     except (ValueError, TypeError, RecursionError) as error:
         return f"the front matter cannot be indexed: {error}"
     return ""
@@ -76,8 +77,8 @@ def overlay_of(
                 continue
             alive.discard(known.uid)
         if read is not None:
-            memory, fresh, checked = read
-            records[-number] = Record.of(-number, fresh, checked, memory)
+            memory, fresh, _ = read
+            records[-number] = Record.of(-number, fresh.size, memory)
             documents += keyword_documents(-number, memory, analyser)
             passages[-number] = passage_texts(memory)
     return Overlay(records, documents, passages, frozenset(alive), missing)

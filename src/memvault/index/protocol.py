@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from memvault.index.errors import DamagedIndex
 from memvault.model import Memory
-
-if TYPE_CHECKING:
-    from memvault.index.manifest import Record
 
 __all__ = [
     "AT_ONCE",
@@ -25,6 +22,7 @@ __all__ = [
     "KeywordAnswer",
     "KeywordHit",
     "Patience",
+    "Record",
     "Stale",
     "VectorAnswer",
     "VectorHit",
@@ -55,6 +53,41 @@ READABLE = Patience(2.0, 60.0, True)
 """For answers, which say what they did not see."""
 AT_ONCE = Patience(0.0, 1.0, False)
 """For what is rather left out than waited for."""
+
+
+class Record(NamedTuple):
+    """All that is known of a memory but its text; ``size`` is its file's, in bytes."""
+
+    key: int
+    path: str
+    size: int
+    etag: str
+    mem_id: str
+    title: str
+    memory_type: str
+    tags: tuple[str, ...]
+    created: str
+    modified: str
+    metadata: dict[str, Any]
+    problem: str
+
+    @classmethod
+    def of(cls, key: int, size: int, memory: Memory) -> Record:
+        """Make the record of a memory just read."""
+        return cls(
+            key=key,
+            path=memory.path,
+            size=size,
+            etag=memory.etag,
+            mem_id=memory.mem_id,
+            title=memory.title,
+            memory_type=memory.memory_type,
+            tags=memory.tags,
+            created=memory.created,
+            modified=memory.modified,
+            metadata=memory.metadata,
+            problem=memory.problem,
+        )
 
 
 class KeywordHit(NamedTuple):

@@ -13,8 +13,8 @@ from memvault.index.keyword import (
     KeywordIndex,
     field_lengths,
 )
-from memvault.index.manifest import Manifest, Record
-from memvault.index.protocol import KeywordAnswer, Stale, VectorAnswer, VectorHit
+from memvault.index.manifest import Manifest
+from memvault.index.protocol import KeywordAnswer, Record, Stale, VectorAnswer, VectorHit
 from memvault.index.vectors import Vectors
 from memvault.model import Memory
 from memvault.vault.store import Store
@@ -97,14 +97,14 @@ class Snapshot:
         yield from self._overlay.records.values()
         if self._manifest is not None:
             for record in self._manifest.records():
-                if self._is_alive(record.uid):
+                if self._is_alive(record.key):
                     yield record
 
     def named(self, name: str) -> list[Record]:
         """Return every memory whose path, memId, beginning of a memId or title a name may be."""
         found = list(self._overlay.records.values())
         if self._manifest is not None:
-            found += (entry for entry in self._manifest.named(name) if self._is_alive(entry.uid))
+            found += (entry for entry in self._manifest.named(name) if self._is_alive(entry.key))
         return found
 
     def text(self, key: int) -> Memory | None:

@@ -17,7 +17,7 @@ from memvault.index.errors import DamagedIndex
 from memvault.index.file_states import Commit
 from memvault.index.index_files import IndexFiles, Opened
 from memvault.index.keyword import KeywordDocument, field_lengths
-from memvault.index.manifest import Known, Record
+from memvault.index.manifest import Known, Row
 from memvault.index.overlay import read_file
 from memvault.index.vector_stores import Progress, VectorStores
 from memvault.model import FileState
@@ -119,9 +119,8 @@ class Writer:
             read = read_file(self._store, state)
             if read is not None and read[0].etag == known.etag and known.etag:
                 memory, fresh, checked = read
-                before = opened.manifest.record(known.uid)
-                record = Record.of(known.uid, fresh, checked, memory)
-                same.append(record._replace(lengths=before.lengths if before else record.lengths))
+                row = Row.of(known.uid, fresh, checked, memory)
+                same.append(row._replace(lengths=opened.manifest.lengths_of(known.uid)))
             else:
                 changed.append((known, state))
         if same:
@@ -134,7 +133,7 @@ class Writer:
     ) -> dict[int, list[str]]:
         """Put a batch of files into keyword index and manifest; return their passages by uid."""
         first = opened.manifest.next_uid()
-        records: list[Record] = []
+        rows: list[Row] = []
         texts: dict[int, list[str]] = {}
 
         def documents() -> Iterable[KeywordDocument]:
@@ -145,13 +144,13 @@ class Writer:
                 if read is None:
                     continue
                 memory, fresh, checked = read
-                uid = first + len(records)
+                uid = first + len(rows)
                 made = keyword_documents(uid, memory, self._analyser)
-                records.append(Record.of(uid, fresh, checked, memory, field_lengths(made)))
+                rows.append(Row.of(uid, fresh, checked, memory, field_lengths(made)))
                 texts[uid] = passage_texts(memory)
                 yield from made
 
         # All documents first: an error of ours must not pass for a damaged index.
         opened.keyword.apply(gone, list(documents()))
-        opened.manifest.apply(gone, records)
+        opened.manifest.apply(gone, rows)
         return texts

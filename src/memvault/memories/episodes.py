@@ -22,7 +22,7 @@ from memvault.vault.markdown import headings
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
-    from memvault.index.manifest import Record
+    from memvault.index.protocol import Record
     from memvault.recall.engine import Engine
     from memvault.recall.values import Answer
 

@@ -17,7 +17,7 @@ from memvault.model import Memory
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:  # storing needs none of recall
-    from memvault.index.manifest import Record
+    from memvault.index.protocol import Record
     from memvault.recall.engine import Engine
     from memvault.recall.filters import Filters
     from memvault.recall.values import Answer, Found

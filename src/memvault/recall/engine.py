@@ -11,8 +11,7 @@ from memvault.config import Settings
 from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.index import analysis
 from memvault.index.errors import DamagedIndex
-from memvault.index.manifest import Record
-from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Stale, View
+from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
 from memvault.model import Memory
 from memvault.recall import features, fusion, ranking, resolve, snippets
 from memvault.recall.dates import asked_days

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
-from memvault.index.manifest import Record
+from memvault.index.protocol import Record
 from memvault.vault.layout import normal_type
 
 __all__ = ["Filters", "compile_expression"]

@@ -111,7 +111,7 @@ def _allowed(view: View, filters: Filters) -> Set[int] | None:
     test = filters.test()
     if test is None:
         return None
-    return {record.uid for record in view.records() if test(record)}
+    return {record.key for record in view.records() if test(record)}
 
 
 def _by_words(
@@ -171,10 +171,10 @@ def _by_date(view: View, span: Span, among: Set[int] | None) -> list[int]:
     """
     found = []
     for record in view.records():
-        if among is None or record.uid in among:
+        if among is None or record.key in among:
             near = max(nearness(span, day) for day in (record.created, record.modified))
             if near >= _NEAR:
-                found.append((near, record.modified, record.uid))
+                found.append((near, record.modified, record.key))
     return [key for *_, key in sorted(found, reverse=True)[:_DATED]]
 
 
@@ -185,7 +185,7 @@ def _by_tag(view: View, query: str, among: Set[int] | None) -> list[Scored]:
     found = []
     for record in view.records():
         shared = wanted & {tag.casefold() for tag in record.tags}
-        if shared and (among is None or record.uid in among):
-            found.append((len(shared) / len(wanted), record.modified, record.uid))
+        if shared and (among is None or record.key in among):
+            found.append((len(shared) / len(wanted), record.modified, record.key))
     found.sort(reverse=True)
     return [Scored(key, share, {"tag": share}) for share, _, key in found]

@@ -10,7 +10,7 @@ from typing import Any
 
 from memvault.call import Call
 from memvault.errors import EmbedderError
-from memvault.index.manifest import Record
+from memvault.index.protocol import Record
 from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
 from memvault.upkeep.paths import without_paths
@@ -40,7 +40,7 @@ def status(call: Call) -> dict[str, Any]:
         "embedder": _embedder(call),
         "pending": call.index.waiting(),
         "sizes": {
-            "memories": sum(record.state.size for record in records),
+            "memories": sum(record.size for record in records),
             "index": _size(folder) if folder else 0,
             "history": _size(call.root / ".memvault" / "history"),
             "trash": _size(call.root / ".memvault" / "trash"),

@@ -12,7 +12,7 @@ from memvault.model import EPISODE, FACT, PROCEDURE
 
 if TYPE_CHECKING:
     from memvault.call import Call
-    from memvault.index.manifest import Record
+    from memvault.index.protocol import Record
     from memvault.model import Memory
     from memvault.recall.filters import Filters
 
