@@ -20,6 +20,8 @@ Line = list[tuple[str, str]]
 Result = Mapping[str, Any]
 
 _STYLES = {
+    "number": "dim",
+    "title": "bold",
     "score": "green",
     "similarity": "green",
     "distance": "green",
