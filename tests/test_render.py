@@ -35,6 +35,8 @@ def test_a_tool_without_a_form_is_laid_out_by_its_shape() -> None:
         "ready": False,
         "tags": ["a", "b"],
         "settings": {"from": "file", "most": 3},
+        "limits": {"day": {"value": 2}, "week": {"value": 9}},
+        "unnamed": "",
         "wombats": [
             {"name": "Ann", "age": 3, "story": "dug\nslept", "kin": [{"name": "Bo", "age": 1}]},
             {"name": "Cy", "age": 4},
@@ -47,6 +49,10 @@ def test_a_tool_without_a_form_is_laid_out_by_its_shape() -> None:
         "ready: no",
         "tags: a, b",
         "settings: from file, most 3",
+        "limits:",
+        "   day  value 2",
+        "   week  value 9",
+        "unnamed: –",
         "wombats:",
         "   Ann  age 3",
         "      > dug",
@@ -54,7 +60,6 @@ def test_a_tool_without_a_form_is_laid_out_by_its_shape() -> None:
         "      kin:",
         "      Bo  age 1",
         "   Cy  age 4",
-        "none: –",
         "That is all",
     ]
 

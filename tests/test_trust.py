@@ -171,7 +171,7 @@ def test_no_link_stands_between_the_look_and_the_start(hostile: Path, run: Run) 
 
 
 def test_a_command_of_any_length_is_no_way_out(folder: Path, run: Run) -> None:
-    """A command too long to be looked through is no tool."""
+    """A command too long to be looked through is not a tool."""
     words = f"[sh, '{'./' * 2_020}s/x.sh']"
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {words}\n---\n")
     assert "longer than 4,000" in refused(run("tools", "trust", "t", "--yes"), 1)
@@ -256,7 +256,7 @@ def test_only_ones_own_trust_counts(hostile: Path, run: Run, tmp_path: Path) -> 
 
 
 def test_links_are_not_followed(hostile: Path, run: Run, tmp_path: Path) -> None:
-    """A tool's file, a script or the folder that is a link is no tool to run."""
+    """A tool's file, a script or the folder that is a link is not a tool to run."""
     outside = tmp_path / "outside"
     shutil.copytree(hostile / "tools", outside)
     for name in ("evil.sh", "evil.md"):

@@ -312,12 +312,12 @@ def _bytes(path: Path) -> bytes:
         return read(path, SETTING)
     except FileNotFoundError as error:
         if path.is_symlink():
-            said, hint = "it is a link", "settings are read from the file itself: put it there"
+            reason, hint = "it is a link", "settings are read from the file itself: put it there"
         elif path.exists():
-            said, hint = "it is not a plain file", "move it away, and write the settings again"
+            reason, hint = "it is not a plain file", "move it away, and write the settings again"
         else:
-            said, hint = "there is no such file", "memvault init makes one"
-        raise VaultUnreadable(f"{path} cannot be read: {said}", hint) from error
+            reason, hint = "there is no such file", "memvault init makes one"
+        raise VaultUnreadable(f"{path} cannot be read: {reason}", hint) from error
     except OSError as error:
         raise VaultUnreadable(
             f"{path} cannot be read: {error.strerror}", "check its permissions and size"

@@ -147,7 +147,7 @@ def as_error(error: Exception) -> MemvaultError:
     if isinstance(error, MemvaultError):
         return error
     if isinstance(error, OSError):
-        said = f"{error.strerror or error}: {error.filename or 'the vault'}"
-        return StorageError(said, "look at the file and try again")
+        message = f"{error.strerror or error}: {error.filename or 'the vault'}"
+        return StorageError(message, "look at the file and try again")
     text = f"memvault met a bug: {type(error).__name__}: {error}".replace("\n", " ")
     return Bug(text, "MEMVAULT_DEBUG=1 shows where; please report it")

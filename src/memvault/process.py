@@ -112,9 +112,9 @@ class _Child:
                     start_new_session=True,
                 )  # fmt: skip
         except (OSError, ValueError) as error:
-            said = getattr(error, "strerror", None) or str(error)
+            message = getattr(error, "strerror", None) or str(error)
             raise UsageError(
-                f"{command[0]!r} cannot be run: {said}",
+                f"{command[0]!r} cannot be run: {message}",
                 "a script needs a first line such as #!/bin/sh, and the right to be run",
             ) from error
         for file, event, heard in (
@@ -239,8 +239,8 @@ def located(
     folders = [entry for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
     found = shutil.which(name, path=os.pathsep.join(folders)) if name and folders else None
     if found is None or not Path(found).is_absolute():
-        said = f"{name!r} cannot be run: there is no such program"
-        raise UsageError(said, "install it, or correct the command")
+        message = f"{name!r} cannot be run: there is no such program"
+        raise UsageError(message, "install it, or correct the command")
     return found
 
 

@@ -25,21 +25,21 @@ _SIGNS = {code: 0x2400 + code for code in range(32) if code != ord("\t")}
 _SIGNS_BUT_LINES = {code: sign for code, sign in _SIGNS.items() if code != ord("\n")}
 
 
-def line(told: str) -> str:
+def line(value: str) -> str:
     """Return a text as one line for people: ␛ stands for ESC, ␊ for a line's end."""
-    return escaped(told).translate(_SIGNS)
+    return escaped(value).translate(_SIGNS)
 
 
-def text(told: str) -> str:
+def text(value: str) -> str:
     """Return a text for people as the lines that it has."""
-    return escaped(told).translate(_SIGNS_BUT_LINES)
+    return escaped(value).translate(_SIGNS_BUT_LINES)
 
 
-def shell(told: str) -> str:
+def shell(value: str) -> str:
     """Return a text from anyone as one word of a command that somebody may type."""
     import shlex
 
-    return shlex.quote(told) if told.isprintable() else "NAME"
+    return shlex.quote(value) if value.isprintable() else "NAME"
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
@@ -47,6 +47,6 @@ def as_json(value: Any, indent: int | None = None) -> str:
     return escaped(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def escaped(told: str) -> str:
+def escaped(value: str) -> str:
     """Return a text with what is not seen spelled as JSON does: in JSON it means the same."""
-    return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], told)
+    return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], value)

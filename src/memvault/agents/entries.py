@@ -127,8 +127,8 @@ class Entries:
             try:
                 entry = self._entry(path)
             except (MemvaultError, ValueError, OSError) as error:
-                said = error.message if isinstance(error, MemvaultError) else str(error)
-                notes.append(f"{codec.printable(path)} is passed over: {said}")
+                reason = error.message if isinstance(error, MemvaultError) else str(error)
+                notes.append(f"{codec.printable(path)} is passed over: {reason}")
                 continue
             if _in_conflict(entry.text):
                 notes.append(f"{codec.printable(path)} holds the marks of a conflict in git")
@@ -173,8 +173,8 @@ class Entries:
             except StorageError as error:
                 if not done:
                     raise
-                said = f"{error.message}; written before that: {', '.join(done)}"
-                raise StorageError(said, "set the others again") from error
+                message = f"{error.message}; written before that: {', '.join(done)}"
+                raise StorageError(message, "set the others again") from error
             done.append(entry.stem or entry.name)
 
     def mark(self, entry: Entry, header: Mapping[str, Any]) -> None:

@@ -145,12 +145,12 @@ def _cleaned(section: Section) -> Section:
 
 def _plain(text: str) -> str:
     """Return the lines of a text without blank ones, unseen characters and fences."""
-    told = "".join(_visible(char) for char in "\n".join(text.splitlines()))
-    told = _UNSEEN.sub("", told)
-    normal = normal_form("NFKC", told)
+    clean = "".join(_visible(char) for char in "\n".join(text.splitlines()))
+    clean = _UNSEEN.sub("", clean)
+    normal = normal_form("NFKC", clean)
     if _FENCE.search(normal):
-        told = _FENCE.sub("(", normal)
-    lines = (_BLANKS.sub(" ", line).strip() for line in told.split("\n"))
+        clean = _FENCE.sub("(", normal)
+    lines = (_BLANKS.sub(" ", line).strip() for line in clean.split("\n"))
     return "\n".join(line for line in lines if line)
 
 

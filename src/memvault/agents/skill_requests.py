@@ -34,14 +34,14 @@ def ask(store: Store, address: Address, skill_id: str, action: str) -> Asked:
         StorageError: the disk refused.
         Refused: the folder leads out of the vault.
     """
-    told = normal(action)
-    request_id = _request_id(skill_id, told)
+    action = normal(action)
+    request_id = _request_id(skill_id, action)
     entries = Entries(store, address.folder(store.root) / _FOLDER, "id")
     known = entries.read().entries.get(request_id)
     if known is not None:
         return Asked(request_id, known.path)
     header = {"skill_id": skill_id, "status": "open"}
-    text = f"{told}\n\nAnswer: memvault procedure store NAME PROMPT --skill-id {skill_id}"
+    text = f"{action}\n\nAnswer: memvault procedure store NAME PROMPT --skill-id {skill_id}"
     return Asked(request_id, entries.put(request_id, None, header, text, request_id))
 
 

@@ -98,9 +98,9 @@ def long_text(value: str) -> str:
         try:
             return codec.decode(Path(value[1:]).read_bytes()).text
         except (OSError, ValueError) as error:
-            said = getattr(error, "strerror", None) or str(error)
+            reason = getattr(error, "strerror", None) or str(error)
             raise UsageError(
-                f"{value[1:]} cannot be read: {said}", "a text that begins with @ is written @@"
+                f"{value[1:]} cannot be read: {reason}", "a text that begins with @ is written @@"
             ) from error
     return value
 

@@ -145,8 +145,6 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
    line {line}: {problem}  {text}
 
 Nothing is written yet; memvault consolidate --apply {does}""",
-    "list_skill_categories": "*categories\n{categoryId}  {skills:skill|skills}",
-    "list_subcategories": "*subcategories\n{subcategoryId}  {skills:skill|skills}",
     "list_skills": f"*skills\n{{skillId}}  {{name}}  {_RATE}",
     "use_skill": """\
 {skillResult[skillId]}  {skillResult[name]}  expected success {skillResult[expectedSuccess]:.3g}
@@ -189,21 +187,6 @@ Nothing is written yet; memvault consolidate --apply {does}""",
    as long as {covers:each} stays as it is
    {notCovered:each}, which is not looked at""",
     "tools untrust": "{name} no longer runs here\n   {wasTrusted:|it did not before}",
-    "vault_status": """vault: {vault}
-memories: {memories}
-types: {types}
-tags: {tags}
-index: {index}
-embedder: {embedder}
-reranker: {reranker}
-pending: {pending}
-trash: {trash}
-bytes: {sizes}
-*said
-{key}: {value} ({from})
-
-*problems
-problem: {filePath}: {problem}""",
     "model_list": f"""*models
 {_MODEL}
 
@@ -212,18 +195,6 @@ In use: {{inUse}}
 {_MODEL}
 
 In use: {{rerankerInUse}}""",
-    "observe_location": """At {position[x]:g}, {position[y]:g} with stamina {stamina:g}
-   terrain: {terrain}
-   climate: {climate}
-*resources
-   {name}  {amount:g}  {place}
-
-*nearbyAgents
-   {name}  {type}, {distance:g} away""",
-    "move_to": """At {newPosition[x]:g}, {newPosition[y]:g}
-   stamina {staminaUsed:g} used, {stamina:g} left""",
-    "gather_resource": """Gathered {amount:g} {resource} in {place}  {left:g} left there
-   {carried:g} {resource} carried now""",
     "init": """{vault} is a vault
    {created:each}
 {untouched:markdown file|markdown files} in it can be recalled now, unchanged""",
@@ -308,10 +279,6 @@ VIEWS: dict[str, Callable[[Result], Result]] = {
     "consolidate_memories": _consolidated,
     "peek_inbox": _events,
     "wait_for": _events,
-    "vault_status": lambda found: {
-        **found,
-        "said": [{"key": key, **entry} for key, entry in found["settings"].items()],
-    },
     "init": lambda found: {**found, "untouched": found["memories"] or None},
 }
 """What some forms need said in another way than the result says it."""

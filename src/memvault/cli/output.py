@@ -30,9 +30,9 @@ def result(name: str, found: Mapping[str, Any], as_json: bool, quiet: bool) -> N
         notes(found.get("warnings", ()))
 
 
-def notes(said: Iterable[str]) -> None:
+def notes(texts: Iterable[str]) -> None:
     """Write to standard error what is to be said beside a result."""
-    for note in said:
+    for note in texts:
         _write([[(f"note: {note}", "")]], sys.stderr)
 
 
@@ -43,8 +43,8 @@ def failure(error: MemvaultError, as_json: bool) -> None:
         return
     from memvault.cli import render
 
-    said = [f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else [])]
-    _write([[(text.replace("\n", " "), "")] for text in said], sys.stderr)
+    texts = [f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else [])]
+    _write([[(text.replace("\n", " "), "")] for text in texts], sys.stderr)
     _write(render.lines("error", error.details), sys.stderr)
 
 

@@ -20,6 +20,8 @@ Line = list[tuple[str, str]]
 Result = Mapping[str, Any]
 
 _STYLES = {
+    "number": "dim",
+    "title": "bold",
     "score": "green",
     "similarity": "green",
     "distance": "green",
@@ -50,8 +52,10 @@ def lines(name: str, found: Result) -> list[Line]:
 
 def _by_shape(found: Result) -> Iterator[Line]:
     for key, value in found.items():
-        if key in ("success", "warnings", "message"):
+        if key in ("success", "warnings", "message") or (value == [] and "message" in found):
             continue
+        if isinstance(value, Mapping) and _records([*value.values()]):
+            value = [{"": name, **entry} for name, entry in value.items()]
         if _records(value) or _long(value):
             yield [(f"{_words(key)}:", "dim")]
             yield from _below(value, "   ")
@@ -100,7 +104,7 @@ def _flat(value: Any) -> str:
         return ", ".join(_flat(part) for part in value) or "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    return str(value) or "–"
 
 
 def _split(text: str) -> list[str]:
@@ -202,6 +206,8 @@ def _text(name: str, value: Any, spec: str) -> str:
         return " ".join(f"#{tag}" for tag in value)
     if isinstance(value, Mapping | list | tuple):
         return _flat(value) if value else ""
+    if value == "":
+        return ""
     if isinstance(value, float) or spec[:1] in ("<", ">", "."):
         return format(value, spec)
     return _flat(value)

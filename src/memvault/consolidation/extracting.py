@@ -79,9 +79,9 @@ def extract(
             "let it print only facts and procedures, one JSON object a line",
         )
     if ended.code:
-        said = f": {_cut(ended.last_words)}" if ended.last_words else ""
+        last_words = f": {_cut(ended.last_words)}" if ended.last_words else ""
         raise Refused(
-            f"The extractor {parts[0]} ended with code {ended.code}{said}",
+            f"The extractor {parts[0]} ended with code {ended.code}{last_words}",
             "run it by hand with an episode as JSON on standard input",
         )
     return read_lines(ended.output, episodes)

@@ -54,8 +54,8 @@ def clean_title(title: str) -> str:
     Raises:
         UsageError: nothing is left.
     """
-    told = plain_text(title)
-    name = " ".join("".join(char for char in told if char.isprintable() or char.isspace()).split())
+    plain = plain_text(title)
+    name = " ".join("".join(char for char in plain if char.isprintable() or char.isspace()).split())
     if not name:
         raise UsageError("The title is empty", "say in a few words what the memory is about")
     return name

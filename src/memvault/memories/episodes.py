@@ -30,7 +30,7 @@ __all__ = [
     "ERROR",
     "TYPE",
     "Episode",
-    "Told",
+    "Story",
     "add",
     "body_of",
     "episode_of",
@@ -56,7 +56,7 @@ _MOST_SKILLS = 200
 _LONGEST_SKILL = 200
 
 
-class Told(NamedTuple):
+class Story(NamedTuple):
     """What an agent tells of an experience."""
 
     context: Sequence[str] = ()
@@ -90,35 +90,35 @@ def succeeded(outcomes: Sequence[Mapping[str, Any]]) -> bool:
     return bool(outcomes) and errors * 100 < len(outcomes) * _ERRORS
 
 
-def add(store: Store, told: Told, agent: str) -> Memory:
+def add(store: Store, story: Story, agent: str) -> Memory:
     """Write an episode; its title is made of its first action, or else of what else it says.
 
     Raises:
         UsageError: it says nothing, or something that no file can hold.
     """
-    skills = [skill for skill in (plain_text(name).strip() for name in told.skills_used) if skill]
+    skills = [skill for skill in (plain_text(name).strip() for name in story.skills_used) if skill]
     if len(skills) > _MOST_SKILLS or any(len(skill) > _LONGEST_SKILL for skill in skills):
         raise UsageError(
             f"An episode has at most {_MOST_SKILLS} skills of at most {_LONGEST_SKILL} characters",
             "name the skills that mattered",
         )
-    body = body_of(told.context, told.actions, told.outcomes, told.reflection)
+    body = body_of(story.context, story.actions, story.outcomes, story.reflection)
     if not body:
         raise UsageError(
             "The episode says nothing", "give context, actions, outcomes or a reflection"
         )
     header = {
-        "importance": told.importance,
-        "success": succeeded(told.outcomes),
+        "importance": story.importance,
+        "success": succeeded(story.outcomes),
         "skills_used": skills,
         "agent": agent,
     }
-    return create.add(store, _title(told), body, TYPE, header)
+    return create.add(store, _title(story), body, TYPE, header)
 
 
-def _title(told: Told) -> str:
-    texts = [str(value) for outcome in told.outcomes for value in outcome.values()]
-    for text in (*told.actions, *told.context, told.reflection, *texts):
+def _title(story: Story) -> str:
+    texts = [str(value) for outcome in story.outcomes for value in outcome.values()]
+    for text in (*story.actions, *story.context, story.reflection, *texts):
         if any(map(str.isalnum, text)):
             return create.title_of(text)
     return "Episode"
@@ -156,14 +156,14 @@ def summary(episode: Episode) -> str:
         ", ".join([str(outcome.get("type", "")), *_details(outcome)])
         for outcome in episode.outcomes
     ]
-    told = (
+    sections = (
         ("Context", "; ".join(episode.context)),
         ("Actions", "; ".join(episode.actions)),
         ("Skills", ", ".join(episode.skills_used)),
         ("Outcomes", "; ".join(outcomes)),
         ("Reflection", episode.reflection),
     )
-    lines = [f"{name}: {text}" for name, text in told if text]
+    lines = [f"{name}: {text}" for name, text in sections if text]
     return "\n".join(lines) or episode.title
 
 
@@ -281,8 +281,8 @@ def _entries(section: str) -> list[str]:
         elif text or mark:
             entries.append([text])
         apart = not line.strip()
-    told = (" ".join(parts).strip() for parts in entries)
-    return [entry for entry in told if entry]
+    texts = (" ".join(parts).strip() for parts in entries)
+    return [entry for entry in texts if entry]
 
 
 def _entry(written: str) -> str:

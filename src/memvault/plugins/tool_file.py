@@ -275,8 +275,8 @@ def read_all(root: Path) -> Found:
             kept = _read(root, path)
         except (MemvaultError, ValueError, OSError) as error:
             stem = normal_name(PurePosixPath(name).stem)
-            said = error.strerror if isinstance(error, OSError) else error
-            found.broken[stem] = f"{codec.printable(path)} is no tool: {said}"
+            reason = error.strerror if isinstance(error, OSError) else error
+            found.broken[stem] = f"{codec.printable(path)} is not a tool: {reason}"
             continue
         if kept is not None:
             _enter(found, kept)
@@ -343,7 +343,7 @@ def put(store: Store, definition: Definition, text: str | None) -> tuple[str, st
     the path, and the revision that the earlier bytes are kept under, if any.
 
     Raises:
-        Conflict: its name is that of a file that is no tool, or almost another tool's.
+        Conflict: its name is that of a file that is not a tool, or almost another tool's.
         Refused: a link leads out of the vault, or the file cannot be patched.
         StorageError: the disk refused.
     """

@@ -43,8 +43,8 @@ def get_available_tools(
     tools = [described(entry) for entry in available.own_in(call)]
     trusted = {kept.path for kept in trust.trusted(call.root, found.tools.values())}
     for kept in found.tools.values():
-        said = {"filePath": kept.path, "trusted": kept.path in trusted}
-        tools.append({**described(vault_tools.as_tool(kept)), **said})
+        extra = {"filePath": kept.path, "trusted": kept.path in trusted}
+        tools.append({**described(vault_tools.as_tool(kept)), **extra})
     if not schemas:
         for entry in tools:
             del entry["inputSchema"]
@@ -112,9 +112,9 @@ def _register_file(
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            f"{file} cannot be read: {said}", "name a file, or - for standard input"
+            f"{file} cannot be read: {reason}", "name a file, or - for standard input"
         ) from error
     return tool_file.arguments(data)
 

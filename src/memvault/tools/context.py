@@ -58,8 +58,8 @@ def context(
         prompt.Section("RECALLED", [_entry(found) for found in recalled]),
     ]
     block = prompt.build(sections, budget, tokens.count)
-    told = sum(len(kept.entries) for kept in block.kept if kept.title == "RECALLED")
-    count_shown(call, (found.memory for found in recalled[:told]))
+    count = sum(len(kept.entries) for kept in block.kept if kept.title == "RECALLED")
+    count_shown(call, (found.memory for found in recalled[:count]))
     if block.cut and not block.text:
         call.notes.append(f"not even the first entry fits into {budget} tokens")
     return {

@@ -58,12 +58,12 @@ def store_episode(
     """
     from memvault.memories import episodes
 
-    told = episodes.Told(
+    episode = episodes.Story(
         context or (), actions or (), outcomes or (), skills_used or (), reflection, importance
     )
-    memory = episodes.add(call.store, told, str(call.address))
+    memory = episodes.add(call.store, episode, str(call.address))
     return {
-        "success": episodes.succeeded(told.outcomes),
+        "success": episodes.succeeded(episode.outcomes),
         "episodeId": memory.mem_id,
         "stored": True,
         "title": memory.title,

@@ -45,8 +45,8 @@ def list_subcategories(
     found = skills.branches(within, 2)
     result: dict[str, Any] = {"subcategories": _counted("subcategoryId", found)}
     if not found:
-        said = f"skills list {category_id} shows its skills" if within else "it has no skills"
-        result["message"] = f"The category {category_id!r} has no subcategories; {said}"
+        hint = f"skills list {category_id} shows its skills" if within else "it has no skills"
+        result["message"] = f"The category {category_id!r} has no subcategories; {hint}"
     return result
 
 

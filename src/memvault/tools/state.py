@@ -247,9 +247,9 @@ def _schedule(plan: PlanItem) -> Any:
     }
     found = [Schedule(kind, text) for kind, text in given.items() if text]
     if len(found) != 1:
-        said = " and ".join(entry.kind for entry in found) or "none"
+        schedules = " and ".join(entry.kind for entry in found) or "none"
         raise UsageError(
-            f"The plan {plan['name']!r} needs exactly one schedule and has {said}",
+            f"The plan {plan['name']!r} needs exactly one schedule and has {schedules}",
             "give cron (--cron), runAfter (--run-after) or scheduledAt (--at)",
         )
     return found[0]

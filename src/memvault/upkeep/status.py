@@ -112,8 +112,10 @@ def _too_large(root: Path) -> list[dict[str, str]]:
             path = Path(parent, name)
             with contextlib.suppress(OSError):
                 if path.suffix == ".json" and path.lstat().st_size > STATE:
-                    said = f"larger than {STATE >> 20} MB, so it is not read but replaced"
-                    found.append({"filePath": path.relative_to(root).as_posix(), "problem": said})
+                    problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"
+                    found.append(
+                        {"filePath": path.relative_to(root).as_posix(), "problem": problem}
+                    )
     return found
 
 

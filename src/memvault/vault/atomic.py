@@ -51,7 +51,7 @@ def explained(path: Path | str) -> Iterator[None]:
     except (FileExistsError, FileNotFoundError):
         raise
     except OSError as error:
-        said, hint = {
+        reason, hint = {
             errno.ENOSPC: _no_room(path),
             errno.EDQUOT: ("The disk quota is used up", "free some space; nothing was changed"),
             errno.EROFS: ("The file system is read-only", "reading still works"),
@@ -63,7 +63,7 @@ def explained(path: Path | str) -> Iterator[None]:
             error.errno or 0,
             (error.strerror or str(error), "nothing was changed; check the disk and try again"),
         )
-        raise StorageError(f"{said}: {path}", hint) from error
+        raise StorageError(f"{reason}: {path}", hint) from error
 
 
 _A_FILE = 3

@@ -60,8 +60,8 @@ def _ran(call: Call, kept: Kept, given: Mapping[str, Any]) -> dict[str, Any]:
             call.pause,
         )
     except UsageError as error:  # of whoever wrote the tool, not of the caller
-        said = f"The tool {definition.name} failed: {error.message}"
-        raise MemvaultError(said, error.hint) from error
+        message = f"The tool {definition.name} failed: {error.message}"
+        raise MemvaultError(message, error.hint) from error
     _check(kept, finished)
     return _result(call, definition, finished.output)
 
@@ -106,8 +106,8 @@ def _check(kept: Kept, finished: process.Finished) -> None:
     if finished.code:
         code = finished.code
         ended = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-        said = finished.last_words[:_LONGEST_LINE].rstrip(".") or ended
-        raise MemvaultError(f"The tool {name} failed: {said}", f"{ended}; see {kept.path}")
+        reason = finished.last_words[:_LONGEST_LINE].rstrip(".") or ended
+        raise MemvaultError(f"The tool {name} failed: {reason}", f"{ended}; see {kept.path}")
 
 
 def _result(call: Call, definition: Definition, output: str) -> dict[str, Any]:
@@ -125,9 +125,9 @@ def _result(call: Call, definition: Definition, output: str) -> dict[str, Any]:
     rest = {key: entry for key, entry in value.items() if key not in _OURS}
     if value.get("success") is False:
         error = value.get("error")
-        said = error.get("message") if isinstance(error, dict) else error
+        reason = error.get("message") if isinstance(error, dict) else error
         raise MemvaultError(
-            f"The tool {definition.name} failed: {said or 'it gave no reason'}",
+            f"The tool {definition.name} failed: {reason or 'it gave no reason'}",
             str(error.get("hint", "")) if isinstance(error, dict) else "",
             {"output": rest} if rest else None,
         )
