@@ -276,7 +276,7 @@ def read_all(root: Path) -> Found:
         except (MemvaultError, ValueError, OSError) as error:
             stem = normal_name(PurePosixPath(name).stem)
             said = error.strerror if isinstance(error, OSError) else error
-            found.broken[stem] = f"{codec.printable(path)} is no tool: {said}"
+            found.broken[stem] = f"{codec.printable(path)} is not a tool: {said}"
             continue
         if kept is not None:
             _enter(found, kept)
