@@ -270,7 +270,7 @@ def test_an_embedding_model_is_no_cross_encoder(run: Run, folder: Path, tmp_path
     before = (folder / "memvault.toml").read_bytes()
     model = make_model(tmp_path / "vectors")
     ran = run("model", "use", str(model), "--for", "rerank")
-    assert "is no cross-encoder" in refused(ran, 1)
+    assert "is not a cross-encoder" in refused(ran, 1)
     refused(run("model", "use", "BAAI/bge-small-en-v1.5", "--for", "rerank"), 1)
     assert (folder / "memvault.toml").read_bytes() == before
 

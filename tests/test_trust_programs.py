@@ -79,10 +79,10 @@ def test_a_changed_makefile_ends_trust(folder: Path, run: Run) -> None:
     assert "what make reads besides in the vault's folder, which is not looked at" in done.out
     assert run("call", "t").json["ran"] == 1
     write(folder, "Makefile", "all:\n\t@touch ran.txt\n")
-    assert "not as it was" in refused(run("t"), 1)
+    assert "changed since it was trusted" in refused(run("t"), 1)
     assert not (folder / "ran.txt").exists()
     (folder / "Makefile").unlink()
-    assert "not as it was" in refused(run("t"), 1)
+    assert "changed since it was trusted" in refused(run("t"), 1)
 
 
 def test_a_file_that_comes_later_ends_trust(folder: Path, run: Run) -> None:
@@ -92,10 +92,10 @@ def test_a_file_that_comes_later_ends_trust(folder: Path, run: Run) -> None:
     for name, path in (("t", "GNUmakefile"), ("u", "u.py")):
         assert run("tools", "trust", name, "--yes").code == 0
         with open_vault(folder) as vault:
-            assert "not as it was" not in str(vault.call(name))
+            assert "changed since it was trusted" not in str(vault.call(name))
         write(folder, path, "\n")
         with open_vault(folder) as vault:
-            assert "not as it was" in vault.call(name)["error"]["message"]
+            assert "changed since it was trusted" in vault.call(name)["error"]["message"]
 
 
 def test_a_link_in_such_a_files_place_is_refused(folder: Path, run: Run, tmp_path: Path) -> None:

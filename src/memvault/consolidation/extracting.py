@@ -143,7 +143,7 @@ def _proposal(line: str, known: Mapping[str, Episode]) -> NewFact | NewProcedure
         raise ValueError("it needs either fact or procedure")
     unknown = sorted(value.keys() - _KEYS[kinds[0]])
     if unknown:
-        raise ValueError(f"{unknown[0]!r} is no key of a {kinds[0]}")
+        raise ValueError(f"{unknown[0]!r} is not a key of a {kinds[0]}")
     ids = _sources(value.get("episodes"), known)
     if kinds[0] == "fact":
         text = _text(value, "fact")
@@ -163,7 +163,7 @@ def _sources(value: Any, known: Mapping[str, Episode]) -> tuple[str, ...]:
         raise ValueError("episodes must name the episodes that it came from")
     for entry in value:
         if not isinstance(entry, str) or entry not in known:
-            raise ValueError(f"{_cut(str(entry))!r} is none of the episodes")
+            raise ValueError(f"{_cut(str(entry))!r} is not one of the episodes")
     return tuple(sorted(set(value)))
 
 
@@ -174,7 +174,7 @@ def _text(value: Mapping[str, Any], key: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{key} is no valid Unicode") from None
+        raise ValueError(f"{key} is not valid Unicode") from None
     return plain_text(text).strip()
 
 

@@ -244,7 +244,7 @@ def _moment(text: str) -> tuple[str, int | None]:
     if moment is None:
         shown = plain if len(plain) <= 40 else f"{plain[:40]}..."
         raise UsageError(
-            f"The filter compares a time with {shown!r}, which is none",
+            f"The filter compares a time with {shown!r}, which is not a time",
             "write '2026-01-31', or '2026-01-31T10:00:00Z'",
         )
     return (plain, len(plain)) if _DATE.fullmatch(plain) else (clock.iso(moment), None)

@@ -188,7 +188,7 @@ class Inbox:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            self.problems.append(f"{where} is no event: {error}")
+            self.problems.append(f"{where} is not an event: {error}")
             return None
         called = str(event.data.get("name", ""))
         if event.kind == SERVICE and services.is_taken(called, self._names()):

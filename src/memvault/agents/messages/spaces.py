@@ -136,7 +136,7 @@ class Spaces:
             return None
         except ValueError as error:
             where = path.relative_to(self._root).as_posix()
-            self.problems.append(f"{where} is no message: {error}")
+            self.problems.append(f"{where} is not a message: {error}")
             return None
 
     def send(self, space: Space, text: str) -> Message:

@@ -50,6 +50,6 @@ class CrossEncoder:
 
     def _unfit(self) -> EmbedderError:
         return EmbedderError(
-            f"The model {self.name} is no cross-encoder: it does not give one number for a text",
+            f"The model {self.name} is not a cross-encoder: it does not give one number for a text",
             "memvault model list names fastembed's cross-encoders",
         )
