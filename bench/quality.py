@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import re
 import tempfile
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import bm25s
+import ir_measures
+from ir_measures import RR, R, nDCG
 from py_rust_stemmers import SnowballStemmer
 
 from memvault import open_vault
@@ -30,6 +32,7 @@ from memvault.index.analysis import stop_words
 from memvault.vault.codec import encode_new
 
 DEPTH = 10
+MEASURES = [R @ 5, R @ 10, nDCG @ 10, RR @ 10]
 HEADER_KEYS = ("date", "author", "keywords", "tags", "file")
 WORD = re.compile(r"\w+")
 
@@ -105,25 +108,22 @@ def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 def measure(judged: JudgedSet, search: Mapping[str, Search]) -> Score:
     """Run every query with its group's search and average."""
-    totals: dict[str, float] = defaultdict(float)
     started = time.perf_counter()
-    answers = [(query["_id"], search[group_of(query)](query["text"])) for query in judged.queries]
+    answers = {query["_id"]: search[group_of(query)](query["text"]) for query in judged.queries}
     seconds = time.perf_counter() - started
-    for query, ranked in answers:
-        grades = judged.relevant[query]
-        gains = [grades.get(document, 0.0) for document in ranked[:DEPTH]]
-        ideal = sorted(grades.values(), reverse=True)[:DEPTH]
-        totals["r5"] += sum(gain > 0 for gain in gains[:5]) / len(grades)
-        totals["r10"] += sum(gain > 0 for gain in gains) / len(grades)
-        totals["ndcg"] += _discounted(gains) / _discounted(ideal)
-        totals["mrr"] += next((1 / place for place, gain in enumerate(gains, 1) if gain > 0), 0.0)
-    count = len(answers)
-    means = [totals[key] / count for key in ("r5", "r10", "ndcg", "mrr")]
+    # places in the answer stand for scores; trec_eval wants whole grades
+    ranked = {
+        query: {document: float(-place) for place, document in enumerate(found)}
+        for query, found in answers.items()
+    }
+    grades = {
+        query: {document: int(grade) for document, grade in entries.items()}
+        for query, entries in judged.relevant.items()
+        if query in answers
+    }
+    found = ir_measures.calc_aggregate(MEASURES, grades, ranked)
+    means = [float(found[measure]) for measure in MEASURES]
     return Score(means[0], means[1], means[2], means[3], seconds)
-
-
-def _discounted(gains: Iterable[float]) -> float:
-    return sum(gain / math.log2(place + 1) for place, gain in enumerate(gains, 1))
 
 
 def grep(documents: Sequence[Mapping[str, Any]]) -> Search:
@@ -149,22 +149,19 @@ def bm25(documents: Sequence[Mapping[str, Any]], k1: float = 1.5, b: float = 0.7
     def terms(text: str) -> list[str]:
         return [stem(word) for word in WORD.findall(text.lower()) if word not in stops]
 
-    bags = [Counter(terms(f"{entry['title']}\n{entry['text']}")) for entry in documents]
-    lengths = [sum(bag.values()) for bag in bags]
-    mean = sum(lengths) / len(lengths)
-    found_in = Counter(term for bag in bags for term in bag)
+    index = bm25s.BM25(k1=k1, b=b)
+    index.index([terms(f"{d['title']}\n{d['text']}") for d in documents], show_progress=False)
+    depth = min(DEPTH, len(documents))
 
     def search(query: str) -> list[str]:
-        scores: dict[int, float] = defaultdict(float)
-        for term in set(terms(query)):
-            rarity = math.log(1 + (len(bags) - found_in[term] + 0.5) / (found_in[term] + 0.5))
-            for number, bag in enumerate(bags):
-                if count := bag[term]:
-                    norm = k1 * (1 - b + b * lengths[number] / mean)
-                    scores[number] += rarity * count * (k1 + 1) / (count + norm)
+        asked = [word for word in set(terms(query)) if word in index.vocab_dict]
+        if not asked:
+            return []
+        places, scores = index.retrieve([asked], k=depth, show_progress=False)
         return [
-            documents[number]["_id"]
-            for number in sorted(scores, key=lambda number: -scores[number])[:DEPTH]
+            documents[place]["_id"]
+            for place, score in zip(places[0], scores[0], strict=True)
+            if score > 0
         ]
 
     return search

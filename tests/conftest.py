@@ -96,6 +96,34 @@ def vault(folder: Path) -> Iterator[Vault]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault with a little of everything; its index is made anew in each copy."""
+    root = tmp_path_factory.mktemp("filled") / "vault"
+    write(root, "memvault.toml", "version = 1\nworld.enabled = true\n")
+    write(root, "places/wood.md", "---\nx: 0\ny: 0\nterrain: wood\nresources: {wood: 30}\n---\n")
+    write(root, "agents/bob.md", "---\nx: 1\n---\n")
+    fact = "---\nid: m3\nmemory_type: fact\n---\n\nZebras sleep.\n"
+    write(root, "fact/zebras.md", fact)
+    write(root, "alpha.md", "---\nid: m1\ntags: [x]\nb: 1\n---\n\n# Alpha\n\nThe zebra sleeps.\n")
+    write(root, "beta.md", "---\nid: m2\n---\n\n# Beta\n\n## When\n\nThe zebra eats.\n")
+    asked = "type: talk\ntimestamp: 2026-01-31T12:00:00.000Z\nfrom: bob\ntalkId: 7"
+    write(root, "agents/main/inbox/asked.md", f"---\n{asked}\n---\n\nReady?\n")
+    with open_vault(root) as vault:
+        vault.call("set_memories", memories=[{"key": "k", "value": "v"}])
+        vault.call("set_goals", goals=[{"id": "g", "description": "d"}])
+        vault.call("set_plans", plans=[{"name": "p", "instruction": "i", "runAfter": "1 day"}])
+        vault.call("enter_space", spaceId="team")
+        skill = {"procedurePrompt": "Dig.", "skillId": "life.dig.deep", "initialSuccessRate": 0.75}
+        vault.call("store_procedure", procedureName="zebra", **skill)
+        vault.call("store_episode", actions=["Fed the zebra"], skillsUsed=["life.dig.deep"])
+        vault.call("talk_agent", agent="bob", message="Hello")
+        vault.call("talk_agent", agent="main", message="Hello, me")
+        vault.call("push_service", name="ci", message="green")
+        vault.call("memory_load", memId="m1")
+    return root
+
+
 @pytest.fixture
 def run(folder: Path) -> Run:
     """Run ``memvault`` as a process in the vault; ``stdin`` and ``cwd`` may be given."""

@@ -55,7 +55,7 @@ async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, A
     answer = await client.call_tool(tool, arguments)
     found: dict[str, Any] = answer.structured_content
     assert json.loads(answer.content[0].text) == found  # type: ignore[union-attr]
-    assert answer.is_error is not found["success"]
+    assert answer.is_error is not found["success"], (tool, found)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -19,7 +20,8 @@ from conftest import Ran, Run, write
 from memvault.__main__ import main
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.tools.core import registry
-from tool_calls import FORMS, PREPARED
+from memvault.tools.core.registry import Tool
+from tool_calls import call_of, normal, words
 
 COMMAND = [sys.executable, "-m", "memvault"]
 NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\n\nThey dig.\n"
@@ -37,43 +39,84 @@ def notes(folder: Path) -> Path:
     write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
     write(folder, "places/wood.md", "---\nx: 0\ny: 0\nresources: {wood: 3}\n---\n")
     write(folder, "agents/bob.md", "---\nx: 1\n---\n")
-    write(folder, "tool.json", FORMS["register_tool"][1])
     return folder
 
 
-VARYING = re.compile(
-    r'"(?:talkId|eventId|messageId|vault|folder|created|modified|timestamp|seconds)": .*'
-    r'|"(?:index|inUse)": .*'
-    r'|\d{8}T\d{6}\.\d{3}Z|-[0-9a-z]{6}"'
-)
-
-
-def _same(ran: Ran) -> str:
+def _same(root: Path, ran: Ran) -> str:
     assert (ran.code, ran.err) == (0, ""), ran
-    return VARYING.sub("", ran.out)
+    return normal(root, ran.json).replace(root.name, "copy")
 
 
-@pytest.mark.parametrize("name", [tool.name for tool in registry.all_tools()])
-def test_a_tool_answers_alike_however_it_is_called(notes: Path, run: Run, name: str) -> None:
+@pytest.mark.parametrize("tool", registry.all_tools(), ids=lambda tool: tool.name)
+def test_a_tool_answers_alike_however_it_is_called(
+    filled: Path, tmp_path: Path, run: Run, tool: Tool
+) -> None:
     """A command, a tool's exact name, and call with JSON take the same and give the same."""
-    flags, arguments = FORMS[name]
+    arguments = call_of(tool)
+    line = words(tool, arguments)
     forms = (
-        ["--quiet", *registry.find(name).command.split(), *shlex.split(flags), "--json"],
-        ["--json", name, *shlex.split(flags)],
-        ["call", name, arguments],
+        ["--quiet", "--json", *line],
+        ["--json", tool.name, *line[len(tool.command.split()) :]],
+        ["call", tool.name, json.dumps(arguments)],
     )
 
-    if name in PREPARED:
-        assert run(*PREPARED[name], cwd=notes).code == 0
-
     def answer(number: int) -> str:
-        copy = notes.with_name(f"copy{number}")
-        shutil.copytree(notes, copy)
-        return _same(run(*forms[number], cwd=copy)).replace(copy.name, "copy")
+        copy = tmp_path / f"copy{number}"
+        shutil.copytree(filled, copy)
+        return _same(copy, run(*forms[number], cwd=copy))
 
     with ThreadPoolExecutor() as pool:
         first, second, third = pool.map(answer, range(3))
     assert first == second == third
+
+
+SPELLINGS = {
+    "remember Bilbies x --type fact --tags a,b --tags c": {
+        "title": "Bilbies",
+        "content": "x",
+        "memoryType": "fact",
+        "tags": ["a", "b", "c"],
+    },
+    "save x --metadata n=1 --metadata k=a,b": {"text": "x", "metadata": {"n": 1, "k": "a,b"}},
+    "delete m3 no,none": {"ids": "m3,no,none"},
+    "memories set k=v 'l=a b'": {
+        "memories": [{"key": "k", "value": "v"}, {"KEY": "l", "value": "a b"}]
+    },
+    "plans set Report 'Do it' --at 2999-01-01": {
+        "plans": [{"name": "Report", "instruction": "Do it", "scheduled_at": "2999-01-01"}]
+    },
+    "talk log INFO Hello": {"severity": "Info", "message": "Hello"},
+    "wait for hook:x TIME:0 --timeout 5": {
+        "events": [{"eventType": "Hook", "parameter": "x"}, {"eventType": "time", "parameter": 0}],
+        "timeout": 5,
+    },
+    "procedure outcome zebra --failure": {"procedureName": "zebra", "success": False},
+    """episode store --context 'Rain, again' --action Dug --action 'Slept, dry'
+    --outcome done:deep,wide --outcome '{"type": "action_error", "n": [1]}' --skill a,b""": {
+        "context": ["Rain, again"],
+        "actions": ["Dug", "Slept, dry"],
+        "skills_used": ["a", "b"],
+        "outcomes": [{"type": "done", "text": "deep,wide"}, {"type": "action_error", "n": [1]}],
+    },
+}
+"""Commands as people write them, with what they mean."""
+
+
+@pytest.mark.parametrize("line", SPELLINGS, ids=lambda line: line.split(" --")[0])
+def test_a_command_may_be_spelled_for_people(
+    filled: Path, tmp_path: Path, run: Run, line: str
+) -> None:
+    """Lists by commas, pairs with =, words for objects and choices in any case mean the same."""
+    given = shlex.split(line)
+    name = next(tool.name for tool in registry.all_tools() if line.startswith(f"{tool.command} "))
+    found = []
+    for number, form in enumerate(
+        [["--json", *given], ["call", name, json.dumps(SPELLINGS[line])]]
+    ):
+        copy = tmp_path / f"copy{number}"
+        shutil.copytree(filled, copy)
+        found.append(_same(copy, run(*form, cwd=copy)))
+    assert found[0] == found[1]
 
 
 def test_call_reads_its_arguments_from_anywhere(notes: Path, run: Run) -> None:
@@ -86,7 +129,7 @@ def test_call_reads_its_arguments_from_anywhere(notes: Path, run: Run) -> None:
         run("call", "memory_recall", "@asked.json"),
         run("call", "Memory-Recall", asked, "--json"),
     ]
-    assert len({_same(ran) for ran in ways}) == 1
+    assert len({_same(notes, ran) for ran in ways}) == 1
     assert ways[0].json["count"] == 1
     for wrong in ("{", "[]", '"x"', '{"query": "a", "limit": "many"}', '{"no": 1}', "@nowhere"):
         ran = run("call", "memory_recall", wrong)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import shutil
 from collections.abc import Iterator
@@ -13,16 +11,11 @@ from typing import Any
 
 import pytest
 
-from memvault.__main__ import main
-from memvault.call import Call, Caller
 from memvault.schema import Parameter
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
-from memvault.workspace import Workspace
-from test_same_everywhere import canonical, filled, sayable, words
-from tool_calls import FORMS
-
-__all__ = ["filled"]
+from test_same_everywhere import canonical
+from tool_calls import call_of, over_mcp, printed, sayable, words
 
 BYTE, HALF = "\udcff", "\ud800"
 """A byte that is no UTF-8, as a command line gives it; half of a pair, as JSON may."""
@@ -72,26 +65,12 @@ def _part(value: Any, key: str | int) -> Any:
 
 def code(root: Path, *line: str) -> str:
     """Run a command line; return its error's code, or nothing."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        main(["--vault", str(root), "--json", *line])
-    return str(json.loads(out.getvalue()).get("error", {}).get("code", ""))
+    return error(printed(root, *line))
 
 
-REMOTE = Caller(programs=True, paths=True)
-
-
-def over_mcp(root: Path, tool: str, arguments: dict[str, Any]) -> str:
-    """Call a tool as the MCP server does; return its error's code, or nothing."""
-    calls = pytest.importorskip("memvault.mcp.calls", reason="no MCP SDK")
-    from memvault.mcp import answers
-
-    workspace = Workspace(root)
-    call = calls.PendingCall(workspace, REMOTE, tool, arguments)
-    answer = answers.result(Call(workspace, REMOTE), call.run()).structured_content
-    call.settle()
-    workspace.close()
-    return str(answer.get("error", {}).get("code", ""))
+def error(found: Any) -> str:
+    """Return the code of a result's error, or nothing."""
+    return str(found.get("error", {}).get("code", ""))
 
 
 @pytest.mark.parametrize("tool", registry.all_tools(), ids=lambda tool: tool.name)
@@ -100,14 +79,13 @@ def test_half_a_character_is_no_bug(tool: Tool, filled: Path, tmp_path: Path) ->
     root = tmp_path / "copy"
     shutil.copytree(filled, root)
     parameters = tool.parameters
-    given = json.loads(FORMS[tool.name][1]) if tool.name in FORMS else {}
-    arguments = sayable(tool, whole(parameters, given))
+    arguments = sayable(tool, whole(parameters, call_of(tool)))
     objects = [entry.key for entry in parameters if entry.kinds == (dict,)]
     for way in places(arguments):
         for half in (BYTE, HALF):
             bad = broken(arguments, way, half)
             where = f"{way} {half!r}"
-            assert over_mcp(root, tool.name, bad) != "bug", where
+            assert error(over_mcp(root, tool.name, bad, halves=True)) != "bug", where
             assert code(root, "call", tool.name, json.dumps(bad)) != "bug", where
         text = isinstance(reduce(_part, way, arguments), str)
         if text or (way and way[0] in objects):  # no flag is called as a key that is unknown

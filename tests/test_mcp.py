@@ -22,92 +22,27 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from mcp import Client, MCPError
 
 from mcp_client import session, structured
-
-CALLS: list[tuple[str, dict[str, Any]]] = [
-    ("memory_remember", {"title": "A", "content": "The zebra sleeps.", "memoryType": "context"}),
-    ("memory_list_types", {}),
-    ("memory_recall", {"query": "zebra"}),
-    ("memory_compound", {"query": "A", "modifications": "At night."}),
-    ("memory_show", {"memId": "A"}),
-    ("memory_list", {"limit": 5}),
-    ("memory_create", {"name": "B", "value": "The okapi eats."}),
-    ("memory_load", {"memId": "B"}),
-    ("memory_active", {}),
-    ("memory_mutate", {"memId": "B", "value": "The okapi drinks."}),
-    ("memory_search", {"query": "okapi"}),
-    ("memory_evict", {"memId": "B"}),
-    ("memory_save", {"text": "The numbat digs.", "metadata": {"area": "main", "n": 1}}),
-    ("memory_delete", {"ids": ["The numbat digs"]}),
-    ("memory_forget", {"query": "A", "confirm": False}),
-    ("memory_restore", {}),
-    ("context", {"task": "feed the zebra"}),
-    ("set_memories", {"memories": [{"key": "k", "value": "v"}]}),
-    ("get_memories", {"keys": ["k"]}),
-    ("delete_memories", {"keys": ["k"]}),
-    ("set_goals", {"goals": [{"id": "g", "description": "Ship it"}]}),
-    ("get_goals", {}),
-    ("delete_goals", {"goalIds": ["g"]}),
-    ("set_plans", {"plans": [{"name": "p", "instruction": "Do it", "cron": "0 9 * * *"}]}),
-    ("get_plans", {"status": "active"}),
-    ("delete_plans", {"planIds": ["p"]}),
-    ("talk_user", {"message": "Hello"}),
-    ("talk_agent", {"agent": "main", "message": "Hello, me"}),
-    ("talk_brain", {"subbrain": "night", "message": "Hello"}),
-    ("talk_log", {"severity": "info", "message": "Begun"}),
-    ("peek_inbox", {"count": 1}),
-    ("reply", {"message": "Yes"}),  # to the talk that was heard last
-    ("push_service", {"name": "ci", "message": "green"}),
-    ("wait_for", {"events": [{"eventType": "Hook", "parameter": "ci"}], "timeout": 30}),
-    ("enter_space", {"spaceId": "team"}),
-    ("send_message", {"text": "Good morning"}),
-    ("read_messages", {}),
-    ("store_episode", {"actions": ["Dug"], "outcomes": [{"type": "done"}], "skillsUsed": ["dig"]}),
-    ("recall_similar_experience", {"query": "dug"}),
-    ("get_recent_episodes", {}),
-    ("get_episodes_with_skill", {"skillId": "dig"}),
-    ("store_fact", {"fact": "Wombats dig."}),
-    ("recall_fact", {"query": "wombats"}),
-    ("update_fact", {"factId": "Wombats dig", "newConfidence": 0.5}),
-    ("store_procedure", {"procedureName": "dig", "procedurePrompt": "x", "skillId": "life.dig.it"}),
-    ("recall_procedure", {"context": "dig", "minSuccessRate": 0.1}),
-    ("update_success_rate", {"procedureName": "dig", "success": True}),
-    ("recall_memory", {"observations": ["a wombat"]}),
-    ("consolidate_memories", {}),
-    ("list_skill_categories", {}),
-    ("list_subcategories", {"categoryId": "life"}),
-    ("list_skills", {"subcategoryId": "life.dig"}),
-    ("use_skill", {"skillId": "life.dig.it", "actionDescription": "Dig"}),
-    ("get_available_tools", {"schema": True}),
-    ("register_tool", {"name": "greet", "description": "Greets", "command": ["echo", "{}"]}),
-    ("call_tool", {"toolName": "memory_list_types"}),
-    ("vault_status", {}),
-    ("vault_reindex", {}),
-    ("model_list", {}),
-    ("model_use", {"name": "builtin"}),
-    ("model_verify", {}),
-]
-"""A call that every tool answers, in an order in which each finds what it needs."""
+from tool_calls import call_of
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_every_tool_is_listed_and_can_be_called(folder: Path, mode: str) -> None:
+def test_every_tool_is_listed_and_can_be_called(filled: Path, tmp_path: Path, mode: str) -> None:
     """A client of the newest protocol or an older one sees and calls every tool there is."""
+    root = tmp_path / "copy"
+    shutil.copytree(filled, root)
 
     async def talk(client: Client) -> None:
         listed = (await client.list_tools()).tools
-        there = available.all_in(Call(Workspace(folder)))
+        there = available.all_in(Call(Workspace(root)))
         assert [tool.name for tool in listed] == [tool.name for tool in there]
-        assert {name for name, _ in CALLS} == {tool.name for tool in listed}
-        heard: dict[str, Any] = {}
-        for name, arguments in CALLS:
-            found = await structured(
-                client, name, **arguments, **(heard if name == "reply" else {})
-            )
-            assert found["success"], (name, found)
-            if name == "talk_agent":
-                heard = {"talkId": found["talkId"]}
+        assert {tool.name for tool in listed} == {tool.name for tool in registry.all_tools()}
+        for tool in registry.all_tools():
+            found = await structured(client, tool.name, **call_of(tool))
+            assert found["success"], (tool.name, found)
+            shutil.rmtree(root)  # each finds what it needs, whatever the one before has done
+            shutil.copytree(filled, root)
 
-    session(folder, talk, "--programs", mode=mode)
+    session(root, talk, "--programs", mode=mode)
 
 
 def test_a_client_may_not_choose_what_runs(folder: Path, tmp_path: Path) -> None:

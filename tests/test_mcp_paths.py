@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from mcp import Client, MCPError
 
 from mcp_client import session
-from test_mcp import CALLS
-from tool_calls import FORMS
+from tool_calls import call_of
 
 
 @pytest.fixture
@@ -38,10 +37,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def kept(home: Path) -> Path:
-    """A vault in the home folder, with a little in it."""
+def kept(home: Path, filled: Path) -> Path:
+    """A vault in the home folder, with a little of everything."""
     root = home / "notes"
-    write(root, "memvault.toml", "version = 1\nworld.enabled = true\n")
+    shutil.copytree(filled, root)
     write(root, "a.md", "# Alpha\n\nThe zebra sleeps.\n")
     write(root, "locked/b.md", "# Beta\n\nThe zebra eats.\n")
     with open_vault(root) as vault:
@@ -54,9 +53,8 @@ def kept(home: Path) -> Path:
 
 
 def right() -> list[tuple[str, dict[str, Any]]]:
-    """Return calls of every tool that may succeed: those it is listed with, and by its schema."""
-    listed = [(name, json.loads(form[1])) for name, form in FORMS.items()]
-    return [*CALLS, *listed]
+    """Return a call of every tool that succeeds where the one before took nothing away."""
+    return [(tool.name, call_of(tool)) for tool in registry.all_tools()]
 
 
 def wrong() -> list[tuple[str, dict[str, Any]]]:

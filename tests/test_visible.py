@@ -14,22 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from conftest import Run, write
 from memvault import open_vault, visible
-from memvault.__main__ import main
 from memvault.call import Call
 from memvault.cli import output
 from memvault.errors import MemvaultError
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
-from test_same_everywhere import filled, objects
-from tool_calls import FORMS, PREPARED
-
-__all__ = ["filled"]
+from tool_calls import call_of
 
 CONTROLS = "".join(chr(code) for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc")
 TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -38,6 +34,8 @@ FORGED = "ERROR: forged"
 UNSEEN = HIDDEN.translate(dict.fromkeys(map(ord, "\n\t|")))
 HOSTILE = f"{HIDDEN}\n{FORGED}\r{FORGED}\r\n{FORGED}\x85{FORGED}\u2028{FORGED}"
 ORDINARY = "Ünïcödé مرحبا שלום 日本語 🏳️‍🌈 👩‍👧 می‌خواهم ❤️"
+NAMED = {"memId": "x", "title": "x", "filePath": "x.md"}
+"""What is told of a memory that may have been meant."""
 OWN_WORDS = ("cutAt",)
 """Fields whose values are the program's own words, which forms look up."""
 TEXTS = ("content", "context")
@@ -78,17 +76,11 @@ def printed(tool: str, found: Any, as_json: bool) -> str:
     return out.getvalue()
 
 
-def real(root: Path, tool: Tool, data: st.DataObject) -> Any:
+def real(root: Path, tool: Tool, fails: bool) -> Any:
     """Return what a tool gives in a vault, or its failure."""
-    if tool.name in FORMS:
-        arguments = json.loads(FORMS[tool.name][1])
-    else:
-        arguments = data.draw(objects(tool.parameters))
-    for words in [PREPARED[tool.name]] if tool.name in PREPARED else []:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            main(["--vault", str(root), *words])
     with open_vault(root) as vault:
-        found = vault.call(tool.name, **arguments)
+        found = vault.call(tool.name, **({"nonsense": "x"} if fails else call_of(tool)))
+    assert found["success"] is not fails
     if "error" not in found:
         return found
     rest = {key: value for key, value in found.items() if key not in ("success", "error")}
@@ -96,16 +88,15 @@ def real(root: Path, tool: Tool, data: st.DataObject) -> Any:
 
 
 @pytest.mark.parametrize("tool", registry.all_tools(), ids=lambda tool: tool.name)
-@settings(max_examples=1)
-@given(data=st.data())
-def test_nothing_in_a_result_can_lie(tool: Tool, filled: Path, data: st.DataObject) -> None:
+@pytest.mark.parametrize("fails", [False, True], ids=["works", "fails"])
+def test_nothing_in_a_result_can_lie(tool: Tool, filled: Path, fails: bool) -> None:
     """Whatever stands in any field of any tool's result, it is seen, and as JSON it is exact."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve() / "vault"
         shutil.copytree(filled, root)
-        found = real(root, tool, data)
+        found = real(root, tool, fails)
     if isinstance(found, MemvaultError):
-        details = hostile(found.details, "details")
+        details = hostile({**found.details, "candidates": [NAMED]}, "details")
         found = MemvaultError(hostile(found.message), hostile(found.hint), details)
         whole = found.result()
     else:
