@@ -356,57 +356,6 @@ def test_a_terminal_and_a_pipe_see_the_same_text(notes: Path, run: Run, argument
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
 
 
-def _bytes(folder: Path) -> dict[str, tuple[bytes, int]]:
-    return {
-        path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-def test_init_fills_an_empty_folder_once(tmp_path: Path, run: Run) -> None:
-    """A new or empty folder becomes a whole vault; a second init changes nothing."""
-    (tmp_path / "empty" / ".git").mkdir(parents=True)
-    for root in (tmp_path / "new" / "deep", tmp_path / "empty"):
-        ran = run("init", str(root), "--json", cwd=tmp_path)
-        assert (ran.code, ran.json["success"]) == (0, True)
-        there = _bytes(root)
-        assert sorted(ran.json["created"]) == sorted(there)
-        assert {"memvault.toml", "README.md", "AGENTS.md", ".gitignore"} <= there.keys()
-        listed = run("list", "--json", cwd=root).json
-        assert listed["total"] >= 12
-        assert not [entry for entry in listed["memories"] if "problem" in entry]
-        assert run("init", cwd=root)[:2] == (1, "")
-        assert there.items() <= _bytes(root).items()
-
-
-def test_init_touches_no_file_that_is_there(tmp_path: Path, run: Run) -> None:
-    """In a folder with files init adds memvault.toml alone; bytes and times stay as they were."""
-    write(tmp_path, "site/_posts/2020-01-01-a.md", b"---\r\ntitle: A\r\n---\r\nb\xff")
-    write(tmp_path, "site/README.md", "# R\n")
-    write(tmp_path, "site/.obsidian/app.json", "{}")
-    os.utime(tmp_path / "site" / "README.md", (1, 1))
-    before = _bytes(tmp_path / "site")
-    ran = run("init", "site", "--json", cwd=tmp_path)
-    assert ran.json["created"] == ["memvault.toml"]
-    assert ran.json["memories"] == 2
-    for arguments in (["list"], ["recall", "b"], ["status"]):
-        assert run(*arguments, cwd=tmp_path / "site").code == 0
-    after = _bytes(tmp_path / "site")
-    assert before.items() <= after.items()
-    new = after.keys() - before.keys()
-    assert [name for name in new if not name.startswith(".memvault/")] == ["memvault.toml"]
-
-
-def test_init_bare_makes_one_file(tmp_path: Path, run: Run) -> None:
-    """With --bare even an empty folder gets nothing but its settings."""
-    assert run("init", "bare", "--bare", cwd=tmp_path).code == 0
-    assert [*_bytes(tmp_path / "bare")] == ["memvault.toml"]
-    write(tmp_path, "file", "x")
-    ran = run("init", "file", cwd=tmp_path)
-    assert (ran.code, ran.out) == (2, "")
-
-
 def test_a_home_that_is_none_is_no_bug(run: Run) -> None:
     """A path that begins with an unknown user's home is one clear sentence."""
     ran = run("--vault", "~no-such-user-here/x", "list")
