@@ -8,7 +8,7 @@ same thing reach ``_SAME`` on average, and the others ``_OTHER``.
 
 Those are no chances of the anchors, which are easier to tell apart than real
 texts. They are the targets with which the built-in table's fit to the anchors
-is its fit to the labelled pairs. ``scripts/calibrate.py`` prints them; whoever
+is its fit to the labelled pairs. ``scripts/training/calibrate.py`` prints them; whoever
 changes an anchor or the table has to enter them anew, and raise ``VERSION``.
 """
 

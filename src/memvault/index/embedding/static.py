@@ -1,7 +1,7 @@
 """The built-in embedder: a table of token vectors, no model to load, no network.
 
 A text's vector is the normalised sum of its tokens' rows. The table and the
-tokenizer come with the package; ``scripts/train_static_embedder.py`` makes them.
+tokenizer come with the package; ``scripts/training/train_static_embedder.py`` makes them.
 """
 
 from __future__ import annotations
