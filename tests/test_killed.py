@@ -62,8 +62,10 @@ def test_a_killed_writer_leaves_whole_files(folder: Path, vault: Vault) -> None:
                 assert text.count(f"{numbers.pop()} ") >= 2_000, (place, file)
             write(folder, "context/.half.md.0abc.tmp", "half")
             listed = vault.call("memory_list")["memories"]
+            left = [file for file in found if file.exists()]  # the look has finished a move
+            assert len(left) >= len(found) - 1
             assert {entry["filePath"] for entry in listed} == {
-                file.relative_to(folder).as_posix() for file in found
+                file.relative_to(folder).as_posix() for file in left
             }
             assert not [entry for entry in listed if "problem" in entry]
             done = vault.call("memory_remember", title="After", content="x", memoryType="")
