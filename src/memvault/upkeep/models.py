@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from memvault import config
 from memvault.call import Call
-from memvault.errors import EmbedderError, NotFound, Refused, UsageError
+from memvault.errors import EmbedderError, NotFound, Refused, UsageError, VaultUnreadable
 from memvault.index.embedding import permitted
 from memvault.index.embedding.cross_encoder import CrossEncoder
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, Kind, known_models
 from memvault.index.embedding.loading import open_embedder
+from memvault.settings_file import with_setting
 from memvault.user_folders import SETTINGS_FILE, home_expanded
 from memvault.vault import atomic
 
@@ -128,7 +128,7 @@ def _write(call: Call, section: str, name: str) -> None:
     """Write a model's name into the settings, and have them read anew."""
     path = call.root / SETTINGS_FILE
     try:
-        atomic.replace(path, config.with_setting(path, section, "model", name))
+        atomic.replace(path, with_setting(path, section, "model", name, VaultUnreadable))
     except FileNotFoundError as error:
         raise NotFound(f"{SETTINGS_FILE} is gone", "memvault init") from error
     call.workspace.reload()

@@ -14,6 +14,7 @@ from memvault.index.protocol import Record
 from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
 from memvault.upkeep.paths import without_paths
+from memvault.user_folders import SETTINGS_FILE
 from memvault.vault import atomic
 
 __all__ = ["status", "sweep"]
@@ -47,15 +48,15 @@ def status(call: Call) -> dict[str, Any]:
         },
         "trash": len(call.store.history.discarded()),
         "settings": {
-            key: {"value": value, "from": settings.sources.get(key, "default")}
-            for key, value in (
-                ("language", settings.language),
-                ("embedder", without_paths(call, settings.embedder)),
-                ("ignore", list(settings.ignore)),
+            key: {"value": value, "from": SETTINGS_FILE if name in settings.named else "default"}
+            for key, name, value in (
+                ("language", "language", settings.language),
+                ("embedder", "embedder.model", without_paths(call, settings.embedder)),
+                ("ignore", "ignore", list(settings.ignore)),
             )
         },
     }
-    if settings.sources.get("reranker", "default") != "default":
+    if "rerank.model" in settings.named:
         result["reranker"] = {"name": without_paths(call, settings.reranker)}
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
@@ -112,10 +113,8 @@ def _too_large(root: Path) -> list[dict[str, str]]:
             path = Path(parent, name)
             with contextlib.suppress(OSError):
                 if path.suffix == ".json" and path.lstat().st_size > STATE:
-                    problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"
-                    found.append(
-                        {"filePath": path.relative_to(root).as_posix(), "problem": problem}
-                    )
+                    said = f"larger than {STATE >> 20} MB, so it is not read and will be made anew"
+                    found.append({"filePath": path.relative_to(root).as_posix(), "problem": said})
     return found
 
 

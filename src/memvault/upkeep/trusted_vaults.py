@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from memvault import config, user_settings
+from memvault import user_settings
 from memvault.errors import NotFound, StorageError, UsageError
 from memvault.locate import find_vault
+from memvault.settings_file import with_setting
 from memvault.user_folders import home_expanded
 from memvault.vault import atomic
 
@@ -47,7 +48,7 @@ def _named(folder: str) -> str:
 
 def _save(trusted: list[str]) -> list[str]:
     path = user_settings.file()
-    data = config.with_setting(path, "vaults", "trusted", trusted)
+    data = with_setting(path, "vaults", "trusted", trusted, UsageError)
     try:
         atomic.put(path, data, private=True)
     except StorageError as error:
