@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from memvault.call import Call
-from memvault.errors import NotFound
 from memvault.tools.core.registry import Arg, Group
 from memvault.tools.core.shapes import FILTER_HELP, TAGS_HELP, TYPE_HELP, count_shown, filters, item
 
@@ -191,13 +190,9 @@ def model_use(
     embedded. This is the only command that uses the network, and only for a
     model that is not on this machine.
     """
-    from memvault.upkeep import models, paths
+    from memvault.upkeep import models
 
-    models.check_caller(call, name)
-    use = models.use if purpose == "embed" else models.use_reranker
-    found = use(call, name)
-    named = {key: paths.without_paths(call, found[key]) for key in ("name", "previous")}
-    return {**found, **named}
+    return models.use(call, name, purpose)
 
 
 @group.tool("model_verify", "model verify", read_only=True)
@@ -209,15 +204,6 @@ def model_verify(
     purpose: Purpose = "embed",
 ) -> dict[str, Any]:
     """Check that a model loads here and tells related texts from unrelated ones."""
-    from memvault.upkeep import models, paths
+    from memvault.upkeep import models
 
-    models.check_caller(call, name or "")
-    if purpose == "embed":
-        found = models.verify(call, name)
-        hint = "memvault model use builtin goes back to the embedder that always works"
-    else:
-        found = models.verify_reranker(call, name)
-        hint = "memvault model list names fastembed's cross-encoders"
-    if not found["works"]:
-        raise NotFound(f"The model {found['name']} loads, but does not tell texts apart", hint)
-    return {**found, "name": paths.without_paths(call, found["name"])}
+    return models.verify(call, name, purpose)
