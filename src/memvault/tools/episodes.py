@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from memvault import model
@@ -9,10 +10,13 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
 from memvault.tools.core.registry import Arg, Group, shell
-from memvault.tools.core.shapes import count_recalled
+from memvault.tools.core.shapes import count_recalled, listed, noted
 
 if TYPE_CHECKING:
-    from memvault.memories.episodes import Episode
+    from collections.abc import Callable
+
+    from memvault.index.manifest import Record
+    from memvault.model import Memory
 
 __all__ = [
     "get_episodes_with_skill",
@@ -24,7 +28,6 @@ __all__ = [
 
 group = Group("experience", "Experience: episodes, facts and procedures", place=50)
 
-"""The importance that an episode must have at least to be recalled, where none is said."""
 _CONTEXT = "The situation: where, when, with whom"
 _ACTIONS = "What the agent did, in order"
 _OUTCOMES = "The outcomes"
@@ -142,17 +145,13 @@ def recall_similar_experience(
     """
     from memvault.memories import episodes, experience_store
 
-    answer = episodes.similar(call.engine, query, limit, min_importance)
-    call.notes += answer.notes
-    found = [
-        {
-            **_fields(episodes.episode_of(found.memory)),
-            "distance": experience_store.distance(found),
-        }
-        for found in answer.found
+    found = noted(call, episodes.similar(call.engine, query, limit, min_importance))
+    count_recalled(call, [entry.memory.mem_id for entry in found])
+    listing = [
+        {**_fields(entry.memory), "distance": experience_store.distance(entry)} for entry in found
     ]
-    count_recalled(call, [entry["episodeId"] for entry in found])
-    return _listed(found, "No episode is like this; other words or a lower importance may help")
+    nothing = "No episode is like this; other words or a lower importance may help"
+    return listed("episodes", listing, nothing)
 
 
 @group.tool("get_recent_episodes", "episode recent", read_only=True)
@@ -168,7 +167,7 @@ def get_recent_episodes(
 
     since = clock.iso(clock.now() - timedelta(days=days))
     found = _latest(call, limit, lambda record: record.created >= since)
-    return _listed(found, f"There is no episode of the last {days} days")
+    return listed("episodes", found, f"There is no episode of the last {days} days")
 
 
 @group.tool("get_episodes_with_skill", "episode with-skill", read_only=True)
@@ -185,28 +184,25 @@ def get_episodes_with_skill(
     if not wanted:
         raise UsageError("The skillId is empty", "memvault skills categories shows what there is")
 
-    def used(record: Any) -> bool:
+    def used(record: Record) -> bool:
         return wanted in map(skills.key, skills_of(record.metadata))
 
-    return _listed(_latest(call, limit, used), f"No episode used the skill {skill_id!r}")
+    found = _latest(call, limit, used)
+    return listed("episodes", found, f"No episode used the skill {skill_id!r}")
 
 
-def _latest(call: Call, limit: int, passes: Any) -> list[dict[str, Any]]:
+def _latest(call: Call, limit: int, passes: Callable[[Record], bool]) -> list[dict[str, Any]]:
     from memvault.memories import episodes, experience_store
 
     memories = experience_store.memories_of(call.store, call.engine, episodes.TYPE, passes)
-    first = zip(range(limit), memories, strict=False)
-    return [_fields(episodes.episode_of(memory)) for _, memory in first]
+    return [_fields(memory) for memory in itertools.islice(memories, limit)]
 
 
-def _listed(found: list[dict[str, Any]], nothing: str) -> dict[str, Any]:
-    return {"episodes": found} if found else {"episodes": [], "message": nothing}
-
-
-def _fields(episode: Episode) -> dict[str, Any]:
+def _fields(memory: Memory) -> dict[str, Any]:
     """Return what is said of an episode."""
-    from memvault.memories.episodes import summary
+    from memvault.memories.episodes import episode_of, summary
 
+    episode = episode_of(memory)
     return {
         "episodeId": episode.episode_id,
         "summary": summary(episode),
