@@ -15,20 +15,19 @@ from memvault.plugins.tool_file import (
     ToolTimeout,
 )
 from memvault.schema import normal_name
-from memvault.tools.core.registry import Arg, Group, shell
+from memvault.tools.core.registry import Arg, Cli, Group, shell
 
 __all__ = ["call_tool", "get_available_tools", "register_tool"]
 
 group = Group("catalogue", "Tools, including the vault's own", place=80)
 
 
-_SCHEMAS = "Give the schemas of their arguments too"
-
-
 @group.tool("get_available_tools", "tools list", read_only=True)
 def get_available_tools(
     call: Call,
-    schemas: Annotated[bool, Arg(_SCHEMAS, key="schema")] = True,
+    schemas: Annotated[
+        bool, Arg("Give the schemas of their arguments too", key="schema", cli=Cli(default=False))
+    ] = True,
 ) -> dict[str, Any]:
     """List the tools of this vault: the program's own, and those that are registered in it.
 
@@ -49,15 +48,6 @@ def get_available_tools(
         for entry in tools:
             del entry["inputSchema"]
     return {"tools": tools}
-
-
-@shell("get_available_tools")
-def _list_tools(
-    schemas: Annotated[
-        bool, Arg("Give the schemas of their arguments too", flag="--schema")
-    ] = False,
-) -> dict[str, Any]:
-    return {"schema": schemas}
 
 
 @group.tool("register_tool", "tools register", destructive=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.registry import Arg, Group, shell
+from memvault.tools.core.registry import Arg, Cli, Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,9 +40,16 @@ class KeyValue(TypedDict):
 class GoalItem(TypedDict):
     """A goal."""
 
-    id: Annotated[str, Arg("One line that names the goal")]
+    id: Annotated[str, Arg("One line that names the goal", positional=True)]
     description: NotRequired[
-        Annotated[str, Arg("What is to be reached; an existing goal keeps its own without it")]
+        Annotated[
+            str,
+            Arg(
+                "What is to be reached; an existing goal keeps its own without it",
+                positional=True,
+                text=True,
+            ),
+        ]
     ]
     status: NotRequired[Annotated[str, Arg("One word; a new goal is active")]]
 
@@ -50,13 +57,47 @@ class GoalItem(TypedDict):
 class PlanItem(TypedDict):
     """A plan, with exactly one of its three schedules."""
 
-    name: Annotated[str, Arg("One line that names the plan")]
-    instruction: Annotated[str, Arg("What is to be done when it is due")]
-    cron: NotRequired[
-        Annotated[str, Arg("Whenever this cron line of five fields matches, as in 0 9 * * *")]
+    name: Annotated[str, Arg("One line that names the plan", positional=True)]
+    instruction: Annotated[
+        str, Arg("What is to be done when it is due", positional=True, text=True)
     ]
-    run_after: NotRequired[Annotated[str, Arg("Once, after a delay such as 2 hours or 1 day")]]
-    scheduled_at: NotRequired[Annotated[str, Arg("Once, at a moment in ISO 8601")]]
+    cron: NotRequired[
+        Annotated[
+            str,
+            Arg(
+                "Whenever this cron line of five fields matches, as in 0 9 * * *",
+                cli=Cli("A cron line of five fields, as in '0 9 * * *'"),
+            ),
+        ]
+    ]
+    run_after: NotRequired[
+        Annotated[
+            str,
+            Arg(
+                "Once, after a delay such as 2 hours or 1 day", cli=Cli("A delay, as in '2 hours'")
+            ),
+        ]
+    ]
+    scheduled_at: NotRequired[
+        Annotated[
+            str,
+            Arg(
+                "Once, at a moment in ISO 8601",
+                flag="--at",
+                cli=Cli("A moment, as in 2026-03-01T08:00:00Z"),
+            ),
+        ]
+    ]
+
+
+def _pair(word: str) -> dict[str, str]:
+    """Read a key and its value as the command line spells them."""
+    key, sign, value = word.partition("=")
+    if not sign:
+        raise UsageError(
+            f"{word[:40]!r} has no value", "write KEY=VALUE, or KEY=- for standard input"
+        )
+    return {"key": key, "value": value}
 
 
 @contextmanager
@@ -77,7 +118,15 @@ def _deleted(call: Call, what: str, wanted: list[str], missing: list[str]) -> in
 @group.tool("set_memories", "memories set", destructive=True)
 def set_memories(
     call: Call,
-    memories: Annotated[list[KeyValue], Arg("Values with their keys")],
+    memories: Annotated[
+        list[KeyValue],
+        Arg(
+            "Values with their keys",
+            positional=True,
+            text=True,
+            cli=Cli("A key and its value", _pair, "key=value"),
+        ),
+    ],
 ) -> dict[str, Any]:
     """Set values by key; an existing key gets the new value.
 
@@ -89,23 +138,6 @@ def set_memories(
     with _writing(call) as address:
         pairs = [(entry["key"], entry["value"]) for entry in memories]
         return {"count": keyvalues.put(call.store, address, pairs)}
-
-
-@shell("set_memories")
-def _set_memories(
-    pairs: Annotated[
-        list[str], Arg("A key and its value", key="key=value", positional=True, text=True)
-    ],
-) -> dict[str, Any]:
-    memories = []
-    for pair in pairs:
-        key, sign, value = pair.partition("=")
-        if not sign:
-            raise UsageError(
-                f"{pair[:40]!r} has no value", "write KEY=VALUE, or KEY=- for standard input"
-            )
-        memories.append({"key": key, "value": value})
-    return {"memories": memories}
 
 
 @group.tool("get_memories", "memories get", read_only=True)
@@ -145,7 +177,7 @@ def delete_memories(
 @group.tool("set_goals", "goals set", destructive=True)
 def set_goals(
     call: Call,
-    goals: Annotated[list[GoalItem], Arg("Goals with their ids")],
+    goals: Annotated[list[GoalItem], Arg("Goals with their ids", spread=True)],
 ) -> dict[str, Any]:
     """Set goals by id; an existing goal is changed.
 
@@ -164,18 +196,6 @@ def set_goals(
             for entry in goals
         ]
         return {"count": put(call.store, address, wanted)}
-
-
-@shell("set_goals")
-def _set_goals(
-    name: Annotated[str, Arg("One word or line that names the goal", key="id", positional=True)],
-    description: Annotated[
-        str | None, Arg("What is to be reached", positional=True, text=True)
-    ] = None,
-    status: Annotated[str | None, Arg("One word; a new goal is active")] = None,
-) -> dict[str, Any]:
-    goal = {"id": name, "description": description, "status": status}
-    return {"goals": [{key: value for key, value in goal.items() if value is not None}]}
 
 
 @group.tool("get_goals", "goals get", read_only=True)
@@ -214,7 +234,7 @@ def delete_goals(
 @group.tool("set_plans", "plans set", destructive=True)
 def set_plans(
     call: Call,
-    plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule")],
+    plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule", spread=True)],
 ) -> dict[str, Any]:
     """Set plans by name; an existing plan is changed.
 
@@ -253,28 +273,6 @@ def _schedule(plan: PlanItem) -> Any:
             "give cron (--cron), runAfter (--run-after) or scheduledAt (--at)",
         )
     return found[0]
-
-
-@shell("set_plans")
-def _set_plans(
-    name: Annotated[str, Arg("What the plan is called", positional=True)],
-    instruction: Annotated[
-        str, Arg("What is to be done when it is due", positional=True, text=True)
-    ],
-    cron: Annotated[str | None, Arg("A cron line of five fields, as in '0 9 * * *'")] = None,
-    run_after: Annotated[str | None, Arg("A delay, as in '2 hours'")] = None,
-    scheduled_at: Annotated[
-        str | None, Arg("A moment, as in 2026-03-01T08:00:00Z", flag="--at")
-    ] = None,
-) -> dict[str, Any]:
-    plan = {
-        "name": name,
-        "instruction": instruction,
-        "cron": cron,
-        "runAfter": run_after,
-        "scheduledAt": scheduled_at,
-    }
-    return {"plans": [{key: value for key, value in plan.items() if value is not None}]}
 
 
 @group.tool("get_plans", "plans get", read_only=True)

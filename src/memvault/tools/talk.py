@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.registry import Arg, Group, shell
+from memvault.tools.core.registry import Arg, Cli, Group
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
@@ -119,10 +119,30 @@ def reply(
     return {"talkId": talks.answer(talk_id, message, call.inbox)}
 
 
+def _waited(word: str) -> dict[str, Any]:
+    """Read one word of the command line, as ``agent:NAME#TALKID``."""
+    kind, _, rest = word.partition(":")
+    talk_id = ""
+    if kind.lower().startswith(("agent", "user")) and "#" in word:
+        kind, _, rest = word.rpartition("#")[0].partition(":")
+        talk_id = word.rpartition("#")[2]
+        if not talk_id.isdecimal() or len(talk_id) > _LONGEST_TALK_ID:
+            raise UsageError(f"{talk_id!r} is not a talkId", "write agent:NAME#TALKID")
+    found: dict[str, Any] = {"eventType": kind, "parameter": rest}
+    return {**found, "talkId": int(talk_id)} if talk_id else found
+
+
 @group.tool("wait_for", "wait for", destructive=True)
 def wait_for(
     call: Call,
-    events: Annotated[list[Waited], Arg("The events, of which the first ends the wait")],
+    events: Annotated[
+        list[Waited],
+        Arg(
+            "The events, of which the first ends the wait",
+            positional=True,
+            cli=Cli("agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", _waited),
+        ),
+    ],
     timeout: Annotated[
         float | None, Arg("Give up after this many seconds; without it never", least=0, most=1e9)
     ] = None,
@@ -165,35 +185,6 @@ def _parameter(entry: Waited) -> str:
     if isinstance(given, float) and given.is_integer():
         return str(int(given))
     return str(given)
-
-
-@shell("wait_for")
-def _wait_words(
-    events: Annotated[
-        list[str],
-        Arg("agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", positional=True),
-    ],
-    timeout: Annotated[
-        float | None, Arg("Give up after this many seconds; without it never", least=0, most=1e9)
-    ] = None,
-) -> dict[str, Any]:
-    return {
-        "events": [_waited(word) for word in events],
-        **({} if timeout is None else {"timeout": timeout}),
-    }
-
-
-def _waited(word: str) -> dict[str, Any]:
-    """Read one word of the command line, as ``agent:NAME#TALKID``."""
-    kind, _, rest = word.partition(":")
-    talk_id = ""
-    if kind.lower().startswith(("agent", "user")) and "#" in word:
-        kind, _, rest = word.rpartition("#")[0].partition(":")
-        talk_id = word.rpartition("#")[2]
-        if not talk_id.isdecimal() or len(talk_id) > _LONGEST_TALK_ID:
-            raise UsageError(f"{talk_id!r} is not a talkId", "write agent:NAME#TALKID")
-    found: dict[str, Any] = {"eventType": kind, "parameter": rest}
-    return {**found, "talkId": int(talk_id)} if talk_id else found
 
 
 @group.tool("peek_inbox", "inbox peek", destructive=True)
