@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from memvault import model
@@ -184,7 +183,7 @@ def _latest(call: Call, limit: int, passes: Callable[[Record], bool]) -> list[di
     from memvault.memories import episodes, experience_store
 
     memories = experience_store.memories_of(call.store, call.engine, episodes.TYPE, passes)
-    return [_fields(memory) for memory in itertools.islice(memories, limit)]
+    return [_fields(memory) for _, memory in zip(range(limit), memories, strict=False)]
 
 
 def _fields(memory: Memory) -> dict[str, Any]:
