@@ -10,7 +10,7 @@ from memvault.tools.core.registry import Arg, Cli, Group
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
-    from memvault.agents.messages.inbox import Event
+    from memvault.agents.messages.inbox import Popped
     from memvault.agents.messages.talk import Talks
 
 __all__ = [
@@ -168,13 +168,8 @@ def wait_for(
     happened = wait.wait(
         call.inbox, wanted, talks.has_talked_to, call.workspace.turn, timeout, call.gone
     )
-    call.notes += call.inbox.problems
     found = happened.wanted
-    result: dict[str, Any] = {"seconds": round(happened.seconds, 3)}
-    if happened.popped.lease is not None:
-        call.delivery.add(happened.popped.lease)
-        talks.hear(happened.popped.events)
-        result = _event(happened.popped.events[0])
+    result, *_ = _handed_out(call, happened.popped) or [{"seconds": round(happened.seconds, 3)}]
     event = {"eventType": found.kind, "parameter": found.parameter, "talkId": found.talk_id}
     return {"events": [{"event": event, "result": result}]}
 
@@ -202,11 +197,7 @@ def peek_inbox(
     twice. remaining counts the events that are left, of every type.
     """
     popped = call.inbox.pop(count, kind)
-    call.notes += call.inbox.problems
-    if popped.lease is not None:
-        call.delivery.add(popped.lease)
-        _talks(call).hear(popped.events)
-    return {"events": [_event(event) for event in popped.events], "remaining": popped.remaining}
+    return {"events": _handed_out(call, popped), "remaining": popped.remaining}
 
 
 @group.tool("push_service", "inbox push")
@@ -236,10 +227,18 @@ def _say(call: Call, to: Address, message: str) -> dict[str, Any]:
     return {"talkId": _talks(call).say(to, message)}
 
 
-def _event(event: Event) -> dict[str, Any]:
-    return {
-        "eventId": event.event_id,
-        "type": event.kind,
-        "timestamp": event.timestamp,
-        "data": event.data,
-    }
+def _handed_out(call: Call, popped: Popped) -> list[dict[str, Any]]:
+    """Return events that were taken; they are the caller's once it has the result."""
+    call.notes += call.inbox.problems
+    if popped.lease is not None:
+        call.delivery.add(popped.lease)
+        _talks(call).hear(popped.events)
+    return [
+        {
+            "eventId": event.event_id,
+            "type": event.kind,
+            "timestamp": event.timestamp,
+            "data": event.data,
+        }
+        for event in popped.events
+    ]
