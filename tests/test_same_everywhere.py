@@ -70,6 +70,146 @@ def objects(parameters: tuple[Parameter, ...]) -> SearchStrategy[dict[str, Any]]
     return st.fixed_dictionaries(needed, optional=optional)
 
 
+def sayable(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Keep to what a command line can say: keys without =, and waits that end soon."""
+    if tool.name == "set_memories":
+        entry = arguments["memories"][0]
+        return {"memories": [{**entry, "key": entry["key"].replace("=", "")}]}
+    if tool.name == "call_tool":  # without a name the command says what it needs
+        return {**arguments, "toolName": arguments["toolName"] or "zebra"}
+    if tool.name != "wait_for":
+        return arguments
+    event = arguments["events"][0]
+    parameter = str(event.get("parameter", "")) if event["eventType"] != "Time" else "0.01"
+    talk = {}
+    if event["eventType"] in ("User", "Agent"):
+        parameter = re.sub("[#:]", "", parameter)
+        talk = {"talkId": event["talkId"]} if event.get("talkId") else {}
+    events = [{"eventType": event["eventType"], "parameter": parameter, **talk}]
+    return {"events": events, "timeout": 0.02}
+
+
+def words(tool: Tool, arguments: dict[str, Any]) -> list[str]:
+    """Return the command line that means the same as JSON arguments."""
+    given = _for_command(tool, arguments)
+    options, positional = [], []
+    for parameter in tool.shell_parameters:
+        value = given.get(parameter.key)
+        if "/" in parameter.flag:  # a yes and a no
+            options.append(parameter.flag.split("/")[not value])
+            continue
+        if value is None or (value is False and parameter.kinds == (bool,)):
+            continue
+        shown = [_word(entry) for entry in (value if isinstance(value, list) else [value])]
+        if parameter.arg.positional:
+            positional += shown
+        elif parameter.kinds == (bool,):
+            options.append(parameter.flag)
+        else:
+            options += [f"{parameter.flag}={entry}" for entry in shown]
+    return [*tool.command.split(), *options, "--", *positional]
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what a command with a form of its own is given, by its own keys."""
+    match tool.name:
+        case "set_memories":
+            pairs = [f"{entry['key']}={entry['value']}" for entry in arguments["memories"]]
+            return {"key=value": pairs}
+        case "set_goals":
+            return dict(arguments["goals"][0])
+        case "set_plans":
+            return dict(arguments["plans"][0])
+        case "get_available_tools":
+            return {"schema": arguments.get("schema", True)}
+        case "register_tool":
+            file = Path(tempfile.gettempdir()) / f"memvault-test-{os.getpid()}.json"
+            file.write_text(json.dumps(arguments), "utf-8")
+            return {"file": str(file)}
+        case "wait_for":
+            event = arguments["events"][0]
+            word = f"{event['eventType'].lower()}:{event['parameter']}"
+            word += f"#{event['talkId']}" if "talkId" in event else ""
+            return {"events": [word], "timeout": arguments["timeout"]}
+        case _:
+            return arguments
+
+
+def printed(root: Path, *line: str) -> Any:
+    """Run a command line in this process; return what it prints as JSON."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        main(["--vault", str(root), "--json", *line])
+    return json.loads(out.getvalue())
+
+
+REMOTE = Caller(programs=True, paths=True)
+
+
+def over_mcp(root: Path, tool: Tool, arguments: dict[str, Any]) -> Any:
+    """Return what a call over MCP gives, which its text repeats."""
+    from memvault.mcp import answers
+    from memvault.mcp.calls import PendingCall
+
+    workspace = Workspace(root)
+    call = PendingCall(workspace, REMOTE, tool.name, arguments)
+    answer = answers.result(Call(workspace, REMOTE), call.run())
+    call.settle()
+    workspace.close()
+    assert json.loads(answer.content[0].text) == answer.structured_content  # type: ignore[union-attr]
+    assert answer.is_error is ("error" in answer.structured_content)
+    return answer.structured_content
+
+
+CHANGING = [
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
+    (re.compile(r"\d{8}T\d{6}\.\d{3,6}Z(-[a-z0-9]{10})?"), "TIME"),
+    (re.compile(r"\b[0-9a-f]{12,}\b"), "HASH"),
+    (re.compile(r"\b\d{10,}\b"), "NUMBER"),
+    (re.compile(r"-[a-z0-9]{6}\b"), "-RANDOM"),
+    (re.compile(r'"(seconds|index)": [\d.e-]+'), r'"\1": 0'),
+]
+"""What differs from run to run: times, random ids, and what is made of them."""
+
+
+def normal(root: Path, found: Any) -> str:
+    """Return a result as text without what differs from run to run."""
+    text = json.dumps(found, sort_keys=True, ensure_ascii=False).replace(str(root), "ROOT")
+    for pattern, name in CHANGING:
+        text = pattern.sub(name, text)
+    return text
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault with a little of everything; its index is made anew in each copy."""
+    root = tmp_path_factory.mktemp("filled") / "vault"
+    write(root, "memvault.toml", "version = 1\nworld.enabled = true\n")
+    write(root, "places/wood.md", "---\nx: 0\ny: 0\nterrain: wood\nresources: {wood: 30}\n---\n")
+    write(root, "agents/bob.md", "---\nx: 1\n---\n")
+    fact = "---\nid: m3\nmemory_type: fact\n---\n\nZebras sleep.\n"
+    write(root, "fact/zebras.md", fact)
+    write(root, "alpha.md", "---\nid: m1\ntags: [x]\nb: 1\n---\n\n# Alpha\n\nThe zebra sleeps.\n")
+    write(root, "beta.md", "---\nid: m2\n---\n\n# Beta\n\n## When\n\nThe zebra eats.\n")
+    with open_vault(root) as vault:
+        vault.call("set_memories", memories=[{"key": "k", "value": "v"}])
+        vault.call("set_goals", goals=[{"id": "g", "description": "d"}])
+        vault.call("set_plans", plans=[{"name": "p", "instruction": "i", "runAfter": "1 day"}])
+        vault.call("enter_space", spaceId="team")
+        skill = {"procedurePrompt": "Dig.", "skillId": "life.dig.deep", "initialSuccessRate": 0.75}
+        vault.call("store_procedure", procedureName="zebra", **skill)
+        vault.call("store_episode", actions=["Fed the zebra"], skillsUsed=["life.dig.deep"])
+        vault.call("talk_agent", agent="bob", message="Hello")
+        vault.call("talk_agent", agent="main", message="Hello, me")
+        vault.call("push_service", name="ci", message="green")
+        vault.call("memory_load", memId="m1")
+    return root
+
+
 class Thing(TypedDict):
     """An object in a list."""
 

@@ -15,7 +15,8 @@ from memvault.plugins.tool_file import (
     ToolTimeout,
 )
 from memvault.schema import normal_name
-from memvault.tools.core.registry import Arg, Cli, Group, shell
+from memvault.tools.core.registry import Arg, Cli, Group, Tool, shell
+from memvault.tools.core.shapes import without_none
 
 __all__ = ["call_tool", "get_available_tools", "register_tool"]
 
@@ -34,19 +35,19 @@ def get_available_tools(
     For a registered tool it says whether it may run on this machine.
     """
     from memvault.plugins import tool_file, trust
-    from memvault.tools.core import available, vault_tools
-    from memvault.tools.core.reference import described
+    from memvault.tools.core import available, reference, vault_tools
+
+    def described(tool: Tool) -> dict[str, Any]:
+        entry = reference.described(tool)
+        return {key: entry[key] for key in entry if schemas or key != "inputSchema"}
 
     found = tool_file.read_all(call.root)
     call.notes += found.broken.values()
     tools = [described(entry) for entry in available.own_in(call)]
     trusted = {kept.path for kept in trust.trusted(call.root, found.tools.values())}
     for kept in found.tools.values():
-        extra = {"filePath": kept.path, "trusted": kept.path in trusted}
-        tools.append({**described(vault_tools.as_tool(kept)), **extra})
-    if not schemas:
-        for entry in tools:
-            del entry["inputSchema"]
+        file = {"filePath": kept.path, "trusted": kept.path in trusted}
+        tools.append({**described(vault_tools.as_tool(kept)), **file})
     return {"tools": tools}
 
 
@@ -68,15 +69,14 @@ def register_tool(
     """
     from memvault.plugins import tool_file, trust
 
-    given = {
-        "name": name,
-        "description": description,
-        "command": command,
-        "parameters": parameters,
-        "timeout": timeout,
-    }
     definition = tool_file.defined(
-        {key: value for key, value in given.items() if value is not None}
+        without_none(
+            name=name,
+            description=description,
+            command=command,
+            parameters=parameters,
+            timeout=timeout,
+        )
     )
     path, revision = tool_file.put(call.store, definition, documentation)
     kept = tool_file.read_all(call.root).tools.get(normal_name(name))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from memvault.call import Call
-from memvault.errors import Ambiguous, NotFound, UsageError
+from memvault.errors import UsageError
 from memvault.tools.core.registry import Arg, Cli, Group
-
-if TYPE_CHECKING:
-    from memvault.model import Memory
 
 __all__ = ["memory_delete", "memory_save"]
 
@@ -85,30 +82,8 @@ def memory_delete(
     """
     from memvault.memories import delete
 
-    chosen: dict[str, Memory] = {}
-    missing: list[str] = []
-    for name in _names(call, [ids] if isinstance(ids, str) else ids):
-        try:
-            memory = call.engine.resolve(name)
-        except Ambiguous:
-            raise
-        except NotFound:
-            missing.append(name)
-        else:
-            chosen.setdefault(memory.path, memory)
+    chosen, missing = delete.named(call.engine, [ids] if isinstance(ids, str) else ids)
     if not chosen and not missing:
         raise UsageError("No ids are given", "memvault search QUERY finds memIds")
-    delete.delete(call.store, list(chosen.values()))
-    return {
-        "deleted": [memory.mem_id for memory in chosen.values()],
-        "missing": list(dict.fromkeys(missing)),
-    }
-
-
-def _names(call: Call, given: list[str]) -> list[str]:
-    """Split ids at commas, unless a whole one is a path or title that holds commas."""
-    names: list[str] = []
-    for entry in given:
-        whole = "," not in entry or call.engine.try_resolve(entry) is not None
-        names += [entry] if whole else entry.split(",")
-    return [name.strip() for name in names if name.strip()]
+    delete.delete(call.store, chosen)
+    return {"deleted": [memory.mem_id for memory in chosen], "missing": missing}

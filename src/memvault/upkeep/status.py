@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,24 +107,22 @@ def _twins(records: list[Record]) -> list[dict[str, str]]:
 
 def _too_large(root: Path) -> list[dict[str, str]]:
     """Name the files of the program's own state that are not read for their size."""
-    found = []
-    for parent, folders, names in os.walk(root / ".memvault"):
-        folders[:] = [name for name in folders if name not in ("history", "trash")]
-        for name in names:
-            path = Path(parent, name)
-            with contextlib.suppress(OSError):
-                if path.suffix == ".json" and path.lstat().st_size > STATE:
-                    said = f"larger than {STATE >> 20} MB, so it is not read and will be made anew"
-                    found.append({"filePath": path.relative_to(root).as_posix(), "problem": said})
-    return found
+    kept = (root / ".memvault" / "history", root / ".memvault" / "trash")
+    problem = f"larger than {STATE >> 20} MB, so it is not read and will be made anew"
+    return [
+        {"filePath": path.relative_to(root).as_posix(), "problem": problem}
+        for path, size in _sizes(root / ".memvault")
+        if path.suffix == ".json" and size > STATE and not any(map(path.is_relative_to, kept))
+    ]
 
 
 def _size(folder: Path) -> int:
-    total = 0
+    return sum(size for _, size in _sizes(folder))
+
+
+def _sizes(folder: Path) -> Iterator[tuple[Path, int]]:
     for parent, _, names in os.walk(folder):
         for name in names:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size
-            except OSError:
-                continue
-    return total
+            with contextlib.suppress(OSError):
+                path = Path(parent, name)
+                yield path, path.lstat().st_size

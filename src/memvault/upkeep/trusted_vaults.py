@@ -22,8 +22,7 @@ def add(folder: str) -> list[str]:
         StorageError: the user's settings cannot be written.
     """
     root = str(find_vault(_named(folder)))
-    trusted = list(user_settings.load().trusted)
-    return _save([*trusted, *([] if root in trusted else [root])])
+    return _save([*user_settings.load().trusted, root])
 
 
 def remove(folder: str) -> list[str]:
@@ -34,7 +33,7 @@ def remove(folder: str) -> list[str]:
         StorageError: the user's settings cannot be written.
     """
     root = os.path.realpath(home_expanded(_named(folder)))
-    trusted = list(user_settings.load().trusted)
+    trusted = user_settings.load().trusted
     if root not in trusted:
         raise NotFound(f"{root} is not a trusted vault", f"{user_settings.file()} names those")
     return _save([entry for entry in trusted if entry != root])
@@ -47,6 +46,7 @@ def _named(folder: str) -> str:
 
 
 def _save(trusted: list[str]) -> list[str]:
+    trusted = list(dict.fromkeys(trusted))
     path = user_settings.file()
     data = with_setting(path, "vaults", "trusted", trusted, UsageError)
     try:
