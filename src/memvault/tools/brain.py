@@ -11,7 +11,7 @@ from memvault.tools.core.registry import Arg, Group
 from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, count_shown, filters, listed, noted
 
 if TYPE_CHECKING:
-    from memvault.agents.active import ActiveMemory, Held, Piece
+    from memvault.agents.active import ActiveMemory, Held
     from memvault.model import Memory
 
 __all__ = [
@@ -268,7 +268,16 @@ def memory_active(
     if evicted:
         call.notes.append(f"memories have grown; evicted to fit: {', '.join(evicted)}")
     memories = [
-        {**_entry(piece), **({"content": active.text(piece)} if full else {})}
+        {
+            "memId": piece.mem_id,
+            "title": piece.title,
+            "filePath": piece.path,
+            "offset": piece.offset,
+            "length": piece.length,
+            "totalLength": piece.total,
+            "tokens": piece.tokens,
+            **({"content": active.text(piece)} if full else {}),
+        }
         for piece in reversed(held.pieces)
     ]
     used = sum(piece.tokens for piece in held.pieces)
@@ -282,29 +291,9 @@ def memory_active(
     }
 
 
-def _entry(piece: Piece) -> dict[str, Any]:
-    return {
-        "memId": piece.mem_id,
-        "title": piece.title,
-        "filePath": piece.path,
-        "offset": piece.offset,
-        "length": piece.length,
-        "totalLength": piece.total,
-        "tokens": piece.tokens,
-    }
-
-
 def _left(call: Call, held: Held) -> list[str]:
-    """Name what the budget pushed out; warn of what is gone, or in the vault more than once."""
-    call.notes += [
-        f"{piece.mem_id} is no longer in the vault and has left active memory"
-        for piece in held.gone
-    ]
-    call.notes += [
-        f"{mem_id} is the memId of {len(paths)} files now; "
-        f"active memory waits until only one has it: {', '.join(paths)}"
-        for mem_id, paths in held.twins.items()
-    ]
+    """Return the memIds that the budget pushed out; note what else is to be said."""
+    call.notes += held.notes()
     return [piece.mem_id for piece in held.evicted]
 
 
