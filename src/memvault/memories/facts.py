@@ -16,7 +16,7 @@ from memvault.vault.codec import plain_text
 from memvault.vault.store import Change, Store
 
 if TYPE_CHECKING:  # storing needs none of recall
-    from memvault.index.manifest import Record
+    from memvault.index.protocol import Record
     from memvault.recall.engine import Engine
     from memvault.recall.values import Answer
 

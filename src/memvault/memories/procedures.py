@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from memvault.errors import Conflict, NotFound
-from memvault.index.manifest import Record
+from memvault.index.protocol import Record
 from memvault.memories import create, edit, experience_store, skills
 from memvault.memories.episodes import number
 from memvault.model import RATE, Memory

@@ -9,7 +9,7 @@ from memvault.model import Memory
 from memvault.recall.filters import Filters
 
 if TYPE_CHECKING:
-    from memvault.index.manifest import Record
+    from memvault.index.protocol import Record
 
 __all__ = ["Answer", "Found", "Request", "Scored", "brief"]
 

@@ -14,7 +14,7 @@ from memvault.tools.core.shapes import count_recalled, listed, noted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memvault.index.manifest import Record
+    from memvault.index.protocol import Record
     from memvault.model import Memory
 
 __all__ = [

@@ -9,7 +9,7 @@ from memvault.tools.core.registry import Arg, Group
 from memvault.tools.core.shapes import FILTER_HELP, TAGS_HELP, TYPE_HELP, count_shown, filters, item
 
 if TYPE_CHECKING:
-    from memvault.index.manifest import Record
+    from memvault.index.protocol import Record
     from memvault.model import Memory
 
 __all__ = [

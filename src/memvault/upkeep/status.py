@@ -108,7 +108,7 @@ def _twins(records: list[Record]) -> list[dict[str, str]]:
 def _too_large(root: Path) -> list[dict[str, str]]:
     """Name the files of the program's own state that are not read for their size."""
     kept = (root / ".memvault" / "history", root / ".memvault" / "trash")
-    problem = f"larger than {STATE >> 20} MB, so it is not read and will be made anew"
+    problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"
     return [
         {"filePath": path.relative_to(root).as_posix(), "problem": problem}
         for path, size in _sizes(root / ".memvault")
