@@ -280,7 +280,7 @@ def test_a_broken_setting_is_refused(run: Run, folder: Path) -> None:
     write(folder, "memvault.toml", "version = 1\n[rerank]\nmodel = 3\n")
     ran = run("recall", "x")
     assert ran.code == 3
-    assert "memvault.toml: rerank must be written [rerank]" in ran.err
+    assert "memvault.toml: rerank.model must be a name" in ran.err
     write(folder, "memvault.toml", "version = 1\n[rerank]\nmodle = 'x'\n")
     assert "rerank.modle" in run("recall", "x", "--json").json["warnings"][0]
 

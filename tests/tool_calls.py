@@ -181,7 +181,7 @@ def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         case "set_plans":
             return dict(arguments["plans"][0])
         case "get_available_tools":
-            return {"schemas": arguments.get("schema", True)}
+            return {"schema": arguments.get("schema", True)}
         case "register_tool":
             file = Path(tempfile.gettempdir()) / f"memvault-test-{os.getpid()}.json"
             file.write_text(json.dumps(arguments), "utf-8")

@@ -17,7 +17,7 @@ from typing import Any
 from memvault import clock
 from memvault.errors import Refused, StorageError
 from memvault.plain_files import SETTING, read
-from memvault.user_folders import is_own_alone, state_folder, vault_above
+from memvault.user_folders import is_own_alone, user_folder, vault_above
 from memvault.vault import atomic
 
 __all__ = ["grant", "granted", "revoke"]
@@ -89,7 +89,7 @@ def _folder() -> Path:
         Refused: the state folder lies in a vault.
         StorageError: the user has none.
     """
-    state = state_folder()
+    state = user_folder("state")
     if state is None:
         raise StorageError("There is no folder to keep trust in", "set MEMVAULT_STATE to one")
     folder = Path(os.path.realpath(state)) / "trust"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 
 from memvault import user_settings, visible
@@ -14,7 +13,7 @@ from memvault.user_folders import SETTINGS_FILE, home_expanded, is_owned
 __all__ = ["find_vault"]
 
 
-def find_vault(given: str | None, environ: Mapping[str, str] = os.environ) -> Path:
+def find_vault(given: str | None) -> Path:
     """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent.
 
     A parent's ``memvault.toml`` that is another user's counts only where this
@@ -25,8 +24,8 @@ def find_vault(given: str | None, environ: Mapping[str, str] = os.environ) -> Pa
         VaultUnreadable: it may not be looked into, or is another user's.
     """
     try:
-        named = given or environ.get("MEMVAULT_VAULT")
-        return _named(named) if named else _nearest(_working_folder(), environ)
+        named = given or os.environ.get("MEMVAULT_VAULT")
+        return _named(named) if named else _nearest(_working_folder())
     except PermissionError as error:
         raise VaultUnreadable(
             f"{error.filename} cannot be read: {error.strerror}", "check its permissions"
@@ -49,7 +48,7 @@ def _named(text: str) -> Path:
     return root.resolve()
 
 
-def _nearest(here: Path, environ: Mapping[str, str]) -> Path:
+def _nearest(here: Path) -> Path:
     for folder in (here, *here.parents):
         try:
             status = os.lstat(folder / SETTINGS_FILE)
@@ -57,7 +56,7 @@ def _nearest(here: Path, environ: Mapping[str, str]) -> Path:
             continue
         if stat.S_ISDIR(status.st_mode):
             continue
-        if not is_owned(status) and str(folder) not in user_settings.load(environ).trusted:
+        if not is_owned(status) and str(folder) not in user_settings.load().trusted:
             raise VaultUnreadable(
                 f"The vault {folder} belongs to another user",
                 f"memvault vaults trust {visible.shell(str(folder))} if you trust its owner; "

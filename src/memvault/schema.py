@@ -17,6 +17,7 @@ from memvault.errors import UsageError
 
 __all__ = [
     "Arg",
+    "Cli",
     "Parameter",
     "bind",
     "declared",
@@ -38,6 +39,19 @@ _JSON_NAMES = {
 }
 
 
+class Cli(NamedTuple):
+    """How a command line takes an argument otherwise: its help, its name and its default.
+
+    ``read`` makes an object of a word; a list has one of each word, and an
+    object all of their keys.
+    """
+
+    help: str = ""
+    read: Callable[[str], Mapping[str, Any]] | None = None
+    name: str = ""
+    default: object = None
+
+
 class Arg(NamedTuple):
     """What an argument's type does not say.
 
@@ -47,7 +61,9 @@ class Arg(NamedTuple):
     for a text; ``default`` is what the schema names as the default where the
     function decides it; ``whole`` keeps a list's entries on the command line
     from being split at commas; ``alias`` is another spelling of its option;
-    ``open`` lets the objects in a list hold further keys.
+    ``open`` lets the objects in a list hold further keys. With ``spread`` a
+    command takes the keys of one object in place of a list of them, and ``cli``
+    says what else is different there.
     """
 
     help: str
@@ -62,6 +78,8 @@ class Arg(NamedTuple):
     whole: bool = False
     alias: str = ""
     open: bool = False
+    spread: bool = False
+    cli: Cli | None = None
 
 
 class Parameter(NamedTuple):
@@ -86,6 +104,45 @@ class Parameter(NamedTuple):
     def known_default(self) -> Any:
         """What stands for the argument where it is left out, as the documentation names it."""
         return self.arg.default if self.default is None else self.default
+
+    @property
+    def on_command_line(self) -> tuple[Parameter, ...]:
+        """What a command takes for the argument."""
+        if self.arg.spread:
+            return tuple(part for item in self.items for part in item.on_command_line)
+        cli = self.arg.cli
+        if cli is None:
+            return (self,)
+        read = cli.read is not None
+        return (
+            self._replace(
+                key=cli.name or self.key,
+                kinds=(list,) if read else self.kinds,
+                default=self.default if cli.default is None else cli.default,
+                arg=self.arg._replace(help=cli.help or self.arg.help, whole=self.arg.whole or read),
+            ),
+        )
+
+    def from_command_line(self, given: Mapping[str, Any]) -> Any:
+        """Return the argument made of what a command was given, or None where that is nothing.
+
+        Raises:
+            UsageError: a word cannot be read, or two give the same key.
+        """
+        if self.arg.spread:
+            return [{item.key: given[item.name] for item in self.items if item.name in given}]
+        cli = self.arg.cli or Cli()
+        value = given.get(self.name, cli.default)
+        if cli.read is None or value is None:
+            return value
+        objects = [cli.read(word) for word in value]
+        if list in self.kinds:
+            return objects
+        keys = [key for entry in objects for key in entry]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise UsageError(f"{self.key} has {key} twice", "give it once")
+        return {key: value for entry in objects for key, value in entry.items()}
 
     @property
     def named(self) -> str:

@@ -6,21 +6,19 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from memvault.errors import UsageError
 
 __all__ = [
     "NotPrivate",
-    "cache_folder",
-    "config_folder",
     "home_expanded",
     "is_own_alone",
     "is_owned",
     "make_private",
     "models_folder",
-    "state_folder",
+    "user_folder",
     "vault_above",
 ]
 
@@ -36,47 +34,18 @@ def home_expanded(text: str) -> Path:
         return Path(text)
 
 
-def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where what can be made anew is kept: ``MEMVAULT_CACHE``, or the user's cache folder.
+def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
+    """Return the folder of a kind: ``MEMVAULT_CACHE`` and so on, or the user's own.
 
-    None where the user has no folders.
-    """
-    return _named("MEMVAULT_CACHE", "cache", environ)
-
-
-def models_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where downloaded models are kept: ``MEMVAULT_MODELS``, or below the cache folder.
+    The cache is what can be made anew, state what the user decided on this
+    machine. None where the user has no folders.
 
     Raises:
-        OSError: the user has no folders.
+        UsageError: the variable names no whole path.
     """
-    if environ.get("MEMVAULT_MODELS"):
-        return home_expanded(environ["MEMVAULT_MODELS"])
-    cache = cache_folder(environ)
-    if cache is None:
-        raise FileNotFoundError(errno.ENOENT, "There is no cache folder; set MEMVAULT_MODELS")
-    return cache / "models"
-
-
-def state_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where what a user decided on this machine is kept: ``MEMVAULT_STATE``, or the usual.
-
-    None where the user has no folders.
-    """
-    return _named("MEMVAULT_STATE", "state", environ)
-
-
-def config_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where the user's own settings are kept: ``MEMVAULT_CONFIG``, or the usual place.
-
-    None where the user has no folders.
-    """
-    return _named("MEMVAULT_CONFIG", "config", environ)
-
-
-def _named(variable: str, kind: str, environ: Mapping[str, str]) -> Path | None:
-    if environ.get(variable):
-        chosen = home_expanded(environ[variable])
+    variable = f"MEMVAULT_{kind.upper()}"
+    if os.environ.get(variable):
+        chosen = home_expanded(os.environ[variable])
         if not chosen.is_absolute():  # it would be another one in each folder, also in a stranger's
             raise UsageError(f"{variable} is not an absolute path: {chosen}", "begin it with /")
         return chosen
@@ -87,6 +56,20 @@ def _named(variable: str, kind: str, environ: Mapping[str, str]) -> Path | None:
     except RuntimeError:  # nobody knows where this user's home is
         return None
     return found if found.is_absolute() else None
+
+
+def models_folder() -> Path:
+    """Return where downloaded models are kept: ``MEMVAULT_MODELS``, or below the cache folder.
+
+    Raises:
+        OSError: the user has no folders.
+    """
+    if os.environ.get("MEMVAULT_MODELS"):
+        return home_expanded(os.environ["MEMVAULT_MODELS"])
+    cache = user_folder("cache")
+    if cache is None:
+        raise FileNotFoundError(errno.ENOENT, "There is no cache folder; set MEMVAULT_MODELS")
+    return cache / "models"
 
 
 def vault_above(folder: Path) -> Path | None:

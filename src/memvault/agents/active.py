@@ -58,6 +58,20 @@ class Held(NamedTuple):
     gone: list[Piece]
     twins: Mapping[str, list[str]] = {}
 
+    def notes(self) -> list[str]:
+        """Warn of what is gone, or in the vault more than once."""
+        return [
+            *(
+                f"{piece.mem_id} is no longer in the vault and has left active memory"
+                for piece in self.gone
+            ),
+            *(
+                f"{mem_id} is the memId of {len(paths)} files now; "
+                f"active memory waits until only one has it: {', '.join(paths)}"
+                for mem_id, paths in self.twins.items()
+            ),
+        ]
+
 
 class Loaded(NamedTuple):
     """A piece that was put in, its text, and what the set has come to."""

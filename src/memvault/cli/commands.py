@@ -37,30 +37,18 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
 
     def callback(**given: Any) -> None:
         take_shared(options, given)
-        arguments = {}
+        found = {}
         for parameter in parameters:
             value = _argument(parameter, given[parameter.name], options)
             if value is not None:
-                arguments[parameter.name if tool.shell else parameter.key] = value
-        run_tool(tool.name, _shaped(tool, arguments) if tool.shell else arguments, options)
+                found[parameter.name] = value
+            elif parameter.required and parameters != tool.parameters:
+                name = _kebab_upper(parameter.key)
+                raise UsageError(f"memvault {tool.command} needs {name}", parameter.arg.help)
+        run_tool(tool.name, tool.arguments(found), options)
 
     declared = {parameter.name: _declared(parameter) for parameter in parameters}
     return built(callback, name, tool.doc, declared)
-
-
-def _shaped(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool's arguments, made by its command-line form.
-
-    Raises:
-        UsageError: one that the form needs is missing.
-    """
-    assert tool.shell
-    for parameter in tool.shell_parameters:
-        if parameter.required and parameter.name not in given:
-            raise UsageError(
-                f"memvault {tool.command} needs {_kebab_upper(parameter.key)}", parameter.arg.help
-            )
-    return dict(tool.shell(**given))
 
 
 def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
@@ -166,7 +154,7 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
         metavar = visible.line("|".join(map(str, parameter.choices)))
     if arg.positional:
         optional = not parameter.required or arg.cli_optional
-        if parameter.kinds == (list,):
+        if list in parameter.kinds:
             kind, metavar = list[str] | None, f"{metavar}..."
         shown = f"[{metavar}]" if optional else metavar
         return kind, typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)

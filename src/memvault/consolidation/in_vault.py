@@ -26,7 +26,7 @@ from memvault.consolidation.proposals import (
 )
 from memvault.consolidation.statements import Alike
 from memvault.errors import Conflict, MemvaultError, NotFound
-from memvault.memories import episodes, facts, procedures, recall_counts
+from memvault.memories import edit, episodes, facts, procedures, recall_counts
 from memvault.memories.episodes import Episode
 from memvault.memories.experience_store import ARCHIVED, Origin, is_archived, readable
 from memvault.memories.procedures import Procedure
@@ -178,5 +178,5 @@ def _writes(
 
 def _archive(store: Store, memory: Memory, header: Mapping[str, Any]) -> Memory:
     """Mark a memory as archived; it stays where it is, and its earlier bytes are kept."""
-    stamp = {"modified": clock.iso()} if "modified" in memory.metadata else {}
-    return store.change(memory, {"status": ARCHIVED, **header, **stamp}, None).memory
+    changes = {"status": ARCHIVED, **header, **edit.modified_now(memory)}
+    return store.change(memory, changes, None).memory

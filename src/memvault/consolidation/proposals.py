@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from memvault.memories.episodes import Episode, texts
 from memvault.memories.experience_store import is_archived
 from memvault.memories.facts import Fact
 from memvault.memories.procedures import Procedure
-from memvault.model import CATEGORY, Memory
+from memvault.model import CATEGORY, EPISODE, Memory
 
 __all__ = [
     "Conflict",
@@ -24,6 +24,7 @@ __all__ = [
     "NewProcedure",
     "Proposals",
     "confidence_of",
+    "origin",
     "proposal_id",
     "steps_of",
 ]
@@ -134,6 +135,22 @@ class Proposals(NamedTuple):
     merged: list[Merge]
     contradictions: list[Conflict]
     forgotten: list[Forgotten]
+
+    def only(self, ids: Container[str]) -> Proposals:
+        """Return those with these ids; what can only be shown stays."""
+        return self._replace(
+            facts=[entry for entry in self.facts if entry.proposal in ids],
+            procedures=[entry for entry in self.procedures if entry.proposal in ids],
+            merged=[entry for entry in self.merged if entry.proposal in ids],
+            forgotten=[entry for entry in self.forgotten if entry.proposal in ids],
+        )
+
+
+def origin(memory: Memory) -> list[str]:
+    """Return the episodes behind a memory: those that it names, or itself if it is one."""
+    if memory.memory_type == EPISODE:
+        return [memory.mem_id]
+    return texts(memory.metadata.get("episodes"))
 
 
 def proposal_id(kind: str, *parts: object) -> str:

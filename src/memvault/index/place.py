@@ -14,7 +14,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,8 +23,8 @@ from memvault.plain_files import SETTING, read
 from memvault.user_folders import (
     SETTINGS_FILE,
     NotPrivate,
-    cache_folder,
     make_private,
+    user_folder,
     vault_above,
 )
 from memvault.vault import atomic, layout
@@ -49,17 +49,17 @@ class Place(NamedTuple):
     note: str = ""
 
 
-def place_of(root: Path, environ: Mapping[str, str] = os.environ) -> Place:
+def place_of(root: Path) -> Place:
     """Return where the index of a vault lies; the folder is there, private and can be written."""
     note = ""
-    for base in _bases(environ):
+    for base in _bases():
         try:
             return Place(_ready(base, Path(os.path.realpath(root))), note)
         except NotPrivate as error:
             note = note or f"the index is not kept in {error.filename}: {error.strerror}"
         except (OSError, StorageError) as error:
             said = error.message if isinstance(error, StorageError) else error.strerror
-            if environ.get("MEMVAULT_CACHE"):  # in a sandbox the usual folder is away unasked
+            if os.environ.get("MEMVAULT_CACHE"):  # in a sandbox the usual folder is away unasked
                 note = note or f"the index is not kept in MEMVAULT_CACHE: {said}"
     nowhere = (
         "the index can be kept nowhere, so each call makes one in memory; "
@@ -95,14 +95,14 @@ def folder_name(root: Path) -> str:
     return f"{layout.slug(root.name, 40)}-{digest}"
 
 
-def _bases(environ: Mapping[str, str]) -> Iterator[Path]:
+def _bases() -> Iterator[Path]:
     """Name the folders that indexes may lie in, the best first."""
-    cache = cache_folder(environ)
+    cache = user_folder("cache")
     if cache is not None:
         yield cache / _INDEXES
     import tempfile
 
-    user = os.geteuid() if os.name == "posix" else environ.get("USERNAME", "user")
+    user = os.geteuid() if os.name == "posix" else os.environ.get("USERNAME", "user")
     with contextlib.suppress(OSError):  # there is no temporary folder either
         temporary = Path(tempfile.gettempdir())
         if temporary != Path.cwd():  # which Python takes where it finds no other

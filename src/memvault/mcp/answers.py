@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -47,12 +48,8 @@ error.message and do what error.hint says.
 
 def tools(call: Call) -> types.ListToolsResult:
     """List the tools that may run in the vault now, with their schemas and annotations."""
-    with call.workspace.lock:
-        try:
-            call.workspace.look()
-            found = [reference.described(tool) for tool in available.offered_in(call)]
-        except Exception as error:
-            raise _refusal(call, error) from error
+    with _looking(call):
+        found = [reference.described(tool) for tool in available.offered_in(call)]
     return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in found])
 
 
@@ -85,12 +82,8 @@ def resources(call: Call, cursor: str | None) -> types.ListResourcesResult:
     """
     from memvault.recall.filters import Filters
 
-    with call.workspace.lock:
-        try:
-            call.workspace.look()
-            records = call.engine.listed(Filters())
-        except Exception as error:
-            raise _refusal(call, error) from error
+    with _looking(call):
+        records = call.engine.listed(Filters())
     named = {record.mem_id: record for record in records if record.mem_id > (cursor or "")}
     page = [named[mem_id] for mem_id in sorted(named)[:_PAGE]]
     found = [
@@ -127,15 +120,11 @@ def read_memory(call: Call, uri: str) -> types.ReadResourceResult:
     """
     from memvault.vault import codec
 
-    with call.workspace.lock:
-        try:
-            call.workspace.look()
-            if not uri.startswith(SCHEME):
-                raise NotFound(f"{uri} is not a memory", f"addresses begin with {SCHEME}")
-            memory = call.engine.resolve(unquote(uri.removeprefix(SCHEME)))
-            data, _ = call.store.read_bytes(memory.path)
-        except Exception as error:
-            raise _refusal(call, error, uri) from error
+    with _looking(call, uri):
+        if not uri.startswith(SCHEME):
+            raise NotFound(f"{uri} is not a memory", f"addresses begin with {SCHEME}")
+        memory = call.engine.resolve(unquote(uri.removeprefix(SCHEME)))
+        data, _ = call.store.read_bytes(memory.path)
     text = _whole(codec.decode(data).text)
     contents = types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=text)
     return types.ReadResourceResult(contents=[contents])
@@ -146,14 +135,23 @@ def unknown_tool(error: MemvaultError) -> MCPError:
     return MCPError(types.INVALID_PARAMS, _whole(error.message), _whole({"hint": error.hint}))
 
 
-def _refusal(call: Call, error: Exception, uri: str = "") -> MCPError:
-    """Return the protocol's error for a request that is no call of a tool."""
-    mapped = as_error(error)
-    missing = isinstance(mapped, NotFound)
-    code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
-    data = _without_paths(call, mapped.result())
-    message = data["error"]["message"]
-    return MCPError(code, _whole(message), _whole({**data, **({"uri": uri} if uri else {})}))
+@contextlib.contextmanager
+def _looking(call: Call, uri: str = "") -> Iterator[None]:
+    """Look at the vault for a request that is no call of a tool.
+
+    Raises:
+        MCPError: something failed.
+    """
+    with call.workspace.lock:
+        try:
+            call.workspace.look()
+            yield
+        except Exception as error:
+            mapped = as_error(error)
+            missing = isinstance(mapped, NotFound)
+            code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
+            data = {**_without_paths(call, mapped.result()), **({"uri": uri} if uri else {})}
+            raise MCPError(code, _whole(data["error"]["message"]), _whole(data)) from error
 
 
 def _whole(value: Any) -> Any:

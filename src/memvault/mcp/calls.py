@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
@@ -29,12 +30,12 @@ class PendingCall:
         self, workspace: Workspace, caller: Caller, name: str, arguments: Mapping[str, Any]
     ) -> None:
         self._workspace = workspace
-        self._caller = caller
-        self._name = name
-        self._arguments = arguments
         self._state = threading.Lock()
-        self._gone = False
+        self._gone = threading.Event()
         self._delivery: Delivery | None = None
+        self._call = partial(
+            invoke.call, workspace, name, arguments, caller, self._gone.is_set, _found
+        )
 
     def run(self) -> dict[str, Any]:
         """Run the tool and return its result, also where it failed.
@@ -44,22 +45,15 @@ class PendingCall:
         """
         try:
             with self._workspace.lock:
-                if self._has_gone():
+                if self._gone.is_set():
                     raise TimedOut("The call was cancelled before it started", "call again")
-                found, delivery = invoke.call(
-                    self._workspace,
-                    self._name,
-                    self._arguments,
-                    self._caller,
-                    self._has_gone,
-                    _found,
-                )
+                found, delivery = self._call()
         except MCPError:
             raise
         except Exception as error:
             return as_error(error).result()
         with self._state:
-            if not self._has_gone():
+            if not self._gone.is_set():
                 self._delivery = delivery
                 return found
         delivery.abandon()
@@ -73,7 +67,7 @@ class PendingCall:
     def give_up(self) -> None:
         """The caller will not have the result; a tool that waits for something ends."""
         with self._state:
-            self._gone = True
+            self._gone.set()
         # A thread, because the lock that is needed may be held by a tool that is at work.
         threading.Thread(target=self._undo, name="memvault gives up a call").start()
 
@@ -87,9 +81,6 @@ class PendingCall:
         with self._state:
             delivery, self._delivery = self._delivery, None
         return delivery
-
-    def _has_gone(self) -> bool:
-        return self._gone
 
 
 def _found(call: Call, name: str) -> Tool:

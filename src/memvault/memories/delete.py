@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from memvault.errors import Ambiguous, MemvaultError
+from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.model import Memory
 from memvault.recall.engine import Engine
 from memvault.recall.filters import Filters
@@ -16,7 +16,7 @@ from memvault.recall.values import Request
 from memvault.vault.history import Discarded
 from memvault.vault.store import Store
 
-__all__ = ["Candidate", "candidates", "delete", "forget", "token"]
+__all__ = ["Candidate", "candidates", "delete", "forget", "named", "token"]
 
 
 class Candidate(NamedTuple):
@@ -75,6 +75,32 @@ def _named(engine: Engine, query: str) -> list[Memory]:
     if several is not None:
         raise several
     return list(found.values())
+
+
+def named(engine: Engine, ids: Iterable[str]) -> tuple[list[Memory], list[str]]:
+    """Return the memories that ids name, and the ids that name none.
+
+    An id is split at commas, unless the whole is a path or title that holds commas.
+
+    Raises:
+        Ambiguous: an id fits several memories.
+    """
+    names: list[str] = []
+    for entry in ids:
+        whole = "," not in entry or engine.try_resolve(entry) is not None
+        names += [entry] if whole else entry.split(",")
+    chosen: dict[str, Memory] = {}
+    missing: list[str] = []
+    for name in dict.fromkeys(name.strip() for name in names if name.strip()):
+        try:
+            memory = engine.resolve(name)
+        except Ambiguous:
+            raise
+        except NotFound:
+            missing.append(name)
+        else:
+            chosen.setdefault(memory.path, memory)
+    return list(chosen.values()), missing
 
 
 def forget(store: Store, chosen: list[Candidate]) -> list[str]:

@@ -6,12 +6,19 @@ keeps its own line ends, even mixed ones.
 
 from __future__ import annotations
 
+from memvault import clock
+from memvault.model import Memory
 from memvault.vault.codec import plain_text
 from memvault.vault.markdown import headings
 
-__all__ = ["append", "modified", "replace_all", "replace_section"]
+__all__ = ["append", "modified", "modified_now", "replace_all", "replace_section"]
 
 _ENDS = ("\n", "\r")
+
+
+def modified_now(memory: Memory) -> dict[str, str]:
+    """Return the new time of change for a header that keeps one."""
+    return {"modified": clock.iso()} if "modified" in memory.metadata else {}
 
 
 def modified(body: str, text: str, newline: str, mode: str, section: str) -> str:

@@ -33,6 +33,7 @@ __all__ = [
     "readable",
     "search",
     "text_of",
+    "unquoted",
     "with_text",
 ]
 
@@ -101,6 +102,11 @@ def _filters(memory_type: str, passes: Test | None) -> Filters:
         return not is_archived(record.metadata) and (passes is None or passes(record))
 
     return Filters(memory_type=memory_type, passes=fits)
+
+
+def unquoted(text: str) -> str:
+    """Return what was seen or said without quotes, which in a query ask for exact words."""
+    return "".join(" " if char in '"“”„«»' else char for char in text)
 
 
 def distance(found: Found) -> float:

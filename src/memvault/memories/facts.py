@@ -6,17 +6,21 @@ the fact says. A fact that a person wrote without these has the defaults.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from memvault import clock
 from memvault.errors import Refused, UsageError
-from memvault.memories import create, experience_store
+from memvault.memories import create, edit, experience_store
 from memvault.memories.episodes import number
 from memvault.model import CATEGORY, SOURCE, Memory
 from memvault.vault.codec import plain_text
 from memvault.vault.store import Change, Store
 
-__all__ = ["TYPE", "Fact", "add", "category_key", "change", "fact_of"]
+if TYPE_CHECKING:  # storing needs none of recall
+    from memvault.index.protocol import Record
+    from memvault.recall.engine import Engine
+    from memvault.recall.values import Answer
+
+__all__ = ["TYPE", "Fact", "add", "category_key", "change", "fact_of", "similar"]
 
 TYPE = "fact"
 
@@ -98,9 +102,7 @@ def change(store: Store, memory: Memory, text: str | None, confidence: float | N
             changes["title"] = title
     if confidence is not None:
         changes["confidence"] = confidence
-    if "modified" in memory.metadata:
-        changes["modified"] = clock.iso()
-    return store.change(memory, changes, body)
+    return store.change(memory, {**changes, **edit.modified_now(memory)}, body)
 
 
 def _made_title(text: str) -> str:
@@ -108,3 +110,17 @@ def _made_title(text: str) -> str:
         return create.title_of(plain_text(text))
     except UsageError:
         return ""
+
+
+def similar(engine: Engine, query: str, limit: int, category: str = "") -> Answer:
+    """Find the facts that fit a query, of a category where one is named, the best first.
+
+    Raises:
+        UsageError: the query is empty.
+    """
+    wanted = category_key(category) if category.strip() else ""
+
+    def fits(record: Record) -> bool:
+        return wanted in ("", category_key(record.metadata.get("category")))
+
+    return experience_store.search(engine, query, TYPE, limit, fits)

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from memvault import clock
 from memvault.errors import Conflict, NotFound
-from memvault.memories import create, experience_store, skills
+from memvault.index.protocol import Record
+from memvault.memories import create, edit, experience_store, skills
 from memvault.memories.episodes import number
 from memvault.model import RATE, Memory
 from memvault.recall.engine import Engine
@@ -35,16 +35,21 @@ __all__ = [
     "add",
     "averaged",
     "clean_name",
+    "fitting",
     "held",
     "outcome",
     "procedure_of",
     "put",
+    "with_skill",
 ]
 
 TYPE = "procedure"
 ALPHA = 0.1
 """How much the latest outcome counts in the moving average."""
 _LOCK = "procedures.lock"
+_MOST = 10
+_RELEVANT = 0.25
+"""How well a procedure must fit a situation, where no word of its name is in it."""
 _TRIES = 5
 
 
@@ -183,16 +188,43 @@ def _changed(
         changes, body = change(memory)
         if not changes and body is None:
             break
-        if "modified" in memory.metadata:
-            changes["modified"] = clock.iso()
         try:
-            done = store.change(memory, changes, body)
+            done = store.change(memory, {**changes, **edit.modified_now(memory)}, body)
         except Conflict:
             if attempt == _TRIES - 1:
                 raise
             continue
         return Stored(done.memory, True, done.previous_revision)
     return Stored(memory, True)
+
+
+def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedure], list[str]]:
+    """Find the procedures that fit a situation and mostly succeed, the best rate first.
+
+    Returns what the caller should be told besides too.
+
+    Raises:
+        UsageError: the situation is empty.
+    """
+
+    def succeeds(record: Record) -> bool:
+        return number(record.metadata.get("success_rate"), RATE) >= least
+
+    query = experience_store.unquoted(situation)
+    found, notes = experience_store.search(engine, query, TYPE, _MOST, succeeds)
+    relevant = [entry for entry in found if entry.in_title or entry.strength >= _RELEVANT]
+    known = [procedure_of(entry.memory) for entry in relevant]
+    return sorted(known, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
+
+
+def with_skill(store: Store, engine: Engine) -> list[Procedure]:
+    """Return the procedures that are skills, in the order of their ids."""
+
+    def is_skill(record: Record) -> bool:
+        return bool(skills.found_id(record.metadata.get("skill_id")))
+
+    known = map(procedure_of, experience_store.memories_of(store, engine, TYPE, is_skill))
+    return sorted(known, key=lambda entry: (skills.key(entry.skill_id), entry.name))
 
 
 @contextmanager

@@ -148,18 +148,13 @@ def defined(given: Mapping[str, Any], whose: str = "register_tool") -> Definitio
         )
     parameters = tuple(_parameter(entry) for entry in entries)
     keys = [schema.normal_key(entry.key) for entry in parameters]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise UsageError(
-                f"The tool {name} has two parameters that are spelled {key}",
-                "case, underscores and hyphens make no difference; rename one",
-            )
-    flags = [entry.flag for entry in parameters]
-    for flag in flags:
-        if flags.count(flag) > 1:
-            raise UsageError(
-                f"The tool {name} has two parameters with the option {flag}", "rename one"
-            )
+    for names in (keys, [entry.flag for entry in parameters]):
+        for twice in names:
+            if names.count(twice) > 1:
+                raise UsageError(
+                    f"The tool {name} has two parameters that are spelled {twice}",
+                    "case, underscores and hyphens make no difference; rename one",
+                )
     timeout = bound.get("timeout") or TIMEOUT
     return Definition(name, description, parameters, entries, _command(bound["command"]), timeout)
 
@@ -175,11 +170,7 @@ def _description(text: str, whose: str) -> str:
 
 
 def _named(name: str) -> str:
-    if not _NAME.fullmatch(name) or layout.slug(name) == f"{name.lower()}-memory":
-        raise UsageError(
-            f"{name[:60]!r} cannot be the name of a tool",
-            "use up to 60 letters, digits, underscores and hyphens, a letter first",
-        )
+    _check_name(name, "a tool", layout.slug(name) == f"{name.lower()}-memory")
     wanted = normal_name(name)
     ours = {command.tool for command in COMMANDS}
     ours.update(command.words.replace(" ", "_") for command in COMMANDS)
@@ -189,13 +180,17 @@ def _named(name: str) -> str:
     return name
 
 
-def _parameter(entry: Mapping[str, Any]) -> Parameter:
-    name = entry["name"]
-    if not _NAME.fullmatch(name):
+def _check_name(name: str, whose: str, reserved: bool = False) -> None:
+    if reserved or not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name[:60]!r} cannot be the name of a parameter",
+            f"{name[:60]!r} cannot be the name of {whose}",
             "use up to 60 letters, digits, underscores and hyphens, a letter first",
         )
+
+
+def _parameter(entry: Mapping[str, Any]) -> Parameter:
+    name = entry["name"]
+    _check_name(name, "a parameter")
     kind = entry["type"]
     flag = schema.kebab(name).replace("_", "-").lstrip("-")
     parameter = Parameter(

@@ -19,7 +19,7 @@ from memvault.recall.filters import Filters
 from memvault.recall.query import Query, parse
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, Retrieved, retrieve
-from memvault.recall.values import Answer, Found, Request, Scored
+from memvault.recall.values import Answer, Found, Request, Scored, brief
 from memvault.vault.store import Store
 
 Result = TypeVar("Result")
@@ -147,7 +147,7 @@ class Engine:
             raise Ambiguous(
                 f"{name!r} names {len(found)} memories" + " of the same memId" * shared,
                 "use one of their paths" if shared else "use one of their memIds or paths",
-                {"candidates": [_candidate(record) for record in found[:20]]},
+                {"candidates": [brief(record) for record in found[:20]]},
             )
         try:
             return self._store.read(found[0].path)
@@ -304,7 +304,3 @@ class _Reader:
 def _fused(retrieved: Retrieved) -> list[tuple[int, float]]:
     weight = fusion.KEYWORD_WEIGHT if retrieved.has_vectors else 1.0
     return fusion.fuse(retrieved.shares, retrieved.cosines, weight)
-
-
-def _candidate(record: Record) -> dict[str, str]:
-    return {"memId": record.mem_id, "title": record.title, "filePath": record.path}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.index.protocol import Patience
 from memvault.model import Memory
 from memvault.recall.filters import Filters
 
-__all__ = ["Answer", "Found", "Request", "Scored"]
+if TYPE_CHECKING:
+    from memvault.index.protocol import Record
+
+__all__ = ["Answer", "Found", "Request", "Scored", "brief"]
 
 
 class Request(NamedTuple):
@@ -77,3 +80,8 @@ class Answer(NamedTuple):
 
     found: list[Found]
     notes: list[str]
+
+
+def brief(memory: Memory | Record) -> dict[str, Any]:
+    """Return how a result names a memory."""
+    return {"memId": memory.mem_id, "title": memory.title, "filePath": memory.path}

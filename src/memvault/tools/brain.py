@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import Arg, Group
-from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, count_shown, filters, modified_now
+from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, count_shown, filters, listed, noted
 
 if TYPE_CHECKING:
-    from memvault.agents.active import ActiveMemory, Held, Piece
+    from memvault.agents.active import ActiveMemory, Held
     from memvault.model import Memory
 
 __all__ = [
@@ -117,28 +117,25 @@ def _found_for(
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
     chosen = filters(None, None, None, None, expression)
-    answer = call.engine.search(Request(query, limit=max(limit, _LOOKED_AT), filters=chosen))
-    call.notes += answer.notes
-    fitting = [found for found in answer.found if found.strength >= threshold]
+    request = Request(query, limit=max(limit, _LOOKED_AT), filters=chosen)
+    answer = noted(call, call.engine.search(request))
+    fitting = [found for found in answer if found.strength >= threshold]
     fitting.sort(key=lambda found: -found.strength)  # stable: of equals the better ranked first
     fitting = fitting[:limit]
     count_shown(call, (found.memory for found in fitting))
-    result: dict[str, Any] = {
-        "memories": [
-            {
-                "id": found.memory.mem_id,
-                "text": found.memory.body.strip("\r\n"),
-                "similarity": round(found.strength, 4),
-                "metadata": _metadata(found.memory),
-            }
-            for found in fitting
-        ]
-    }
-    if not fitting:
-        passing = " that passes the filter" if expression else ""
-        hint = "; a lower threshold may help" if threshold > _FLOOR else ""
-        result["message"] = f"No memory{passing} is similar by at least {threshold:g}{hint}"
-    return result
+    memories = [
+        {
+            "id": found.memory.mem_id,
+            "text": found.memory.body.strip("\r\n"),
+            "similarity": round(found.strength, 4),
+            "metadata": _metadata(found.memory),
+        }
+        for found in fitting
+    ]
+    passing = " that passes the filter" if expression else ""
+    hint = "; a lower threshold may help" if threshold > _FLOOR else ""
+    nothing = f"No memory{passing} is similar by at least {threshold:g}{hint}"
+    return listed("memories", memories, nothing)
 
 
 def _metadata(memory: Memory) -> dict[str, Any]:
@@ -211,7 +208,7 @@ def memory_mutate(
 
     def change(memory: Memory) -> Memory:
         body = edit.replace_all(memory.body, value, memory.newline)
-        changed = call.store.change(memory, modified_now(memory.metadata), body, if_match)
+        changed = call.store.change(memory, edit.modified_now(memory), body, if_match)
         result.update(memId=changed.memory.mem_id, etag=changed.memory.etag)
         result.update(previousRevision=changed.previous_revision)
         return changed.memory
@@ -242,22 +239,17 @@ def memory_search(
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
-    answer = call.engine.search(Request(query, mode.lower(), limit))
-    call.notes += answer.notes
-    result: dict[str, Any] = {
-        "results": [
-            {
-                "memId": found.memory.mem_id,
-                "title": found.memory.title,
-                "snippet": found.snippet,
-                "score": round(found.score, 4),
-            }
-            for found in answer.found
-        ]
-    }
-    if not answer.found:
-        result["message"] = "No memory was found; other words may help"
-    return result
+    found = noted(call, call.engine.search(Request(query, mode.lower(), limit)))
+    results = [
+        {
+            "memId": entry.memory.mem_id,
+            "title": entry.memory.title,
+            "snippet": entry.snippet,
+            "score": round(entry.score, 4),
+        }
+        for entry in found
+    ]
+    return listed("results", results, "No memory was found; other words may help")
 
 
 @group.tool("memory_active", "active", read_only=True)
@@ -275,10 +267,19 @@ def memory_active(
     evicted = _left(call, held)
     if evicted:
         call.notes.append(f"memories have grown; evicted to fit: {', '.join(evicted)}")
-    memories = [_entry(piece) for piece in reversed(held.pieces)]
-    if full:
-        for entry, piece in zip(memories, reversed(held.pieces), strict=True):
-            entry["content"] = active.text(piece)
+    memories = [
+        {
+            "memId": piece.mem_id,
+            "title": piece.title,
+            "filePath": piece.path,
+            "offset": piece.offset,
+            "length": piece.length,
+            "totalLength": piece.total,
+            "tokens": piece.tokens,
+            **({"content": active.text(piece)} if full else {}),
+        }
+        for piece in reversed(held.pieces)
+    ]
     used = sum(piece.tokens for piece in held.pieces)
     budget = call.settings.active_budget
     return {
@@ -290,29 +291,9 @@ def memory_active(
     }
 
 
-def _entry(piece: Piece) -> dict[str, Any]:
-    return {
-        "memId": piece.mem_id,
-        "title": piece.title,
-        "filePath": piece.path,
-        "offset": piece.offset,
-        "length": piece.length,
-        "totalLength": piece.total,
-        "tokens": piece.tokens,
-    }
-
-
 def _left(call: Call, held: Held) -> list[str]:
-    """Name what the budget pushed out; warn of what is gone, or in the vault more than once."""
-    call.notes += [
-        f"{piece.mem_id} is no longer in the vault and has left active memory"
-        for piece in held.gone
-    ]
-    call.notes += [
-        f"{mem_id} is the memId of {len(paths)} files now; "
-        f"active memory waits until only one has it: {', '.join(paths)}"
-        for mem_id, paths in held.twins.items()
-    ]
+    """Return the memIds that the budget pushed out; note what else is to be said."""
+    call.notes += held.notes()
     return [piece.mem_id for piece in held.evicted]
 
 

@@ -15,49 +15,40 @@ from memvault.plugins.tool_file import (
     ToolTimeout,
 )
 from memvault.schema import normal_name
-from memvault.tools.core.registry import Arg, Group, shell
+from memvault.tools.core.registry import Arg, Cli, Group, Tool, shell
+from memvault.tools.core.shapes import without_none
 
 __all__ = ["call_tool", "get_available_tools", "register_tool"]
 
 group = Group("catalogue", "Tools, including the vault's own", place=80)
 
 
-_SCHEMAS = "Give the schemas of their arguments too"
-
-
 @group.tool("get_available_tools", "tools list", read_only=True)
 def get_available_tools(
     call: Call,
-    schemas: Annotated[bool, Arg(_SCHEMAS, key="schema")] = True,
+    schemas: Annotated[
+        bool, Arg("Give the schemas of their arguments too", key="schema", cli=Cli(default=False))
+    ] = True,
 ) -> dict[str, Any]:
     """List the tools of this vault: the program's own, and those that are registered in it.
 
     For a registered tool it says whether it may run on this machine.
     """
     from memvault.plugins import tool_file, trust
-    from memvault.tools.core import available, vault_tools
-    from memvault.tools.core.reference import described
+    from memvault.tools.core import available, reference, vault_tools
+
+    def described(tool: Tool) -> dict[str, Any]:
+        entry = reference.described(tool)
+        return {key: entry[key] for key in entry if schemas or key != "inputSchema"}
 
     found = tool_file.read_all(call.root)
     call.notes += found.broken.values()
     tools = [described(entry) for entry in available.own_in(call)]
     trusted = {kept.path for kept in trust.trusted(call.root, found.tools.values())}
     for kept in found.tools.values():
-        extra = {"filePath": kept.path, "trusted": kept.path in trusted}
-        tools.append({**described(vault_tools.as_tool(kept)), **extra})
-    if not schemas:
-        for entry in tools:
-            del entry["inputSchema"]
+        file = {"filePath": kept.path, "trusted": kept.path in trusted}
+        tools.append({**described(vault_tools.as_tool(kept)), **file})
     return {"tools": tools}
-
-
-@shell("get_available_tools")
-def _list_tools(
-    schemas: Annotated[
-        bool, Arg("Give the schemas of their arguments too", flag="--schema")
-    ] = False,
-) -> dict[str, Any]:
-    return {"schema": schemas}
 
 
 @group.tool("register_tool", "tools register", destructive=True)
@@ -78,15 +69,14 @@ def register_tool(
     """
     from memvault.plugins import tool_file, trust
 
-    given = {
-        "name": name,
-        "description": description,
-        "command": command,
-        "parameters": parameters,
-        "timeout": timeout,
-    }
     definition = tool_file.defined(
-        {key: value for key, value in given.items() if value is not None}
+        without_none(
+            name=name,
+            description=description,
+            command=command,
+            parameters=parameters,
+            timeout=timeout,
+        )
     )
     path, revision = tool_file.put(call.store, definition, documentation)
     kept = tool_file.read_all(call.root).tools.get(normal_name(name))

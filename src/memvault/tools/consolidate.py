@@ -109,46 +109,37 @@ def _result(
     written: Mapping[str, Memory] | None,
 ) -> dict[str, Any]:
     """Return proposals as the tool's result; once applied, only those that were written."""
+    from memvault.consolidation.proposals import origin
+    from memvault.recall.values import brief
+
     nothing = not any(proposals)
     if written is not None:
-        proposals = _only(proposals, written)
+        proposals = proposals.only(written)
     result: dict[str, Any] = {
         "facts": _facts(proposals, written or {}),
         "procedures": _procedures(proposals, written or {}),
         "forgotten": [
             {
                 "proposalId": entry.proposal,
-                "memId": entry.memory.mem_id,
-                "title": entry.memory.title,
-                "filePath": entry.memory.path,
+                **brief(entry.memory),
                 "memoryType": entry.memory.memory_type,
                 "importance": entry.importance,
                 "modified": entry.memory.modified,
-                "episodes": _origin(entry.memory),
+                "episodes": origin(entry.memory),
             }
             for entry in proposals.forgotten
         ],
         "applied": written is not None,
     }
-    if proposals.merged:
-        result["merged"] = _merged(proposals)
-    if proposals.contradictions:
-        result["contradictions"] = _contradictions(proposals)
-    if extracted and extracted.refused:
-        result["refused"] = _refused(extracted)
+    more = {
+        "merged": _merged(proposals),
+        "contradictions": _contradictions(proposals),
+        "refused": _refused(extracted) if extracted else [],
+    }
+    result.update({key: value for key, value in more.items() if value})
     if nothing:
         result["message"] = "Nothing new repeats, and there is nothing to archive"
     return result
-
-
-def _only(proposals: Proposals, written: Mapping[str, Memory]) -> Proposals:
-    """Leave out what was passed over; what can only be shown stays."""
-    return proposals._replace(
-        facts=[entry for entry in proposals.facts if entry.proposal in written],
-        procedures=[entry for entry in proposals.procedures if entry.proposal in written],
-        merged=[entry for entry in proposals.merged if entry.proposal in written],
-        forgotten=[entry for entry in proposals.forgotten if entry.proposal in written],
-    )
 
 
 def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str, Any]]:
@@ -167,33 +158,23 @@ def _facts(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str
 
 
 def _procedures(proposals: Proposals, written: Mapping[str, Memory]) -> list[dict[str, Any]]:
-    out = []
-    for entry in proposals.procedures:
-        made: dict[str, Any] = {
+    return [
+        {
             "proposalId": entry.proposal,
             "name": entry.name,
             "prompt": entry.prompt,
             "successRate": entry.success_rate,
             "usageCount": len(entry.episodes),
             "episodes": list(entry.episodes),
+            **({"skillId": entry.skill} if entry.skill else {}),
+            **_where(written.get(entry.proposal), "procedureId"),
         }
-        if entry.skill:
-            made["skillId"] = entry.skill
-        out.append({**made, **_where(written.get(entry.proposal), "procedureId")})
-    return out
+        for entry in proposals.procedures
+    ]
 
 
 def _where(memory: Memory | None, key: str) -> dict[str, str]:
     return {} if memory is None else {key: memory.mem_id, "filePath": memory.path}
-
-
-def _origin(memory: Memory) -> list[str]:
-    """Return the episodes behind a memory: those that it names, or itself where it is one."""
-    from memvault.memories import episodes
-
-    if memory.memory_type == episodes.TYPE:
-        return [memory.mem_id]
-    return episodes.texts(memory.metadata.get("episodes"))
 
 
 def _merged(proposals: Proposals) -> list[dict[str, Any]]:

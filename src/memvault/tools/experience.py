@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.tools.core.registry import Arg, Group
-from memvault.tools.core.shapes import count_recalled
-
-if TYPE_CHECKING:
-    from memvault.recall.values import Found
+from memvault.tools.core.shapes import count_recalled, listed, noted
 
 __all__ = [
     "recall_fact",
@@ -28,9 +25,6 @@ group = Group("experience", place=51)
 _LEAST_RATE = 0.6
 _FACTS = 5
 _EXPERIENCES = 3
-_PROCEDURES = 10
-_RELEVANT = 0.25
-"""How well a procedure must fit a context, where no word of its name is in it."""
 _NAME = "The procedure's name, one line"
 
 
@@ -62,41 +56,24 @@ def recall_fact(
     and this time included. distance is 0 for the same meaning and 1 for nothing in common.
     Archived facts are left out; plain recall finds them.
     """
-    found = _facts(call, query, limit, category)
-    counts = count_recalled(call, [entry["factId"] for entry in found])
-    for entry in found:
-        entry["accessCount"] = counts[entry["factId"]]
-    if found:
-        return {"facts": found}
-    return {"facts": [], "message": "No fact was found; other words may help"}
-
-
-def _facts(call: Call, query: str, limit: int, category: str | None) -> list[dict[str, Any]]:
     from memvault.memories import experience_store, facts
 
-    wanted = facts.category_key(category) if category and category.strip() else ""
-
-    def fits(record: Any) -> bool:
-        return wanted in ("", facts.category_key(record.metadata.get("category")))
-
-    answer = experience_store.search(call.engine, query, facts.TYPE, limit, fits)
-    call.notes += answer.notes
-    return [_fact(found) for found in answer.found]
-
-
-def _fact(found: Found) -> dict[str, Any]:
-    from memvault.memories import experience_store, facts
-
-    fact = facts.fact_of(found.memory)
-    return {
-        "factId": fact.fact_id,
-        "factText": fact.text,
-        "category": fact.category,
-        "confidence": fact.confidence,
-        "source": fact.source,
-        "accessCount": 0,
-        "distance": experience_store.distance(found),
-    }
+    found = noted(call, facts.similar(call.engine, query, limit, category or ""))
+    counts = count_recalled(call, [entry.memory.mem_id for entry in found])
+    known = [facts.fact_of(entry.memory) for entry in found]
+    listing = [
+        {
+            "factId": fact.fact_id,
+            "factText": fact.text,
+            "category": fact.category,
+            "confidence": fact.confidence,
+            "source": fact.source,
+            "accessCount": counts[fact.fact_id],
+            "distance": experience_store.distance(entry),
+        }
+        for entry, fact in zip(found, known, strict=True)
+    ]
+    return listed("facts", listing, "No fact was found; other words may help")
 
 
 @group.tool("update_fact", "fact update", destructive=True)
@@ -180,28 +157,12 @@ def recall_procedure(
     A procedure fits if its name shares a word with the context, or its text is near to it in
     words or in meaning. Archived ones are left out.
     """
-    found = _procedures(call, context, min_success_rate)
-    count_recalled(call, [entry["procedureId"] for entry in found])
-    if found:
-        return {"procedures": found}
-    message = f"No procedure with a success rate of {min_success_rate:g} or more fits this"
-    return {"procedures": [], "message": message}
+    from memvault.memories import procedures
 
-
-def _procedures(call: Call, context: str, least: float) -> list[dict[str, Any]]:
-    from memvault.memories import experience_store, procedures
-    from memvault.memories.episodes import number
-
-    def succeeds(record: Any) -> bool:
-        return number(record.metadata.get("success_rate"), RATE) >= least
-
-    query = _unquoted(context)
-    answer = experience_store.search(call.engine, query, procedures.TYPE, _PROCEDURES, succeeds)
-    call.notes += answer.notes
-    fitting = [found for found in answer.found if found.in_title or found.strength >= _RELEVANT]
-    known = [procedures.procedure_of(found.memory) for found in fitting]
-    known.sort(key=lambda entry: (-entry.success_rate, -entry.usage_count))
-    return [
+    found, notes = procedures.fitting(call.engine, context, min_success_rate)
+    call.notes += notes
+    count_recalled(call, [entry.procedure_id for entry in found])
+    listing = [
         {
             "name": entry.name,
             "prompt": entry.prompt,
@@ -209,13 +170,10 @@ def _procedures(call: Call, context: str, least: float) -> list[dict[str, Any]]:
             "usageCount": entry.usage_count,
             "procedureId": entry.procedure_id,
         }
-        for entry in known
+        for entry in found
     ]
-
-
-def _unquoted(text: str) -> str:
-    """Return what was seen or said without quotes, which in a query ask for exact words."""
-    return "".join(" " if char in '"“”„«»' else char for char in text)
+    nothing = f"No procedure with a success rate of {min_success_rate:g} or more fits this"
+    return listed("procedures", listing, nothing)
 
 
 @group.tool("update_success_rate", "procedure outcome")
@@ -250,27 +208,29 @@ def recall_memory(
     procedures with a success rate of 0.6 or more, each as a text; sources has
     their memIds in the same order.
     """
-    from memvault.memories import episodes
+    from memvault.memories import episodes, experience_store, facts, procedures
 
-    query = _unquoted(" ".join(observations))
+    query = experience_store.unquoted(" ".join(observations))
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
-    facts = _facts(call, query, _FACTS, None)
-    answer = episodes.similar(call.engine, query, _EXPERIENCES, LEAST_IMPORTANCE)
-    call.notes += answer.notes
-    experiences = [episodes.episode_of(found.memory) for found in answer.found]
-    procedures = _procedures(call, query, _LEAST_RATE)
+    known = noted(call, facts.similar(call.engine, query, _FACTS))
+    similar = episodes.similar(call.engine, query, _EXPERIENCES, LEAST_IMPORTANCE)
+    experiences = noted(call, similar)
+    fitting, notes = procedures.fitting(call.engine, query, _LEAST_RATE)
+    call.notes += notes
     sources = {
-        "facts": [entry["factId"] for entry in facts],
-        "experiences": [episode.episode_id for episode in experiences],
-        "procedures": [entry["procedureId"] for entry in procedures],
+        "facts": [entry.memory.mem_id for entry in known],
+        "experiences": [entry.memory.mem_id for entry in experiences],
+        "procedures": [entry.procedure_id for entry in fitting],
     }
     count_recalled(call, [mem_id for ids in sources.values() for mem_id in ids])
     result: dict[str, Any] = {
         "memoryContext": {
-            "facts": [entry["factText"] for entry in facts],
-            "experiences": [episodes.summary(episode) for episode in experiences],
-            "procedures": [entry["prompt"] for entry in procedures],
+            "facts": [facts.fact_of(entry.memory).text for entry in known],
+            "experiences": [
+                episodes.summary(episodes.episode_of(entry.memory)) for entry in experiences
+            ],
+            "procedures": [entry.prompt for entry in fitting],
         },
         "sources": sources,
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
 from memvault.errors import UsageError
@@ -14,8 +15,14 @@ from memvault.tools.core.shapes import (
     count_shown,
     filters,
     item,
-    modified_now,
+    listed,
+    noted,
+    without_none,
 )
+
+if TYPE_CHECKING:
+    from memvault.model import Memory
+    from memvault.recall.filters import Filters
 
 __all__ = [
     "memory_list_types",
@@ -39,14 +46,12 @@ def memory_list_types(call: Call) -> dict[str, Any]:
     from memvault.model import FALLBACK_TYPE
     from memvault.recall.filters import Filters
 
-    counts: dict[str, int] = {}
-    for record in call.engine.listed(Filters()):
-        counts[record.memory_type] = counts.get(record.memory_type, 0) + 1
+    counts = Counter(record.memory_type for record in call.engine.listed(Filters()))
     known = {entry.name: entry.description for entry in call.settings.types}
     names = [*known, *sorted(name for name in counts if name not in known)]
     return {
         "types": [
-            {"name": name, "description": known.get(name, ""), "count": counts.get(name, 0)}
+            {"name": name, "description": known.get(name, ""), "count": counts[name]}
             for name in names
         ],
         "fallbackType": FALLBACK_TYPE,
@@ -74,53 +79,29 @@ def memory_remember(
     compounded instead if it says the same. With filePath that memory gets the new content; the
     old content is kept as a revision.
     """
-    from memvault.memories import create
+    from memvault.memories import compound, create
     from memvault.vault import layout
 
     name = create.clean_title(title)
     kind = layout.normal_type(memory_type) if memory_type.strip() else ""
-    header: dict[str, Any] = {}
-    if tags is not None:
-        header["tags"] = create.clean_tags(tags)
-    if importance is not None:
-        header["importance"] = importance
-    if source:
-        header["source"] = source
-    if supersedes:
-        header["supersedes"] = call.engine.resolve(supersedes).mem_id
+    header = without_none(
+        tags=None if tags is None else create.clean_tags(tags),
+        importance=importance,
+        source=source or None,
+        supersedes=call.engine.resolve(supersedes).mem_id if supersedes else None,
+    )
     if file_path:
-        return _update(call, file_path, name, content, kind, header)
-    memory = create.add(call.store, name, content, kind, header)
+        target = call.engine.resolve(file_path)
+        memory = compound.update(call.store, target, name, content, kind, header).memory
+    else:
+        memory = create.add(call.store, name, content, kind, header)
     return {
         "filePath": memory.path,
         "memId": memory.mem_id,
         "memoryType": memory.memory_type,
         "tags": list(memory.tags),
-        "isUpdate": False,
+        "isUpdate": bool(file_path),
         "similar": _similar(call, name, content, memory.path),
-    }
-
-
-def _update(
-    call: Call, named: str, title: str, content: str, kind: str, header: dict[str, Any]
-) -> dict[str, Any]:
-    from memvault.memories import edit
-
-    target = call.engine.resolve(named)
-    changes = {**header, **modified_now(target.metadata)}
-    if title != target.title:
-        changes["title"] = title
-    if kind and kind != target.memory_type:
-        changes["memory_type"] = kind
-    body = edit.replace_all(target.body, content, target.newline)
-    change = call.store.change(target, changes, body, memory_type=kind or None)
-    return {
-        "filePath": change.memory.path,
-        "memId": change.memory.mem_id,
-        "memoryType": change.memory.memory_type,
-        "tags": list(change.memory.tags),
-        "isUpdate": True,
-        "similar": _similar(call, title, content, change.memory.path),
     }
 
 
@@ -128,7 +109,7 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
     """Return the nearest memories; a memory is safe on disk before this is asked."""
     from memvault.errors import MemvaultError, TimedOut
     from memvault.index.protocol import AT_ONCE
-    from memvault.recall.values import Request
+    from memvault.recall.values import Request, brief
 
     text = f"{title}\n{content[:_SIMILAR_TEXT]}"
     for mode in ("vector", "keyword"):
@@ -142,10 +123,8 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
             continue
         return [
             {
-                "memId": found.memory.mem_id,
-                "title": found.memory.title,
+                **brief(found.memory),
                 "similarity": round(found.similarity if mode == "vector" else found.coverage, 4),
-                "filePath": found.memory.path,
             }
             for found in answer.found
             if found.memory.path != own_path
@@ -209,46 +188,31 @@ def memory_recall(
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for, or list all with --all")
     request = Request(query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank)
-    answer = call.engine.search(request)
-    call.notes += answer.notes
-    count_shown(call, [found.memory for found in answer.found])
-    memories = []
-    for found in answer.found:
-        entry = item(found.memory)
-        entry["score"] = round(found.score, 4)
-        entry["snippet"] = found.snippet
-        if full:
-            entry["content"] = found.memory.body
-        if explain:
-            entry["why"] = found.why
-        memories.append(entry)
-    result: dict[str, Any] = {"memories": memories, "count": len(memories)}
-    if not memories:
-        result["message"] = "No memory was found; other words or fewer filters may help"
-    return result
+    found = noted(call, call.engine.search(request))
+    count_shown(call, [entry.memory for entry in found])
+    memories = [_entry(entry.memory, entry.score, entry.snippet, full) for entry in found]
+    if explain:
+        memories = [{**entry, "why": by.why} for entry, by in zip(memories, found, strict=True)]
+    nothing = "No memory was found; other words or fewer filters may help"
+    return listed("memories", memories, nothing, count=len(memories))
 
 
 def _everything(
-    call: Call, chosen: Any, query: str, limit: int | None, full: bool
+    call: Call, chosen: Filters, query: str, limit: int | None, full: bool
 ) -> dict[str, Any]:
-    from memvault.errors import MemvaultError
+    from memvault.memories.experience_store import readable
     from memvault.recall import snippets
 
     if query.strip():
         raise UsageError("A query and isAll cannot be combined", "leave out one of them")
-    memories = []
-    for record in call.engine.listed(chosen)[:limit]:
-        try:
-            memory = call.store.read(record.path)
-        except MemvaultError:
-            continue
-        entry = item(memory)
-        entry["score"] = 1.0
-        entry["snippet"] = snippets.beginning(memory.body)
-        if full:
-            entry["content"] = memory.body
-        memories.append(entry)
-    result: dict[str, Any] = {"memories": memories, "count": len(memories)}
-    if not memories:
-        result["message"] = "There are no memories that pass the filters"
-    return result
+    memories = [
+        _entry(memory, 1.0, snippets.beginning(memory.body), full)
+        for memory in readable(call.store, call.engine.listed(chosen)[:limit])
+    ]
+    nothing = "There are no memories that pass the filters"
+    return listed("memories", memories, nothing, count=len(memories))
+
+
+def _entry(memory: Memory, score: float, snippet: str, full: bool) -> dict[str, Any]:
+    content = {"content": memory.body} if full else {}
+    return {**item(memory), "score": round(score, 4), "snippet": snippet, **content}

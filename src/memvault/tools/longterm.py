@@ -3,63 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from memvault.call import Call
-from memvault.errors import Ambiguous, NotFound, UsageError
-from memvault.tools.core.registry import Arg, Group, shell
+from memvault.errors import UsageError
+from memvault.tools.core.registry import Arg, Cli, Group
 
-if TYPE_CHECKING:
-    from memvault.model import Memory
-
-__all__ = ["memory_delete", "memory_save", "shell_delete", "shell_save"]
+__all__ = ["memory_delete", "memory_save"]
 
 group = Group("long-term", "Long-term memory", place=30)
 
-_TEXT_HELP = "The text to keep; its title is made from its first words"
-_AREA_HELP = "What the text belongs to; a filter such as area == 'main' finds it by this"
 _METADATA_HELP = "Further front matter: texts, numbers, truth values, lists of these"
 _IDS_HELP = "memIds or their beginnings, paths, or exact titles, separated by commas"
-
-
-@group.tool("memory_save", "save")
-def memory_save(
-    call: Call,
-    text: Annotated[str, Arg(_TEXT_HELP, positional=True, text=True)],
-    area: Annotated[str | None, Arg(_AREA_HELP)] = None,
-    metadata: Annotated[dict[str, Any] | None, Arg(_METADATA_HELP)] = None,
-) -> dict[str, Any]:
-    """Save a text as a new memory, exactly as it is.
-
-    Metadata becomes front matter, so that load --query and recall can filter
-    by it. Keys that the vault sets itself, such as created, are refused.
-    """
-    from memvault.memories import create
-
-    title = create.title_of(text)
-    header = create.metadata_header(metadata or {}, area)
-    memory = create.add(call.store, title, text, "", header)
-    return {"id": memory.mem_id, "title": memory.title, "filePath": memory.path}
-
-
-@shell("memory_save")
-def shell_save(
-    text: Annotated[str, Arg(_TEXT_HELP, positional=True, text=True)],
-    area: Annotated[str | None, Arg(_AREA_HELP)] = None,
-    metadata: Annotated[
-        list[str] | None,
-        Arg(f"{_METADATA_HELP}; a JSON object or KEY=VALUE, repeatable", whole=True),
-    ] = None,
-) -> dict[str, Any]:
-    """Read metadata as JSON objects and as KEY=VALUE, whose values are JSON or else texts."""
-    found: dict[str, Any] = {}
-    for entry in metadata or ():
-        for key, value in _pairs(entry).items():
-            if key in found:
-                raise UsageError(f"metadata has {key} twice", "give it once")
-            found[key] = value
-    given = {"text": text, "area": area, "metadata": found or None}
-    return {key: value for key, value in given.items() if value is not None}
 
 
 def _pairs(entry: str) -> dict[str, Any]:
@@ -82,6 +37,38 @@ def _json(text: str) -> Any:
         return None
 
 
+@group.tool("memory_save", "save")
+def memory_save(
+    call: Call,
+    text: Annotated[
+        str,
+        Arg("The text to keep; its title is made from its first words", positional=True, text=True),
+    ],
+    area: Annotated[
+        str | None,
+        Arg("What the text belongs to; a filter such as area == 'main' finds it by this"),
+    ] = None,
+    metadata: Annotated[
+        dict[str, Any] | None,
+        Arg(
+            _METADATA_HELP,
+            cli=Cli(f"{_METADATA_HELP}; a JSON object or KEY=VALUE, repeatable", _pairs),
+        ),
+    ] = None,
+) -> dict[str, Any]:
+    """Save a text as a new memory, exactly as it is.
+
+    Metadata becomes front matter, so that load --query and recall can filter
+    by it. Keys that the vault sets itself, such as created, are refused.
+    """
+    from memvault.memories import create
+
+    title = create.title_of(text)
+    header = create.metadata_header(metadata or {}, area)
+    memory = create.add(call.store, title, text, "", header)
+    return {"id": memory.mem_id, "title": memory.title, "filePath": memory.path}
+
+
 @group.tool("memory_delete", "delete", destructive=True)
 def memory_delete(
     call: Call,
@@ -95,38 +82,8 @@ def memory_delete(
     """
     from memvault.memories import delete
 
-    chosen: dict[str, Memory] = {}
-    missing: list[str] = []
-    for name in _names(call, [ids] if isinstance(ids, str) else ids):
-        try:
-            memory = call.engine.resolve(name)
-        except Ambiguous:
-            raise
-        except NotFound:
-            missing.append(name)
-        else:
-            chosen.setdefault(memory.path, memory)
+    chosen, missing = delete.named(call.engine, [ids] if isinstance(ids, str) else ids)
     if not chosen and not missing:
         raise UsageError("No ids are given", "memvault search QUERY finds memIds")
-    delete.delete(call.store, list(chosen.values()))
-    return {
-        "deleted": [memory.mem_id for memory in chosen.values()],
-        "missing": list(dict.fromkeys(missing)),
-    }
-
-
-def _names(call: Call, given: list[str]) -> list[str]:
-    """Split ids at commas, unless a whole one is a path or title that holds commas."""
-    names: list[str] = []
-    for entry in given:
-        whole = "," not in entry or call.engine.try_resolve(entry) is not None
-        names += [entry] if whole else entry.split(",")
-    return [name.strip() for name in names if name.strip()]
-
-
-@shell("memory_delete")
-def shell_delete(
-    ids: Annotated[list[str], Arg(_IDS_HELP, positional=True)],
-) -> dict[str, Any]:
-    """Take one or more arguments, each of one or more ids."""
-    return {"ids": ids}
+    delete.delete(call.store, chosen)
+    return {"deleted": [memory.mem_id for memory in chosen], "missing": missing}

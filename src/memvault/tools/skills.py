@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
 from memvault.tools.core.registry import Arg, Group
-from memvault.tools.core.shapes import count_recalled
+from memvault.tools.core.shapes import count_recalled, listed
 
 if TYPE_CHECKING:
     from memvault.memories.procedures import Procedure
@@ -26,10 +26,8 @@ def list_skill_categories(call: Call) -> dict[str, Any]:
     from memvault.memories import skills
 
     found = skills.branches((entry.skill_id for entry in _known(call)), 1)
-    result: dict[str, Any] = {"categories": _counted("categoryId", found)}
-    if not found:
-        result["message"] = "No procedure carries a skillId yet"
-    return result
+    listing = _counted("categoryId", found)
+    return listed("categories", listing, "No procedure carries a skillId yet")
 
 
 @group.tool("list_subcategories", "skills subcategories", read_only=True)
@@ -42,12 +40,10 @@ def list_subcategories(
 
     named = [entry.skill_id for entry in _known(call)]
     within = skills.below(named, _branch(category_id, "categoryId"))
-    found = skills.branches(within, 2)
-    result: dict[str, Any] = {"subcategories": _counted("subcategoryId", found)}
-    if not found:
-        hint = f"skills list {category_id} shows its skills" if within else "it has no skills"
-        result["message"] = f"The category {category_id!r} has no subcategories; {hint}"
-    return result
+    found = _counted("subcategoryId", skills.branches(within, 2))
+    more = f"skills list {category_id} shows its skills" if within else "it has no skills"
+    nothing = f"The category {category_id!r} has no subcategories; {more}"
+    return listed("subcategories", found, nothing)
 
 
 @group.tool("list_skills", "skills list", read_only=True)
@@ -61,14 +57,10 @@ def list_skills(
     from memvault.memories import skills
 
     known = _known(call)
-    wanted = set(
-        skills.below((entry.skill_id for entry in known), _branch(subcategory_id, "subcategoryId"))
-    )
+    branch = _branch(subcategory_id, "subcategoryId")
+    wanted = set(skills.below((entry.skill_id for entry in known), branch))
     found = [_skill(entry) for entry in known if entry.skill_id in wanted]
-    result: dict[str, Any] = {"skills": found}
-    if not found:
-        result["message"] = f"There are no skills below {subcategory_id!r}"
-    return result
+    return listed("skills", found, f"There are no skills below {subcategory_id!r}")
 
 
 @group.tool("use_skill", "skills use")
@@ -126,17 +118,9 @@ def _requested(call: Call, skill_id: str, action: str) -> NotFound:
 
 
 def _known(call: Call) -> list[Procedure]:
-    """Return the procedures that are skills, in the order of their ids."""
-    from memvault.memories import experience_store, procedures, skills
+    from memvault.memories import procedures
 
-    memories = experience_store.memories_of(
-        call.store,
-        call.engine,
-        procedures.TYPE,
-        lambda record: bool(skills.found_id(record.metadata.get("skill_id"))),
-    )
-    known = (procedures.procedure_of(memory) for memory in memories)
-    return sorted(known, key=lambda entry: (skills.key(entry.skill_id), entry.name))
+    return procedures.with_skill(call.store, call.engine)
 
 
 def _branch(text: str, name: str) -> str:

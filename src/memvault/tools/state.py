@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.registry import Arg, Group, shell
+from memvault.tools.core.registry import Arg, Cli, Group
+from memvault.tools.core.shapes import without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from memvault.agents.address import Address
     from memvault.agents.plans.agenda import Standing
+    from memvault.vault.lock import FileLock
+    from memvault.vault.store import Store
 
 __all__ = [
     "delete_goals",
@@ -40,9 +42,16 @@ class KeyValue(TypedDict):
 class GoalItem(TypedDict):
     """A goal."""
 
-    id: Annotated[str, Arg("One line that names the goal")]
+    id: Annotated[str, Arg("One line that names the goal", positional=True)]
     description: NotRequired[
-        Annotated[str, Arg("What is to be reached; an existing goal keeps its own without it")]
+        Annotated[
+            str,
+            Arg(
+                "What is to be reached; an existing goal keeps its own without it",
+                positional=True,
+                text=True,
+            ),
+        ]
     ]
     status: NotRequired[Annotated[str, Arg("One word; a new goal is active")]]
 
@@ -50,34 +59,80 @@ class GoalItem(TypedDict):
 class PlanItem(TypedDict):
     """A plan, with exactly one of its three schedules."""
 
-    name: Annotated[str, Arg("One line that names the plan")]
-    instruction: Annotated[str, Arg("What is to be done when it is due")]
-    cron: NotRequired[
-        Annotated[str, Arg("Whenever this cron line of five fields matches, as in 0 9 * * *")]
+    name: Annotated[str, Arg("One line that names the plan", positional=True)]
+    instruction: Annotated[
+        str, Arg("What is to be done when it is due", positional=True, text=True)
     ]
-    run_after: NotRequired[Annotated[str, Arg("Once, after a delay such as 2 hours or 1 day")]]
-    scheduled_at: NotRequired[Annotated[str, Arg("Once, at a moment in ISO 8601")]]
+    cron: NotRequired[
+        Annotated[
+            str,
+            Arg(
+                "Whenever this cron line of five fields matches, as in 0 9 * * *",
+                cli=Cli("A cron line of five fields, as in '0 9 * * *'"),
+            ),
+        ]
+    ]
+    run_after: NotRequired[
+        Annotated[
+            str,
+            Arg(
+                "Once, after a delay such as 2 hours or 1 day", cli=Cli("A delay, as in '2 hours'")
+            ),
+        ]
+    ]
+    scheduled_at: NotRequired[
+        Annotated[
+            str,
+            Arg(
+                "Once, at a moment in ISO 8601",
+                flag="--at",
+                cli=Cli("A moment, as in 2026-03-01T08:00:00Z"),
+            ),
+        ]
+    ]
 
 
-@contextmanager
-def _writing(call: Call) -> Iterator[Address]:
-    """Hold the lock of the agent that is asking."""
+def _pair(word: str) -> dict[str, str]:
+    """Read a key and its value as the command line spells them."""
+    key, sign, value = word.partition("=")
+    if not sign:
+        raise UsageError(
+            f"{word[:40]!r} has no value", "write KEY=VALUE, or KEY=- for standard input"
+        )
+    return {"key": key, "value": value}
+
+
+def _lock(call: Call) -> FileLock:
     from memvault.agents.locking import agent_lock
 
-    with agent_lock(call.root, call.address):
-        yield call.address
+    return agent_lock(call.root, call.address)
 
 
-def _deleted(call: Call, what: str, wanted: list[str], missing: list[str]) -> int:
-    """Return how many were deleted, and note those that were not there."""
+def _delete(
+    call: Call,
+    what: str,
+    delete: Callable[[Store, Address, list[str]], list[str]],
+    names: list[str],
+) -> dict[str, Any]:
+    """Delete what has these names, and note those that were not there."""
+    with _lock(call):
+        missing = delete(call.store, call.address, names)
     call.notes += [f"there is no {what} {name!r}" for name in missing]
-    return len(set(wanted)) - len(missing)
+    return {"deleted": len(set(names)) - len(missing)}
 
 
 @group.tool("set_memories", "memories set", destructive=True)
 def set_memories(
     call: Call,
-    memories: Annotated[list[KeyValue], Arg("Values with their keys")],
+    memories: Annotated[
+        list[KeyValue],
+        Arg(
+            "Values with their keys",
+            positional=True,
+            text=True,
+            cli=Cli("A key and its value", _pair, "key=value"),
+        ),
+    ],
 ) -> dict[str, Any]:
     """Set values by key; an existing key gets the new value.
 
@@ -86,26 +141,9 @@ def set_memories(
     """
     from memvault.agents import keyvalues
 
-    with _writing(call) as address:
-        pairs = [(entry["key"], entry["value"]) for entry in memories]
-        return {"count": keyvalues.put(call.store, address, pairs)}
-
-
-@shell("set_memories")
-def _set_memories(
-    pairs: Annotated[
-        list[str], Arg("A key and its value", key="key=value", positional=True, text=True)
-    ],
-) -> dict[str, Any]:
-    memories = []
-    for pair in pairs:
-        key, sign, value = pair.partition("=")
-        if not sign:
-            raise UsageError(
-                f"{pair[:40]!r} has no value", "write KEY=VALUE, or KEY=- for standard input"
-            )
-        memories.append({"key": key, "value": value})
-    return {"memories": memories}
+    pairs = [(entry["key"], entry["value"]) for entry in memories]
+    with _lock(call):
+        return {"count": keyvalues.put(call.store, call.address, pairs)}
 
 
 @group.tool("get_memories", "memories get", read_only=True)
@@ -122,10 +160,7 @@ def get_memories(
     found, notes = all_values(call.store, call.address)
     values = {entry.key: entry.value for entry in found}
     wanted = {normal(key) for key in keys} if keys else set(values)
-    call.notes += [
-        *notes,
-        *(f"there is no memory {key!r}" for key in sorted(wanted - set(values))),
-    ]
+    call.notes += notes + [f"there is no memory {key!r}" for key in sorted(wanted - set(values))]
     return {"memories": [{"key": key, "value": values[key]} for key in values if key in wanted]}
 
 
@@ -137,15 +172,13 @@ def delete_memories(
     """Delete values by their keys; what they held stays in the history."""
     from memvault.agents import keyvalues
 
-    with _writing(call) as address:
-        missing = keyvalues.delete(call.store, address, keys)
-    return {"deleted": _deleted(call, "memory", keys, missing)}
+    return _delete(call, "memory", keyvalues.delete, keys)
 
 
 @group.tool("set_goals", "goals set", destructive=True)
 def set_goals(
     call: Call,
-    goals: Annotated[list[GoalItem], Arg("Goals with their ids")],
+    goals: Annotated[list[GoalItem], Arg("Goals with their ids", spread=True)],
 ) -> dict[str, Any]:
     """Set goals by id; an existing goal is changed.
 
@@ -154,28 +187,16 @@ def set_goals(
     """
     from memvault.agents.goals import Goal, put, status_word
 
-    with _writing(call) as address:
-        wanted = [
-            Goal(
-                entry["id"],
-                entry.get("description", ""),
-                status_word(entry["status"]) if "status" in entry else "",
-            )
-            for entry in goals
-        ]
-        return {"count": put(call.store, address, wanted)}
-
-
-@shell("set_goals")
-def _set_goals(
-    name: Annotated[str, Arg("One word or line that names the goal", key="id", positional=True)],
-    description: Annotated[
-        str | None, Arg("What is to be reached", positional=True, text=True)
-    ] = None,
-    status: Annotated[str | None, Arg("One word; a new goal is active")] = None,
-) -> dict[str, Any]:
-    goal = {"id": name, "description": description, "status": status}
-    return {"goals": [{key: value for key, value in goal.items() if value is not None}]}
+    wanted = [
+        Goal(
+            entry["id"],
+            entry.get("description", ""),
+            status_word(entry["status"]) if "status" in entry else "",
+        )
+        for entry in goals
+    ]
+    with _lock(call):
+        return {"count": put(call.store, call.address, wanted)}
 
 
 @group.tool("get_goals", "goals get", read_only=True)
@@ -206,15 +227,13 @@ def delete_goals(
     """Delete goals by their ids; what they said stays in the history."""
     from memvault.agents import goals
 
-    with _writing(call) as address:
-        missing = goals.delete(call.store, address, goal_ids)
-    return {"deleted": _deleted(call, "goal", goal_ids, missing)}
+    return _delete(call, "goal", goals.delete, goal_ids)
 
 
 @group.tool("set_plans", "plans set", destructive=True)
 def set_plans(
     call: Call,
-    plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule")],
+    plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule", spread=True)],
 ) -> dict[str, Any]:
     """Set plans by name; an existing plan is changed.
 
@@ -224,57 +243,31 @@ def set_plans(
     """
     from memvault import clock
     from memvault.agents.plans.agenda import Wanted, put
+    from memvault.agents.plans.schedule import only_schedule
 
-    zone = clock.zone(call.settings.timezone)
-    with _writing(call) as address:
-        wanted = [Wanted(plan["name"], plan["instruction"], _schedule(plan)) for plan in plans]
-        done = put(call.store, address, wanted, clock.now(), zone)
+    wanted = [
+        Wanted(
+            plan["name"],
+            plan["instruction"],
+            only_schedule(
+                plan["name"],
+                cron=plan.get("cron"),
+                runAfter=plan.get("run_after"),
+                scheduledAt=plan.get("scheduled_at"),
+            ),
+        )
+        for plan in plans
+    ]
+    with _lock(call):
+        done = put(
+            call.store, call.address, wanted, clock.now(), clock.zone(call.settings.timezone)
+        )
     return {
         "plans": [
             {key: entry[key] for key in ("id", "name", "nextRunAt", "status") if key in entry}
             for entry in map(_plan, done)
         ]
     }
-
-
-def _schedule(plan: PlanItem) -> Any:
-    from memvault.agents.plans.schedule import Schedule
-
-    given = {
-        "cron": plan.get("cron"),
-        "runAfter": plan.get("run_after"),
-        "scheduledAt": plan.get("scheduled_at"),
-    }
-    found = [Schedule(kind, text) for kind, text in given.items() if text]
-    if len(found) != 1:
-        schedules = " and ".join(entry.kind for entry in found) or "none"
-        raise UsageError(
-            f"The plan {plan['name']!r} needs exactly one schedule and has {schedules}",
-            "give cron (--cron), runAfter (--run-after) or scheduledAt (--at)",
-        )
-    return found[0]
-
-
-@shell("set_plans")
-def _set_plans(
-    name: Annotated[str, Arg("What the plan is called", positional=True)],
-    instruction: Annotated[
-        str, Arg("What is to be done when it is due", positional=True, text=True)
-    ],
-    cron: Annotated[str | None, Arg("A cron line of five fields, as in '0 9 * * *'")] = None,
-    run_after: Annotated[str | None, Arg("A delay, as in '2 hours'")] = None,
-    scheduled_at: Annotated[
-        str | None, Arg("A moment, as in 2026-03-01T08:00:00Z", flag="--at")
-    ] = None,
-) -> dict[str, Any]:
-    plan = {
-        "name": name,
-        "instruction": instruction,
-        "cron": cron,
-        "runAfter": run_after,
-        "scheduledAt": scheduled_at,
-    }
-    return {"plans": [{key: value for key, value in plan.items() if value is not None}]}
 
 
 @group.tool("get_plans", "plans get", read_only=True)
@@ -299,15 +292,17 @@ def _plan(stand: Standing) -> dict[str, Any]:
     from memvault import clock
 
     plan = stand.plan
-    shown: dict[str, Any] = {"id": plan.id, "name": plan.name, "instruction": plan.instruction}
-    shown[plan.schedule.kind] = plan.schedule.text
-    once = stand.next_run or stand.last_run or plan.since
-    if plan.schedule.kind == "runAfter" and once is not None:
-        shown["scheduledAt"] = clock.iso(once)
-    for key, at in (("nextRunAt", stand.next_run), ("lastRunAt", stand.last_run)):
-        if at is not None:
-            shown[key] = clock.iso(at)
-    return {**shown, "status": stand.status}
+    delayed = plan.schedule.kind == "runAfter"
+    once = stand.next_run or stand.last_run or plan.since if delayed else None
+    times = without_none(scheduledAt=once, nextRunAt=stand.next_run, lastRunAt=stand.last_run)
+    return {
+        "id": plan.id,
+        "name": plan.name,
+        "instruction": plan.instruction,
+        plan.schedule.kind: plan.schedule.text,
+        **{key: clock.iso(at) for key, at in times.items()},
+        "status": stand.status,
+    }
 
 
 @group.tool("delete_plans", "plans delete", destructive=True)
@@ -318,6 +313,4 @@ def delete_plans(
     """Delete plans by their ids; what they said stays in the history."""
     from memvault.agents.plans import agenda
 
-    with _writing(call) as address:
-        missing = agenda.delete(call.store, address, plan_ids)
-    return {"deleted": _deleted(call, "plan", plan_ids, missing)}
+    return _delete(call, "plan", agenda.delete, plan_ids)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.registry import Arg, Group, shell
+from memvault.tools.core.registry import Arg, Cli, Group
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
-    from memvault.agents.messages.inbox import Event
+    from memvault.agents.messages.inbox import Popped
     from memvault.agents.messages.talk import Talks
 
 __all__ = [
@@ -119,10 +119,30 @@ def reply(
     return {"talkId": talks.answer(talk_id, message, call.inbox)}
 
 
+def _waited(word: str) -> dict[str, Any]:
+    """Read one word of the command line, as ``agent:NAME#TALKID``."""
+    kind, _, rest = word.partition(":")
+    talk_id = ""
+    if kind.lower().startswith(("agent", "user")) and "#" in word:
+        kind, _, rest = word.rpartition("#")[0].partition(":")
+        talk_id = word.rpartition("#")[2]
+        if not talk_id.isdecimal() or len(talk_id) > _LONGEST_TALK_ID:
+            raise UsageError(f"{talk_id!r} is not a talkId", "write agent:NAME#TALKID")
+    found: dict[str, Any] = {"eventType": kind, "parameter": rest}
+    return {**found, "talkId": int(talk_id)} if talk_id else found
+
+
 @group.tool("wait_for", "wait for", destructive=True)
 def wait_for(
     call: Call,
-    events: Annotated[list[Waited], Arg("The events, of which the first ends the wait")],
+    events: Annotated[
+        list[Waited],
+        Arg(
+            "The events, of which the first ends the wait",
+            positional=True,
+            cli=Cli("agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", _waited),
+        ),
+    ],
     timeout: Annotated[
         float | None, Arg("Give up after this many seconds; without it never", least=0, most=1e9)
     ] = None,
@@ -148,13 +168,8 @@ def wait_for(
     happened = wait.wait(
         call.inbox, wanted, talks.has_talked_to, call.workspace.turn, timeout, call.gone
     )
-    call.notes += call.inbox.problems
     found = happened.wanted
-    result: dict[str, Any] = {"seconds": round(happened.seconds, 3)}
-    if happened.popped.lease is not None:
-        call.delivery.add(happened.popped.lease)
-        talks.hear(happened.popped.events)
-        result = _event(happened.popped.events[0])
+    result, *_ = _handed_out(call, happened.popped) or [{"seconds": round(happened.seconds, 3)}]
     event = {"eventType": found.kind, "parameter": found.parameter, "talkId": found.talk_id}
     return {"events": [{"event": event, "result": result}]}
 
@@ -165,35 +180,6 @@ def _parameter(entry: Waited) -> str:
     if isinstance(given, float) and given.is_integer():
         return str(int(given))
     return str(given)
-
-
-@shell("wait_for")
-def _wait_words(
-    events: Annotated[
-        list[str],
-        Arg("agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", positional=True),
-    ],
-    timeout: Annotated[
-        float | None, Arg("Give up after this many seconds; without it never", least=0, most=1e9)
-    ] = None,
-) -> dict[str, Any]:
-    return {
-        "events": [_waited(word) for word in events],
-        **({} if timeout is None else {"timeout": timeout}),
-    }
-
-
-def _waited(word: str) -> dict[str, Any]:
-    """Read one word of the command line, as ``agent:NAME#TALKID``."""
-    kind, _, rest = word.partition(":")
-    talk_id = ""
-    if kind.lower().startswith(("agent", "user")) and "#" in word:
-        kind, _, rest = word.rpartition("#")[0].partition(":")
-        talk_id = word.rpartition("#")[2]
-        if not talk_id.isdecimal() or len(talk_id) > _LONGEST_TALK_ID:
-            raise UsageError(f"{talk_id!r} is not a talkId", "write agent:NAME#TALKID")
-    found: dict[str, Any] = {"eventType": kind, "parameter": rest}
-    return {**found, "talkId": int(talk_id)} if talk_id else found
 
 
 @group.tool("peek_inbox", "inbox peek", destructive=True)
@@ -211,11 +197,7 @@ def peek_inbox(
     twice. remaining counts the events that are left, of every type.
     """
     popped = call.inbox.pop(count, kind)
-    call.notes += call.inbox.problems
-    if popped.lease is not None:
-        call.delivery.add(popped.lease)
-        _talks(call).hear(popped.events)
-    return {"events": [_event(event) for event in popped.events], "remaining": popped.remaining}
+    return {"events": _handed_out(call, popped), "remaining": popped.remaining}
 
 
 @group.tool("push_service", "inbox push")
@@ -245,10 +227,18 @@ def _say(call: Call, to: Address, message: str) -> dict[str, Any]:
     return {"talkId": _talks(call).say(to, message)}
 
 
-def _event(event: Event) -> dict[str, Any]:
-    return {
-        "eventId": event.event_id,
-        "type": event.kind,
-        "timestamp": event.timestamp,
-        "data": event.data,
-    }
+def _handed_out(call: Call, popped: Popped) -> list[dict[str, Any]]:
+    """Return events that were taken; they are the caller's once it has the result."""
+    call.notes += call.inbox.problems
+    if popped.lease is not None:
+        call.delivery.add(popped.lease)
+        _talks(call).hear(popped.events)
+    return [
+        {
+            "eventId": event.event_id,
+            "type": event.kind,
+            "timestamp": event.timestamp,
+            "data": event.data,
+        }
+        for event in popped.events
+    ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
-from memvault.errors import NotFound
 from memvault.tools.core.registry import Arg, Group
 from memvault.tools.core.shapes import FILTER_HELP, TAGS_HELP, TYPE_HELP, count_shown, filters, item
+
+if TYPE_CHECKING:
+    from memvault.index.protocol import Record
+    from memvault.model import Memory
 
 __all__ = [
     "memory_list",
@@ -48,16 +51,18 @@ def memory_show(
         data = history.read(memory.mem_id, revision)
         memory = call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
     result = {
-        **item(memory),
+        **_item(memory),
         "etag": memory.etag,
         "content": memory.body,
         "metadata": memory.metadata,
         "revisions": history.revisions(memory.mem_id),
     }
-    if memory.problem:
-        result["problem"] = memory.problem
     count_shown(call, [memory])
     return result
+
+
+def _item(memory: Memory | Record) -> dict[str, Any]:
+    return {**item(memory), **({"problem": memory.problem} if memory.problem else {})}
 
 
 @group.tool("memory_list", "list", read_only=True)
@@ -72,12 +77,7 @@ def memory_list(
 ) -> dict[str, Any]:
     """List memories without their content, newest change first."""
     records = call.engine.listed(filters(memory_type, tags, since, until, expression))
-    memories = []
-    for record in records[:limit]:
-        entry = item(record)
-        if record.problem:
-            entry["problem"] = record.problem
-        memories.append(entry)
+    memories = [_item(record) for record in records[:limit]]
     return {"memories": memories, "count": len(memories), "total": len(records)}
 
 
@@ -98,31 +98,24 @@ def memory_restore(
     replaces becomes a revision itself.
     """
     from memvault.memories import restore
+    from memvault.recall.values import brief
 
     if not name.strip():
-        trash = restore.trash(call.store)
         return {
             "trash": [
                 {
-                    "memId": entry.memory.mem_id,
-                    "title": entry.memory.title,
+                    **brief(entry.memory),
                     "filePath": entry.item.path,
                     "discarded": entry.when,
                 }
-                for entry in trash
+                for entry in restore.trash(call.store)
             ]
         }
     if revision:
-        memory = call.engine.resolve(name)
-        restored = restore.revert(call.store, memory, revision)
+        restored = restore.revert(call.store, call.engine.resolve(name), revision)
     else:
         restored = restore.restore(call.store, name)
-    return {
-        "filePath": restored.path,
-        "memId": restored.mem_id,
-        "title": restored.title,
-        "etag": restored.etag,
-    }
+    return {**brief(restored), "etag": restored.etag}
 
 
 @group.tool("vault_status", "status", read_only=True)
@@ -191,13 +184,9 @@ def model_use(
     embedded. This is the only command that uses the network, and only for a
     model that is not on this machine.
     """
-    from memvault.upkeep import models, paths
+    from memvault.upkeep import models
 
-    models.check_caller(call, name)
-    use = models.use if purpose == "embed" else models.use_reranker
-    found = use(call, name)
-    named = {key: paths.without_paths(call, found[key]) for key in ("name", "previous")}
-    return {**found, **named}
+    return models.use(call, name, purpose)
 
 
 @group.tool("model_verify", "model verify", read_only=True)
@@ -209,15 +198,6 @@ def model_verify(
     purpose: Purpose = "embed",
 ) -> dict[str, Any]:
     """Check that a model loads here and tells related texts from unrelated ones."""
-    from memvault.upkeep import models, paths
+    from memvault.upkeep import models
 
-    models.check_caller(call, name or "")
-    if purpose == "embed":
-        found = models.verify(call, name)
-        hint = "memvault model use builtin goes back to the embedder that always works"
-    else:
-        found = models.verify_reranker(call, name)
-        hint = "memvault model list names fastembed's cross-encoders"
-    if not found["works"]:
-        raise NotFound(f"The model {found['name']} loads, but does not tell texts apart", hint)
-    return {**found, "name": paths.without_paths(call, found["name"])}
+    return models.verify(call, name, purpose)

@@ -3,58 +3,96 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from memvault import config
 from memvault.call import Call
-from memvault.errors import EmbedderError, NotFound, Refused, UsageError
+from memvault.errors import EmbedderError, NotFound, Refused, UsageError, VaultUnreadable
 from memvault.index.embedding import permitted
 from memvault.index.embedding.cross_encoder import CrossEncoder
-from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, Kind, known_models
+from memvault.index.embedding.embedder import BUILTIN, Embedder
+from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
 from memvault.index.embedding.loading import open_embedder
+from memvault.settings_file import with_setting
+from memvault.upkeep.paths import without_paths
 from memvault.user_folders import SETTINGS_FILE, home_expanded
 from memvault.vault import atomic
 
-__all__ = ["check_caller", "use", "use_reranker", "verify", "verify_reranker"]
+__all__ = ["Purpose", "use", "verify"]
 
-_RELATED = ("The database is PostgreSQL", "We store our data in Postgres")
+Purpose = Literal["embed", "rerank"]
 _QUESTION = "Which database do we use?"
+_STATEMENT = "The database is PostgreSQL"
+_RELATED = "We store our data in Postgres"
 _UNRELATED = "Bananas ripen faster in a paper bag"
 
 
-def use(call: Call, name: str) -> dict[str, Any]:
-    """Check a model, write it into the settings, and embed every memory with it.
+def use(call: Call, name: str, purpose: Purpose) -> dict[str, Any]:
+    """Check a model, write it into the settings, and embed every memory with it if it embeds.
 
     Nothing is changed where the model cannot be used.
 
     Raises:
         EmbedderError: it cannot be loaded or fetched.
+        Refused: the caller may not choose one.
     """
-    wanted, root = _meant(call.root, name, EMBEDDING)
-    tried = permitted.fingerprint(wanted, root)
-    embedder = open_embedder(wanted, root, download=True)
-    before = call.settings.embedder
-    permitted.allow(wanted, call.root, tried)
+    _check_caller(call, name)
+    rerank = purpose == "rerank"
+    wanted, root = _meant(call.root, name, purpose)
+    fingerprint = permitted.fingerprint(wanted, root)
+    model, _ = _loaded(wanted, root, purpose, download=True)
+    before = call.settings.reranker if rerank else call.settings.embedder
+    permitted.allow(wanted, call.root, fingerprint)
     if wanted != before:
-        _write(call, "embedder", wanted)
-    embedded = call.index.embed_all()
+        _write(call, "rerank" if rerank else "embedder", wanted)
     return {
-        "name": wanted,
-        "version": embedder.version,
-        "dimension": embedder.dimension,
-        "previous": before,
-        "embedded": embedded,
+        "name": without_paths(call, wanted),
+        **_described(model),
+        "previous": without_paths(call, before),
+        **({} if rerank else {"embedded": call.index.embed_all()}),
     }
 
 
-def check_caller(call: Call, name: str) -> None:
-    """Make sure that the caller may choose a model: it is a program, and a folder is a path.
+def verify(call: Call, name: str | None, purpose: Purpose) -> dict[str, Any]:
+    """Load a model, or the one in use, and compare three texts with it.
 
     Raises:
-        Refused: it may not.
+        EmbedderError: it cannot be loaded, or the vault's may not be loaded here.
+        NotFound: it does not tell the texts apart.
+        Refused: the caller may not choose one.
     """
+    _check_caller(call, name or "")
+    started = time.perf_counter()
+    if name:
+        wanted, root = _meant(call.root, name, purpose)
+    else:
+        choose = permitted.embedder if purpose == "embed" else permitted.reranker
+        wanted, root, note = choose(call.settings, call.root)
+        if note:
+            message, _, hint = note.partition("; ")
+            raise EmbedderError(message, hint)
+    model, (related, unrelated) = _loaded(wanted, root, purpose)
+    shown = without_paths(call, model.name)
+    if related <= unrelated:
+        raise NotFound(
+            f"The model {shown} loads, but does not tell texts apart",
+            "memvault model list names fastembed's cross-encoders"
+            if purpose == "rerank"
+            else "memvault model use builtin goes back to the embedder that always works",
+        )
+    return {
+        "name": shown,
+        **_described(model),
+        "related": round(related, 4),
+        "unrelated": round(unrelated, 4),
+        "seconds": round(time.perf_counter() - started, 3),
+        "works": True,
+    }
+
+
+def _check_caller(call: Call, name: str) -> None:
+    """Make sure that the caller may choose a model: it is a program, and a folder is a path."""
     if not call.caller.programs:
         raise Refused(
             "A model is a program, and this caller may not name programs to run",
@@ -66,75 +104,35 @@ def check_caller(call: Call, name: str) -> None:
         )
 
 
-def verify(call: Call, name: str | None) -> dict[str, Any]:
-    """Load a model, or the one in use, embed three texts, and compare them.
-
-    Raises:
-        EmbedderError: it cannot be loaded, or the vault's may not be loaded here.
-    """
-    choice = permitted.embedder(call.settings, call.root)
-    if not name and choice.note:
-        said, _, hint = choice.note.partition("; ")
-        raise EmbedderError(said, hint)
-    started = time.perf_counter()
-    wanted, root = _meant(call.root, name, EMBEDDING) if name else choice[:2]
-    embedder = open_embedder(wanted, root)
-    vectors = embedder.embed([*_RELATED, _UNRELATED])
-    related, unrelated = float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
-    return {
-        "name": embedder.name,
-        "version": embedder.version,
-        "dimension": embedder.dimension,
-        "related": round(related, 4),
-        "unrelated": round(unrelated, 4),
-        "seconds": round(time.perf_counter() - started, 3),
-        "works": related > unrelated,
-    }
+def _loaded(
+    name: str, root: Path | None, purpose: Purpose, download: bool = False
+) -> tuple[Embedder | CrossEncoder, Sequence[float]]:
+    """Return a model, and how near it finds a related and an unrelated text."""
+    if purpose == "rerank":
+        encoder = CrossEncoder(name, root, download)
+        return encoder, encoder.scores(_QUESTION, (_STATEMENT, _UNRELATED))
+    embedder = open_embedder(name, root, download=download)
+    question, *others = embedder.embed([_STATEMENT, _RELATED, _UNRELATED])
+    return embedder, [float(question @ other) for other in others]
 
 
-def use_reranker(call: Call, name: str) -> dict[str, Any]:
-    """Check a cross-encoder and write it into the settings; errors as for ``use``."""
-    wanted, root = _meant(call.root, name, CROSS_ENCODER)
-    tried = permitted.fingerprint(wanted, root)
-    encoder = CrossEncoder(wanted, root, download=True)
-    encoder.scores(_QUESTION, _RELATED)
-    permitted.allow(wanted, call.root, tried)
-    before = call.settings.reranker
-    if wanted != before:
-        _write(call, "rerank", wanted)
-    return {"name": wanted, "version": encoder.version, "previous": before}
-
-
-def verify_reranker(call: Call, name: str | None) -> dict[str, Any]:
-    """Load a cross-encoder, or the one in use, and let it judge two texts; errors as for verify."""
-    started = time.perf_counter()
-    if name:
-        wanted, root = _meant(call.root, name, CROSS_ENCODER)
-    else:
-        wanted, root, _ = permitted.reranker(call.settings, call.root)
-    encoder = CrossEncoder(wanted, root)
-    related, unrelated = encoder.scores(_QUESTION, (_RELATED[0], _UNRELATED))
-    return {
-        "name": encoder.name,
-        "version": encoder.version,
-        "related": round(related, 4),
-        "unrelated": round(unrelated, 4),
-        "seconds": round(time.perf_counter() - started, 3),
-        "works": related > unrelated,
-    }
+def _described(model: Embedder | CrossEncoder) -> dict[str, Any]:
+    if isinstance(model, CrossEncoder):
+        return {"version": model.version}
+    return {"version": model.version, "dimension": model.dimension}
 
 
 def _write(call: Call, section: str, name: str) -> None:
     """Write a model's name into the settings, and have them read anew."""
     path = call.root / SETTINGS_FILE
     try:
-        atomic.replace(path, config.with_setting(path, section, "model", name))
+        atomic.replace(path, with_setting(path, section, "model", name, VaultUnreadable))
     except FileNotFoundError as error:
         raise NotFound(f"{SETTINGS_FILE} is gone", "memvault init") from error
     call.workspace.reload()
 
 
-def _meant(root: Path, name: str, kind: Kind) -> tuple[str, Path | None]:
+def _meant(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
     """Return a model's name, and the vault if it is a folder's path, portable where it can be.
 
     What fastembed knows is fastembed's, whatever folder a vault has of that name.
@@ -142,6 +140,7 @@ def _meant(root: Path, name: str, kind: Kind) -> tuple[str, Path | None]:
     text = name.strip()
     if not text:
         raise UsageError("The model's name is empty", "memvault model list names those there are")
+    kind = EMBEDDING if purpose == "embed" else CROSS_ENCODER
     if text == BUILTIN or text.lower() in {model["name"].lower() for model in known_models(kind)}:
         return text, None
     folder = home_expanded(text)

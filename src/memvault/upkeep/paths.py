@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from memvault import user_folders, user_settings
@@ -64,9 +65,9 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
         yield model, Path(model).name
     owned = (
         (user_folders.models_folder, "the folder of models"),
-        (user_folders.cache_folder, "the cache folder"),
-        (user_folders.state_folder, "the state folder"),
-        (user_folders.config_folder, "the folder of settings"),
+        (partial(user_folders.user_folder, "cache"), "the cache folder"),
+        (partial(user_folders.user_folder, "state"), "the state folder"),
+        (partial(user_folders.user_folder, "config"), "the folder of settings"),
     )
     for find, name in owned:
         with contextlib.suppress(OSError, MemvaultError):  # there is none, or none that counts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from memvault.index.protocol import Record
 from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
 from memvault.upkeep.paths import without_paths
+from memvault.user_folders import SETTINGS_FILE
 from memvault.vault import atomic
 
 __all__ = ["status", "sweep"]
@@ -47,15 +49,15 @@ def status(call: Call) -> dict[str, Any]:
         },
         "trash": len(call.store.history.discarded()),
         "settings": {
-            key: {"value": value, "from": settings.sources.get(key, "default")}
-            for key, value in (
-                ("language", settings.language),
-                ("embedder", without_paths(call, settings.embedder)),
-                ("ignore", list(settings.ignore)),
+            key: {"value": value, "from": SETTINGS_FILE if name in settings.named else "default"}
+            for key, name, value in (
+                ("language", "language", settings.language),
+                ("embedder", "embedder.model", without_paths(call, settings.embedder)),
+                ("ignore", "ignore", list(settings.ignore)),
             )
         },
     }
-    if settings.sources.get("reranker", "default") != "default":
+    if "rerank.model" in settings.named:
         result["reranker"] = {"name": without_paths(call, settings.reranker)}
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
@@ -105,26 +107,22 @@ def _twins(records: list[Record]) -> list[dict[str, str]]:
 
 def _too_large(root: Path) -> list[dict[str, str]]:
     """Name the files of the program's own state that are not read for their size."""
-    found = []
-    for parent, folders, names in os.walk(root / ".memvault"):
-        folders[:] = [name for name in folders if name not in ("history", "trash")]
-        for name in names:
-            path = Path(parent, name)
-            with contextlib.suppress(OSError):
-                if path.suffix == ".json" and path.lstat().st_size > STATE:
-                    problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"
-                    found.append(
-                        {"filePath": path.relative_to(root).as_posix(), "problem": problem}
-                    )
-    return found
+    kept = (root / ".memvault" / "history", root / ".memvault" / "trash")
+    problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"
+    return [
+        {"filePath": path.relative_to(root).as_posix(), "problem": problem}
+        for path, size in _sizes(root / ".memvault")
+        if path.suffix == ".json" and size > STATE and not any(map(path.is_relative_to, kept))
+    ]
 
 
 def _size(folder: Path) -> int:
-    total = 0
+    return sum(size for _, size in _sizes(folder))
+
+
+def _sizes(folder: Path) -> Iterator[tuple[Path, int]]:
     for parent, _, names in os.walk(folder):
         for name in names:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size
-            except OSError:
-                continue
-    return total
+            with contextlib.suppress(OSError):
+                path = Path(parent, name)
+                yield path, path.lstat().st_size

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from memvault import config, user_settings
+from memvault import user_settings
 from memvault.errors import NotFound, StorageError, UsageError
 from memvault.locate import find_vault
+from memvault.settings_file import with_setting
 from memvault.user_folders import home_expanded
 from memvault.vault import atomic
 
@@ -21,8 +22,7 @@ def add(folder: str) -> list[str]:
         StorageError: the user's settings cannot be written.
     """
     root = str(find_vault(_named(folder)))
-    trusted = list(user_settings.load().trusted)
-    return _save([*trusted, *([] if root in trusted else [root])])
+    return _save([*user_settings.load().trusted, root])
 
 
 def remove(folder: str) -> list[str]:
@@ -33,7 +33,7 @@ def remove(folder: str) -> list[str]:
         StorageError: the user's settings cannot be written.
     """
     root = os.path.realpath(home_expanded(_named(folder)))
-    trusted = list(user_settings.load().trusted)
+    trusted = user_settings.load().trusted
     if root not in trusted:
         raise NotFound(f"{root} is not a trusted vault", f"{user_settings.file()} names those")
     return _save([entry for entry in trusted if entry != root])
@@ -46,8 +46,9 @@ def _named(folder: str) -> str:
 
 
 def _save(trusted: list[str]) -> list[str]:
+    trusted = list(dict.fromkeys(trusted))
     path = user_settings.file()
-    data = config.with_setting(path, "vaults", "trusted", trusted)
+    data = with_setting(path, "vaults", "trusted", trusted, UsageError)
     try:
         atomic.put(path, data, private=True)
     except StorageError as error:

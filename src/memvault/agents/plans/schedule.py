@@ -19,7 +19,7 @@ from memvault.errors import UsageError
 if TYPE_CHECKING:
     from cronsim import CronSim
 
-__all__ = ["KINDS", "Schedule", "delay", "latest", "moment", "next_after"]
+__all__ = ["KINDS", "Schedule", "delay", "latest", "moment", "next_after", "only_schedule"]
 
 KINDS = ("cron", "runAfter", "scheduledAt")
 _UNITS = {
@@ -65,6 +65,22 @@ class Schedule(NamedTuple):
         if self.kind == "runAfter":
             return now + delay(self.text)
         return moment(self.text, zone)
+
+
+def only_schedule(plan: str, **given: str | None) -> Schedule:
+    """Return the one schedule that is given for a plan, each under its kind.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    found = [Schedule(kind, text) for kind, text in given.items() if text]
+    if len(found) != 1:
+        kinds = " and ".join(entry.kind for entry in found) or "none"
+        raise UsageError(
+            f"The plan {plan!r} needs exactly one schedule and has {kinds}",
+            "give cron (--cron), runAfter (--run-after) or scheduledAt (--at)",
+        )
+    return found[0]
 
 
 def next_after(cron: str, after: datetime, zone: tzinfo) -> datetime | None:

@@ -78,7 +78,7 @@ def is_path(name: str, root: Path) -> bool:
 
 def embedder(settings: Settings, root: Path) -> Choice:
     """Return the embedder to use: the built-in one where the vault's may not be loaded here."""
-    if settings.sources.get("embedder", "default") == "default":
+    if "embedder.model" not in settings.named:
         return Choice(user_settings.load().embedder or settings.embedder, None)
     if is_allowed(settings.embedder, root):
         return Choice(settings.embedder, root)
@@ -91,7 +91,7 @@ def reranker(settings: Settings, root: Path) -> Choice:
     Raises:
         EmbedderError: the one that the vault names may not be loaded here.
     """
-    if settings.sources.get("reranker", "default") == "default":
+    if "rerank.model" not in settings.named:
         return Choice(user_settings.load().reranker or settings.reranker, None)
     if not is_allowed(settings.reranker, root):
         said, _, hint = _refusal(settings.reranker, " --for rerank").partition("; ")
@@ -132,7 +132,7 @@ def allow(name: str, root: Path, tried: Fingerprint | None) -> None:
 def state(settings: Settings, root: Path) -> object:
     """Return what changes whenever the choice of an embedder may: cheap, no file is read whole."""
     folder = folder_of(settings.embedder, root)
-    if folder is None or settings.sources.get("embedder", "default") == "default":
+    if folder is None or "embedder.model" not in settings.named:
         return None
     try:
         allowed = _granted(folder, root)

@@ -75,7 +75,7 @@ def markdown() -> str:
 def _section(tool: Tool) -> list[str]:
     lines = [f"## `memvault {tool.command}` · `{tool.name}`", "", tool.doc, ""]
     parameters = tool.parameters
-    if tool.shell is not None:
+    if tool.shell_parameters != parameters:
         return [*lines, *_in_json(parameters), *_on_the_command_line(tool)]
     if parameters:
         lines += ["| argument | on the command line | type | |", "|---|---|---|---|"]

@@ -18,9 +18,20 @@ from typing import Any, NamedTuple, TypeVar
 from memvault import schema
 from memvault.command_table import COMMANDS, Command
 from memvault.errors import UsageError
-from memvault.schema import Arg, Parameter, normal_name
+from memvault.schema import Arg, Cli, Parameter, normal_name
 
-__all__ = ["Arg", "Group", "Tool", "all_tools", "entered", "find", "known", "shell", "unknown"]
+__all__ = [
+    "Arg",
+    "Cli",
+    "Group",
+    "Tool",
+    "all_tools",
+    "entered",
+    "find",
+    "known",
+    "shell",
+    "unknown",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 
@@ -28,8 +39,8 @@ Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 class Tool(NamedTuple):
     """A tool: its exact name, its command's words, and the function that does it.
 
-    ``shell`` turns what is convenient on a command line into the arguments,
-    where those are no flat values. ``destructive`` says that it may replace or
+    ``shell`` turns what its command takes into the arguments, where that is
+    something else altogether. ``destructive`` says that it may replace or
     take away something, and not only add. ``open_world`` says that it may reach beyond
     the vault: the network, or a program of someone else's. A tool that is made
     at run time says itself what a function's signature and docstring say
@@ -56,8 +67,21 @@ class Tool(NamedTuple):
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
-        """What the command takes: the arguments, unless it has a form of its own."""
-        return schema.declared(self.shell) if self.shell else self.parameters
+        """What the command takes."""
+        if self.shell:
+            return schema.declared(self.shell)
+        return tuple(part for entry in self.parameters for part in entry.on_command_line)
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments made of what the command was given, by its parameters' names.
+
+        Raises:
+            UsageError: something cannot be read.
+        """
+        if self.shell:
+            return dict(self.shell(**given))
+        made = {entry.key: entry.from_command_line(given) for entry in self.parameters}
+        return {key: value for key, value in made.items() if value is not None}
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Check arguments and name them as the function does; errors as for ``schema.bind``."""

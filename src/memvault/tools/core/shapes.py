@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from memvault.index.protocol import Record
     from memvault.model import Memory
     from memvault.recall.filters import Filters
+    from memvault.recall.values import Answer, Found
 
 __all__ = [
     "FILTER_HELP",
     "TAGS_HELP",
     "TYPE_HELP",
-    "candidate",
     "count_recalled",
     "count_shown",
     "filters",
     "item",
-    "modified_now",
+    "listed",
+    "noted",
+    "without_none",
 ]
 
 
@@ -52,21 +54,20 @@ def item(memory: Memory | Record) -> dict[str, Any]:
     }
 
 
-def candidate(memory: Memory, score: float) -> dict[str, Any]:
-    """Return what is said of a memory that may be meant."""
-    return {
-        "memId": memory.mem_id,
-        "title": memory.title,
-        "filePath": memory.path,
-        "score": round(score, 4),
-    }
+def listed(key: str, found: Sequence[Any], nothing: str, **more: Any) -> dict[str, Any]:
+    """Return a list as a result, with a message where it is empty."""
+    return {key: found, **more, **({} if found else {"message": nothing})}
 
 
-def modified_now(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the new time of change for a header that keeps one."""
-    from memvault import clock
+def noted(call: Call, answer: Answer) -> list[Found]:
+    """Return what a search has found; what it says besides goes to the call's notes."""
+    call.notes += answer.notes
+    return answer.found
 
-    return {"modified": clock.iso()} if "modified" in metadata else {}
+
+def without_none(**values: Any) -> dict[str, Any]:
+    """Return the values that are there."""
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def count_recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:

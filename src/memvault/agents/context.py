@@ -1,0 +1,106 @@
+"""What an agent should know now: its values and goals, events, and the memories that fit a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from memvault.agents import goals, keyvalues
+from memvault.agents.address import Address
+from memvault.agents.messages.inbox import Event, Inbox
+from memvault.agents.messages.services import PLAN, speaker
+from memvault.agents.prompt import Entry, Section
+from memvault.errors import MemvaultError
+from memvault.index.protocol import READABLE
+from memvault.recall.engine import Engine
+from memvault.recall.values import Found, Request
+from memvault.vault.store import Store
+
+__all__ = ["RECALLED", "Known", "gather"]
+
+RECALLED = "RECALLED"
+"""The title of the section of memories that fit the task."""
+_MOST = 10
+_TELLING = 0.3
+"""What fits the task less than this is left out."""
+_Read = TypeVar("_Read")
+
+
+class Known(NamedTuple):
+    """The sections of the block, the memories of the last one, and what to say besides."""
+
+    sections: list[Section]
+    recalled: list[Found]
+    notes: list[str]
+
+
+def gather(
+    store: Store, address: Address, inbox: Callable[[], Inbox], engine: Engine, task: str
+) -> Known:
+    """Gather what is known, the most important first; what cannot be read is left out with a note.
+
+    Plans that are due become events of the ``inbox``, from which nothing is taken.
+    """
+    notes: list[str] = []
+
+    def read(
+        trouble: str, work: Callable[[], tuple[Sequence[_Read], Sequence[str]]]
+    ) -> list[_Read]:
+        try:
+            found, said = work()
+        except MemvaultError as error:
+            found, said = [], [f"{trouble}: {error.message}"]
+        notes.extend(said)
+        return list(found)
+
+    def peek() -> tuple[list[Event], list[str]]:
+        box = inbox()
+        events, _ = box.peek()
+        return events, box.problems
+
+    events = read("the inbox was not looked at", peek)
+    values = read("the memories were not looked at", lambda: keyvalues.all_values(store, address))
+    wanted = read("the goals were not looked at", lambda: goals.all_goals(store, address))
+    request = Request(task, limit=_MOST, patience=READABLE)
+    fitting = (
+        read("no memories were recalled", lambda: engine.search(request)) if task.strip() else []
+    )
+    recalled = [found for found in fitting if found.strength >= _TELLING]
+    return Known(
+        [
+            Section(
+                "MEMORIES", [_dated(entry.modified, entry.key, entry.value) for entry in values]
+            ),
+            Section(
+                "GOALS",
+                [
+                    _dated(goal.modified, goal.id, goal.description)
+                    for goal in wanted
+                    if goal.status == goals.ACTIVE
+                ],
+            ),
+            Section("DUE PLANS", [_event(event) for event in events if event.kind == PLAN]),
+            Section("INBOX", [_event(event) for event in events if event.kind != PLAN]),
+            Section(RECALLED, [_memory(found) for found in recalled]),
+        ],
+        recalled,
+        notes,
+    )
+
+
+def _dated(modified: str, name: str, text: str) -> Entry:
+    return Entry(modified[:10], f"{name}: {text}")
+
+
+def _event(event: Event) -> Entry:
+    data = event.data
+    where = f"[{' '.join(str(data['spaceName']).split())}] " if "spaceName" in data else ""
+    text = data.get("message") or data.get("content") or data.get("instruction") or ""
+    return Entry(event.timestamp[:16], f"{where}{speaker(event.kind, data)}: {text}")
+
+
+def _memory(found: Found) -> Entry:
+    """Say what was found, under its title unless it begins so, and what loads the rest."""
+    title, snippet = found.memory.title, found.snippet
+    text = snippet if snippet.startswith(title) else f"{title}: {snippet}"
+    return Entry(found.memory.modified[:10], f"{text} ({found.memory.mem_id})")

@@ -1,0 +1,102 @@
+"""Changing a memory: which one is meant, and new text and headers in its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from memvault.errors import Ambiguous, Conflict, NotFound, UsageError
+from memvault.memories import edit
+from memvault.model import Memory
+from memvault.vault.store import Change, Store
+
+if TYPE_CHECKING:  # a memory that is named needs no search
+    from memvault.recall.engine import Engine
+
+__all__ = ["compound", "target", "update"]
+
+_CLEAR_STRENGTH = 0.6
+_CLEAR_LEAD = 0.12
+_TRIES = 6
+"""Times that what is only added is tried, where an editor saves the file meanwhile."""
+
+
+def target(engine: Engine, query: str) -> Memory:
+    """Return the one memory that a name or a search clearly means.
+
+    Raises:
+        Ambiguous: none is clear; ``candidates`` are in its details.
+        NotFound: nothing fits.
+        UsageError: the query is empty.
+    """
+    exact = engine.try_resolve(query)
+    if exact is not None:
+        return exact
+    if not query.strip():
+        raise UsageError("The query is empty", "name a memory by memId, path, title or words")
+    from memvault.recall.values import Request, brief
+
+    found = engine.search(Request(query, limit=5, diverse=False)).found
+    if not found:
+        raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
+    best = found[0]
+    lead = best.score - (found[1].score if len(found) > 1 else 0.0)
+    telling = best.strength >= _CLEAR_STRENGTH and (len(query.split()) > 1 or best.in_title)
+    if telling and lead >= _CLEAR_LEAD:
+        return best.memory
+    raise Ambiguous(
+        f"{query!r} does not clearly name one memory",
+        "name one of the candidates by its memId",
+        {
+            "candidates": [
+                {**brief(entry.memory), "score": round(entry.score, 4)} for entry in found
+            ]
+        },
+    )
+
+
+def compound(
+    store: Store, memory: Memory, text: str, mode: str, section: str, kind: str, if_match: str
+) -> Change:
+    """Put a text into a memory, as ``edit.modified`` does, and change its type if one is given.
+
+    Raises:
+        Conflict: the file is not as it was read, or as ``if_match`` says.
+        UsageError: there is no text, or no heading for a section.
+    """
+    if mode == "section" and not section.strip():
+        raise UsageError("A section's heading is needed", "--section HEADING")
+    if not text.strip() and mode != "section":
+        raise UsageError("The text is empty", "give the text, - for standard input")
+    tries = (
+        1 if if_match or mode == "replace" else _TRIES
+    )  # what was changed is not replaced unseen
+    while True:
+        body = edit.modified(memory.body, text, memory.newline, mode, section)
+        try:
+            return store.change(memory, _header(memory, kind), body, if_match or None, kind or None)
+        except Conflict:
+            tries -= 1
+            if not tries:
+                raise
+            memory = store.read(memory.path)
+
+
+def update(
+    store: Store, memory: Memory, title: str, text: str, kind: str, header: Mapping[str, Any]
+) -> Change:
+    """Replace a memory's text and title, and what ``header`` and ``kind`` name.
+
+    Raises:
+        Conflict: the file was changed since the memory was read.
+    """
+    changes = {**header, **_header(memory, kind)}
+    if title != memory.title:
+        changes["title"] = title
+    body = edit.replace_all(memory.body, text, memory.newline)
+    return store.change(memory, changes, body, memory_type=kind or None)
+
+
+def _header(memory: Memory, kind: str) -> dict[str, Any]:
+    changed = {"memory_type": kind} if kind and kind != memory.memory_type else {}
+    return {**edit.modified_now(memory), **changed}
