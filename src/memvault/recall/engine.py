@@ -74,7 +74,7 @@ class Engine:
         """
         self._store.finish_move()
         memory = self._store.at(resolve.cleaned(name))
-        return memory if memory is not None else self._tried(lambda _: self._named(name))
+        return memory if memory is not None else self._tried(lambda last: self._named(name, last))
 
     def try_resolve(self, name: str) -> Memory | None:
         """Return the memory that a name names, or None where it is rather words to look for."""
@@ -138,7 +138,7 @@ class Engine:
             found = resolve.meant(name, self._look(False, WHOLE).named(wanted))
         return found
 
-    def _named(self, name: str) -> Memory:
+    def _named(self, name: str, last: bool) -> Memory:
         found = self._meant(name)
         if not found:
             raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
@@ -152,6 +152,8 @@ class Engine:
         try:
             return self._store.read(found[0].path)
         except NotFound as error:
+            if last:
+                raise
             raise Stale from error
 
     def _single(self, request: Request, query: Query, last: bool) -> Answer:
