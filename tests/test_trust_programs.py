@@ -13,7 +13,7 @@ from conftest import Run, refused, write
 from memvault import open_vault
 from memvault.call import Call
 from memvault.plugins import tool_file, trust
-from memvault.plugins.fingerprint import cover
+from memvault.plugins.fingerprint import fingerprint_of
 from memvault.tools.core import available
 from memvault.workspace import Workspace
 
@@ -125,7 +125,7 @@ def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
         command = json.dumps([sys.executable, "tools/shared.py", name])
         write(folder, f"tools/{name}.md", f"---\ndescription: x\ncommand: {command}\n---\n")
     for kept in tool_file.read_all(folder).tools.values():
-        trust.grant(folder, kept, cover(folder, kept))
+        trust.grant(folder, kept, fingerprint_of(folder, kept))
     read: list[str] = []
     listening = True
 

@@ -13,7 +13,7 @@ from memvault.errors import NotFound, Refused, UsageError
 from memvault.schema import normal_name
 
 if TYPE_CHECKING:
-    from memvault.plugins.fingerprint import Cover
+    from memvault.plugins.fingerprint import Fingerprint
     from memvault.plugins.tool_file import Kept
 
 __all__ = ["trust", "trust_vault", "untrust", "untrust_vault"]
@@ -30,7 +30,7 @@ def trust(options: Options, name: str, yes: bool) -> None:
 
     root = options.workspace().root
     kept = _registered(options, name)
-    covered = fingerprint.cover(root, kept)
+    covered = fingerprint.fingerprint_of(root, kept)
     shown = _summary(kept, covered)
     if not yes:
         _ask(kept.definition.name, shown)
@@ -92,7 +92,7 @@ def _registered(options: Options, name: str) -> Kept:
     )
 
 
-def _summary(kept: Kept, covered: Cover) -> dict[str, Any]:
+def _summary(kept: Kept, covered: Fingerprint) -> dict[str, Any]:
     """Return what a person should see before saying yes."""
     shown: dict[str, Any] = {
         "name": kept.definition.name,

@@ -23,7 +23,7 @@ from memvault.errors import Refused, StorageError, UsageError
 from memvault.plugins import programs
 from memvault.plugins.tool_file import FOLDER, Kept
 
-__all__ = ["Cover", "Known", "cover"]
+__all__ = ["Fingerprint", "Known", "fingerprint_of"]
 
 Known = dict[str, tuple[str, int]]
 """The digests and sizes of files that were looked at already, by their paths in the vault."""
@@ -38,7 +38,7 @@ _MARKS = re.compile(r"""[\s;|&<>()`{}\[\]"'\\=,:@+!#%$]+""")
 _QUOTED = re.compile(r""""([^"]*)"|'([^']*)'|`([^`]*)`""")
 
 
-class Cover(NamedTuple):
+class Fingerprint(NamedTuple):
     """What trust in a tool covers: the digest of all of it, and the vault's files in it.
 
     ``folders`` are named by the command too, and what lies in them is not
@@ -55,7 +55,7 @@ class Cover(NamedTuple):
     outside: list[str]
 
 
-def cover(root: Path, kept: Kept, known: Known | None = None) -> Cover:
+def fingerprint_of(root: Path, kept: Kept, known: Known | None = None) -> Fingerprint:
     """Return what trust in a tool covers, and the program that may then be run.
 
     Who looks at several tools hands in the same ``known`` to have each file
@@ -89,7 +89,7 @@ def cover(root: Path, kept: Kept, known: Known | None = None) -> Cover:
     digest = hashlib.sha256(json.dumps([text, digests]).encode()).hexdigest()
     open_folders = [path for path in folders if path not in (FOLDER, *modules)]
     outside = _outside(base, kept.definition.command[1:])
-    return Cover(digest, plain, open_folders, program, reading.programs, outside)
+    return Fingerprint(digest, plain, open_folders, program, reading.programs, outside)
 
 
 def _named(base: str, words: Iterable[str]) -> set[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memvault import grants
 from memvault.errors import Refused, StorageError
-from memvault.plugins.fingerprint import Cover, Known, cover
+from memvault.plugins.fingerprint import Fingerprint, Known, fingerprint_of
 from memvault.plugins.tool_file import Kept
 from memvault.schema import normal_name
 
@@ -31,7 +31,7 @@ def require(root: Path, kept: Kept, known: Known | None = None) -> str:
     given = grants.granted(root, _KIND, normal_name(name)).get("digest")
     if not given:  # nothing that a vault names is read before
         raise Refused(f"The tool {name} is not trusted here", hint)
-    covered = cover(root, kept, known)
+    covered = fingerprint_of(root, kept, known)
     if given != covered.digest:
         changed = f"{kept.path} or a file that trust covers"
         raise Refused(f"The tool {name} has changed since it was trusted: {changed}", hint)
@@ -49,7 +49,7 @@ def trusted(root: Path, tools: Iterable[Kept]) -> list[Kept]:
     return found
 
 
-def grant(root: Path, kept: Kept, covered: Cover) -> None:
+def grant(root: Path, kept: Kept, covered: Fingerprint) -> None:
     """Let a tool run on this machine as long as what was covered stays the same.
 
     Raises:
