@@ -75,7 +75,7 @@ def test_a_name_that_was_stored_meanwhile_does_not_come_twice(folder: Path, vaul
     assert process.returncode == 0, err
     assert "Reproduce the bug" in out
     assert '"git.release"' not in out
-    assert "There is a procedure 'git.release' by now" in out
+    assert "A procedure 'git.release' exists now" in out
     assert mine.read_text("utf-8").endswith("Mine\n")
     assert len(list(folder.glob("procedure/*.md"))) == 2
     (again,) = consolidated(vault)["procedures"]
