@@ -125,7 +125,7 @@ def put(
         fresh = layout.named_id(name)
         plan_id = old.name if old else fresh if fresh not in taken else layout.new_id(name)
         puts.append(Put(plan_id, old, header, plan.instruction.strip(), stem=name))
-    entries.put_all(puts)
+    entries.put(puts)
     ids = [entry.name for entry in puts]
     now_there = {plan.id: plan for plan in plan_files.all_plans(store, address)[0]}
     stands = [
