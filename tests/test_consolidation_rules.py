@@ -16,12 +16,11 @@ from conftest import Run
 from episodes import WEEK, put, put_all
 from memvault import Vault
 from memvault.consolidation import in_vault, rules
-from memvault.consolidation.proposals import Given, HeldFact, HeldProcedure, Proposals
-from memvault.consolidation.sequences import Parts, step
+from memvault.consolidation.proposals import Given, Proposals
+from memvault.consolidation.sequences import parts, step
 from memvault.index.analysis import analyser
 from memvault.memories.episodes import Episode
-from memvault.memories.facts import TYPE, fact_of
-from memvault.memories.procedures import Procedure
+from memvault.memories.facts import TYPE
 from memvault.model import Memory
 
 ENGLISH = analyser("english")
@@ -77,11 +76,10 @@ EPISODES = st.lists(
 )
 
 
-def held(mem_id: str, text: str, confidence: float, archived: bool = False) -> HeldFact:
+def held(mem_id: str, text: str, confidence: float, archived: bool = False) -> Memory:
     """A fact of the vault."""
     header = {"confidence": confidence, **({"status": "archived"} if archived else {})}
-    memory = Memory(f"fact/{mem_id}.md", mem_id, "", TYPE, (), "", "2026-01-01", header, text, "")
-    return HeldFact(fact_of(memory), memory)
+    return Memory(f"fact/{mem_id}.md", mem_id, "", TYPE, (), "", "2026-01-01", header, text, "")
 
 
 FACTS = st.lists(st.tuples(SENTENCES, st.sampled_from([0.5, 0.9]), st.booleans()), max_size=4).map(
@@ -104,14 +102,15 @@ def held_after(found: Given, proposals: Proposals, facts: int, procedures: int) 
     ]
     gone = set()
     if facts >= len(proposals.facts):
-        gone = {merge.other.fact.fact_id for merge in proposals.merged}
+        gone = {merge.other.mem_id for merge in proposals.merged}
     kept = [
-        held(mem_id, said.text, said.confidence, fact.archived or mem_id in gone)
-        for fact in found.facts
-        for mem_id, said in [(fact.fact.fact_id, fact.fact)]
+        memory._replace(metadata={**memory.metadata, "status": "archived"})
+        if memory.mem_id in gone
+        else memory
+        for memory in found.facts
     ]
     learned = [
-        HeldProcedure(Procedure("", new.name, new.prompt, new.success_rate, 2, new.skill), "")
+        Memory("", "", new.name, "procedure", (), "", "", {"skill_id": new.skill}, new.prompt, "")
         for new in proposals.procedures[:procedures]
     ]
     return found._replace(facts=[*kept, *made], procedures=[*found.procedures, *learned])
@@ -119,7 +118,7 @@ def held_after(found: Given, proposals: Proposals, facts: int, procedures: int) 
 
 @given(EPISODES, FACTS, st.randoms(use_true_random=False))
 def test_the_order_of_episodes_and_facts_does_not_matter(
-    episodes: list[Episode], facts: list[HeldFact], chance: random.Random
+    episodes: list[Episode], facts: list[Memory], chance: random.Random
 ) -> None:
     """Two machines that list files in another order propose the same."""
     one = proposed(Given(episodes, facts, [], []))
@@ -131,7 +130,7 @@ def test_the_order_of_episodes_and_facts_does_not_matter(
 
 @given(EPISODES, FACTS)
 def test_every_proposal_names_episodes_that_are_there(
-    episodes: list[Episode], facts: list[HeldFact]
+    episodes: list[Episode], facts: list[Memory]
 ) -> None:
     """Nothing is proposed without at least two episodes that it comes from."""
     found = proposed(Given(episodes, facts, [], []))
@@ -152,7 +151,7 @@ def test_every_proposal_names_episodes_that_are_there(
 
 @given(EPISODES, FACTS, st.integers(0, 6), st.integers(0, 4))
 def test_what_was_written_is_not_proposed_again(
-    episodes: list[Episode], facts: list[HeldFact], done: int, learned: int
+    episodes: list[Episode], facts: list[Memory], done: int, learned: int
 ) -> None:
     """After any part of the proposals was written the rest is proposed, and then nothing."""
     start = Given(episodes, facts, [], [])
@@ -168,13 +167,11 @@ def test_what_was_written_is_not_proposed_again(
 def test_no_procedure_is_a_part_of_another(episodes: list[Episode]) -> None:
     """The longest sequence stands for its parts."""
     found = [
-        [step(line.partition(" ")[2], ENGLISH) for line in entry.prompt.splitlines()]
+        tuple(step(line.partition(" ")[2], ENGLISH) for line in entry.prompt.splitlines())
         for entry in proposed(Given(episodes, [], [], [])).procedures
     ]
     for place, whole in enumerate(found):
-        parts = Parts()
-        parts.add(whole)
-        assert not any(part in parts for part in found[:place] + found[place + 1 :])
+        assert not set(parts(whole)).intersection(found[:place] + found[place + 1 :])
 
 
 _KILLED = """

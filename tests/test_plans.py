@@ -32,8 +32,7 @@ def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
     def deliver(event_id: str, timestamp: datetime, data: dict[str, Any]) -> None:
         runs.append(f"{data['planName']} {data['scheduledFor']}")
 
-    found = firing.fire(Store(folder, Settings()), MAIN, now, UTC, deliver)
-    return runs, found.notes
+    return runs, firing.fire(Store(folder, Settings()), MAIN, now, UTC, deliver)
 
 
 def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, agenda.Standing]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,8 +118,9 @@ class ActiveMemory:
         if not (self._folder / _FILE).is_file():
             return Held([], [], [])
         try:
-            with self._changed(lambda pieces: pieces) as held:
-                return held
+            with self._lock():
+                pieces = self._read()
+                return self._keep(pieces, pieces)
         except StorageError:
             return self._current(self._read())
 
@@ -138,8 +139,9 @@ class ActiveMemory:
             UsageError: the memory ends before ``offset``.
         """
         piece, text = self._cut(memory, offset, wanted)
-        with self._changed(lambda pieces: [*_without(pieces, piece.mem_id), piece]) as held:
-            return Loaded(piece, text, held)
+        with self._lock():
+            pieces = self._read()
+            return Loaded(piece, text, self._keep(pieces, [*_without(pieces, piece), piece]))
 
     def evict(self, name: str) -> tuple[Piece, Held]:
         """Take a memory out.
@@ -147,14 +149,12 @@ class ActiveMemory:
         Raises:
             NotFound: it is not in the set.
         """
-        taken: list[Piece] = []
-
-        def without(pieces: list[Piece]) -> list[Piece]:
-            taken.append(self._named(pieces, name))
-            return _without(pieces, taken[0].mem_id)
-
-        with self._changed(without, refresh=False) as held:
-            return taken[0], held
+        with self._lock():
+            pieces = self._read()
+            evicted = self._named(pieces, name)
+            left = _without(pieces, evicted)
+            self._write(left)
+            return evicted, Held(left, [], [])
 
     def mutate(self, name: str, change: Callable[[Memory], Memory]) -> Loaded:
         """Change a memory that is in the set; the whole of it is held afterwards.
@@ -162,9 +162,8 @@ class ActiveMemory:
         Raises:
             NotFound: it is not in the set.
         """
-        made: list[tuple[Piece, str]] = []
-
-        def mutated(pieces: list[Piece]) -> list[Piece]:
+        with self._lock():
+            pieces = self._read()
             named = self._named(pieces, name)
             memory = self._memory(named)
             if memory is None:
@@ -172,24 +171,15 @@ class ActiveMemory:
                     f"{named.mem_id} is no longer in the vault",
                     "memvault restore may bring it back",
                 )
-            made.append(self._cut(change(memory), 0, 0))
-            return [*_without(pieces, named.mem_id), made[0][0]]
+            piece, text = self._cut(change(memory), 0, 0)
+            return Loaded(piece, text, self._keep(pieces, [*_without(pieces, named), piece]))
 
-        with self._changed(mutated) as held:
-            return Loaded(*made[0], held)
-
-    @contextmanager
-    def _changed(
-        self, change: Callable[[list[Piece]], list[Piece]], refresh: bool = True
-    ) -> Iterator[Held]:
-        """Hold the agent's lock, change the set, bring it up to date, and keep it."""
-        with self._lock():
-            before = self._read()
-            after = change(before)
-            held = self._current(after) if refresh else Held(after, [], [])
-            if held.pieces != before:
-                self._write(held.pieces)
-            yield held
+    def _keep(self, before: list[Piece], after: list[Piece]) -> Held:
+        """Bring a changed set up to date and keep it; the caller holds the agent's lock."""
+        held = self._current(after)
+        if held.pieces != before:
+            self._write(held.pieces)
+        return held
 
     def _current(self, pieces: list[Piece]) -> Held:
         """Bring pieces up to date with their files, then make them fit the budget."""
@@ -324,8 +314,8 @@ class ActiveMemory:
             atomic.create(path, data)
 
 
-def _without(pieces: list[Piece], mem_id: str) -> list[Piece]:
-    return [piece for piece in pieces if piece.mem_id != mem_id]
+def _without(pieces: list[Piece], held: Piece) -> list[Piece]:
+    return [piece for piece in pieces if piece.mem_id != held.mem_id]
 
 
 def _only(found: list[Piece], name: str) -> Piece:

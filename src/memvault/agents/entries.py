@@ -11,9 +11,11 @@ change is made of the bytes that are there, and those are kept as a revision.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,7 +95,7 @@ class Found(NamedTuple):
 
 
 class Put(NamedTuple):
-    """An entry to be written, as for ``Entries.put``."""
+    """An entry to be written; ``stem`` is what a new file is named after, if not the entry."""
 
     name: str
     old: Entry | None
@@ -141,41 +143,28 @@ class Entries:
                 )
         return Found(dict(sorted(found.items())), notes, copies)
 
-    def put(
-        self, name: str, old: Entry | None, header: Mapping[str, Any], text: str, stem: str = ""
-    ) -> str:
-        """Write an entry, over ``old`` where there is one; return its path.
+    def put(self, wanted: Iterable[Put]) -> list[str]:
+        """Write entries one by one, each over its ``old`` where there is one; return their paths.
 
-        Of an old file every header line stays that is not named here; None
-        takes a line away. ``stem`` is what a new file is named after, if not
-        after the entry.
+        Of an old file every header line stays that is not named; None takes a line away.
 
         Raises:
-            StorageError: the disk refused.
-            Refused: the folder leads out of the vault.
-        """
-        if old is not None and self._rewrite(old, header, text):
-            return old.path
-        given = {key: value for key, value in header.items() if value is not None}
-        return self._create(name, {self._key: name, **given}, text, stem or name)
-
-    def put_all(self, wanted: Iterable[Put]) -> None:
-        """Write entries one by one; where the disk refuses one, say which were written before.
-
-        Raises:
-            StorageError: the disk refused.
+            StorageError: the disk refused; it says which were written before.
             Refused: the folder leads out of the vault.
         """
         done: list[str] = []
+        paths: list[str] = []
         for entry in wanted:
             try:
-                self.put(entry.name, entry.old, entry.header, entry.text, entry.stem)
+                rewritten = entry.old is not None and self._rewrite(entry.old, entry)
+                paths.append(entry.old.path if entry.old and rewritten else self._create(entry))
             except StorageError as error:
                 if not done:
                     raise
                 message = f"{error.message}; written before that: {', '.join(done)}"
                 raise StorageError(message, "set the others again") from error
             done.append(entry.stem or entry.name)
+        return paths
 
     def mark(self, entry: Entry, header: Mapping[str, Any]) -> None:
         """Change header lines of an entry for the program's own reasons; all else stays.
@@ -185,16 +174,11 @@ class Entries:
             Refused: the header is written in a way that cannot be patched.
             StorageError: the disk refused.
         """
-        with atomic.explained(entry.path):
-            try:
-                data = atomic.read(self._store.root / entry.path)
-                if codec.etag(data) == entry.etag:
-                    fresh = codec.edit(data, header, None)
-                    self._store.history.keep(self._revisions(entry), data)
-                    atomic.replace(self._store.root / entry.path, fresh)
-                    return
-            except FileNotFoundError:
-                pass
+        with atomic.explained(entry.path), contextlib.suppress(FileNotFoundError):
+            data = atomic.read(self._store.root / entry.path)
+            if codec.etag(data) == entry.etag:
+                self._replace(entry.path, data, codec.edit(data, header, None))
+                return
         raise Conflict(f"{entry.path} was changed meanwhile", "try again")
 
     def delete(self, names: Iterable[str]) -> list[str]:
@@ -203,25 +187,33 @@ class Entries:
         Returns the names that were not there.
         """
         found = self.read()
-        return [name for name in dict.fromkeys(names) if not self._remove(normal(name), found)]
+        files: dict[str, list[str]] = defaultdict(list)
+        for entry in (*found.entries.values(), *found.copies):
+            files[entry.name].append(entry.path)
+        missing = []
+        for name in dict.fromkeys(names):
+            removed = [self._remove(path) for path in files[normal(name)]]
+            if not any(removed):
+                missing.append(name)
+        return missing
 
-    def _remove(self, name: str, found: Found) -> bool:
-        doomed = [entry for entry in (found.entries.get(name), *found.copies) if entry is not None]
-        gone = False
-        for entry in doomed:
-            if entry.name != name:
-                continue
-            path = self._store.root / entry.path
-            with atomic.explained(entry.path):
-                try:
-                    self._store.history.keep(self._revisions(entry), atomic.read(path))
-                    path.unlink()
-                except FileNotFoundError:
-                    continue
-            gone = True
-        return gone
+    def _remove(self, path: str) -> bool:
+        """Take a file away; say whether it was still there."""
+        file = self._store.root / path
+        with atomic.explained(path):
+            try:
+                self._store.history.keep(layout.derived_id(path), atomic.read(file))
+                file.unlink()
+            except FileNotFoundError:
+                return False
+        return True
 
-    def _rewrite(self, old: Entry, header: Mapping[str, Any], text: str) -> bool:
+    def _replace(self, path: str, data: bytes, fresh: bytes) -> None:
+        """Replace a file's bytes, which are kept as a revision."""
+        self._store.history.keep(layout.derived_id(path), data)
+        atomic.replace(self._store.root / path, fresh)
+
+    def _rewrite(self, old: Entry, new: Put) -> bool:
         """Write over an entry, as it is now; say whether it is still there."""
         with atomic.explained(old.path):
             try:
@@ -229,37 +221,36 @@ class Entries:
                 now = self._parsed(old.path, data)
                 if now.name != old.name:
                     return False
-                plain = codec.plain_text(text)
-                self._write(now, data, header, None if plain == now.text else plain)
+                changes = {
+                    k: value for k, value in new.header.items() if now.header.get(k) != value
+                }
+                if now.header.get(self._key) in (None, ""):  # from now on it has its name for good
+                    changes = {self._key: now.name, **changes}
+                text = codec.plain_text(new.text)
+                fresh = _edited(data, now.header, changes, None if text == now.text else text)
+                if fresh != data:
+                    self._replace(old.path, data, fresh)
             except (FileNotFoundError, ValueError):
                 return False
         return True
 
-    def _write(
-        self, entry: Entry, data: bytes, header: Mapping[str, Any], text: str | None
-    ) -> None:
-        """Write header lines and text over the bytes that an entry was read from."""
-        changes = {key: value for key, value in header.items() if entry.header.get(key) != value}
-        if entry.header.get(self._key) in (None, ""):  # from now on it has its name for good
-            changes = {self._key: entry.name, **changes}
-        fresh = _edited(data, entry.header, changes, text)
-        if fresh != data:
-            self._store.history.keep(self._revisions(entry), data)
-            atomic.replace(self._store.root / entry.path, fresh)
-
-    def _create(self, name: str, header: Mapping[str, Any], text: str, named: str) -> str:
-        data = f"---\n{new_header(header)}---\n\n{codec.plain_text(text)}\n".encode()
+    def _create(self, new: Put) -> str:
+        """Write a new file under a free name; return its path."""
+        header = {self._key: new.name, **new.header}
+        given = new_header({key: value for key, value in header.items() if value is not None})
+        data = f"---\n{given}---\n\n{codec.plain_text(new.text)}\n".encode()
         layout.check_folders(self._store.root, self._folder)
-        stem = layout.slug(named, _LONGEST_STEM)
-        digest = hashlib.blake2b(name.encode(), digest_size=3).hexdigest()
-        for candidate in (stem, f"{stem}-{digest}", f"{stem}-{codec.etag(data)}"):
-            path = f"{self._folder}/{candidate}.md"
-            try:
-                atomic.create(self._store.root / path, data)
-            except FileExistsError:
-                continue
-            return path
-        raise Conflict(f"{self._folder} has no free name for {name!r}", "rename one of its files")
+        folder = self._store.root / self._folder
+        stem = layout.slug(new.stem or new.name, _LONGEST_STEM)
+        digest = hashlib.blake2b(new.name.encode(), digest_size=3).hexdigest()
+        names = (stem, f"{stem}-{digest}", f"{stem}-{codec.etag(data)}")
+        try:
+            path = atomic.create_one_of((folder / f"{name}.md" for name in names), data)
+        except FileExistsError:
+            raise Conflict(
+                f"{self._folder} has no free name for {new.name!r}", "rename one of its files"
+            ) from None
+        return path.relative_to(self._store.root).as_posix()
 
     def _files(self) -> list[str]:
         layout.check_folders(self._store.root, self._folder)
@@ -297,9 +288,6 @@ class Entries:
         named = codec.printable(Path(path).stem) if given in (None, "") else str(given)
         name = normal_form("NFC", named).strip()
         return Entry(name, path, header, body.removesuffix("\n"), codec.etag(data), saved)
-
-    def _revisions(self, entry: Entry) -> str:
-        return layout.derived_id(entry.path)
 
 
 def _edited(

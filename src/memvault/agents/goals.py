@@ -51,9 +51,9 @@ def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
     wanted: dict[str, Goal] = {}
     for goal in goals:
         name = one_line(goal.id, "A goal's id")
-        before = wanted.get(name)
-        status = status_word(goal.status) if goal.status else (before.status if before else "")
-        description = goal.description.strip() or (before.description if before else "")
+        before = wanted.get(name, Goal(name, ""))
+        status = status_word(goal.status) if goal.status else before.status
+        description = goal.description.strip() or before.description
         if not description and name not in known:
             hint = "; ".join(found.notes) or "say what is to be reached"
             raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
@@ -61,11 +61,11 @@ def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
     puts = []
     for name, goal in wanted.items():
         old = known.get(name)
-        fallback = "" if old and old.header.get("status") else ACTIVE
-        status = goal.status or fallback
-        header = {"id": name, **({"status": status} if status else {})}
-        puts.append(Put(name, old, header, goal.description or (old.text if old else "")))
-    entries.put_all(puts)
+        status = goal.status or (old and old.header.get("status")) or ACTIVE
+        puts.append(
+            Put(name, old, {"status": status}, goal.description or (old.text if old else ""))
+        )
+    entries.put(puts)
     return len(wanted)
 
 

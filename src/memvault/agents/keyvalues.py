@@ -38,7 +38,7 @@ def put(store: Store, address: Address, values: Iterable[tuple[str, str]]) -> in
     wanted = {one_line(key, "A key"): value for key, value in values}
     entries = _entries(store, address)
     known = entries.read().entries
-    entries.put_all(Put(key, known.get(key), {"key": key}, value) for key, value in wanted.items())
+    entries.put(Put(key, known.get(key), {}, value) for key, value in wanted.items())
     return len(wanted)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -75,42 +76,39 @@ def build(sections: Sequence[Section], budget: int, count: Callable[[str], int])
     cleaned = [_cleaned(section) for section in sections]
     total = sum(len(section.entries) for section in cleaned)
 
-    def written(keep: int) -> tuple[str, int]:
-        text = _written(cleaned, keep) if keep else ""
-        return text, count(text) if text else 0
+    def tokens(keep: int) -> int:
+        return count(_written(cleaned, keep)) if keep else 0
 
     keep = total
-    if written(total)[1] > budget:
-        keep, too_many = 0, total
-        while too_many - keep > 1:
-            middle = (keep + too_many) // 2
-            if written(middle)[1] <= budget:
-                keep = middle
-            else:
-                too_many = middle
-    text, tokens = written(keep)
+    if tokens(total) > budget:
+        keep = bisect_right(range(total), budget, key=tokens) - 1
     kept = _first(cleaned, keep)
-    cut = [
-        Cut(whole.title, len(whole.entries) - len(part.entries), len(whole.entries))
-        for whole, part in zip(cleaned, kept, strict=True)
-        if len(part.entries) < len(whole.entries)
-    ]
     shortened = [
         section.title
         for section in kept
         if any(len(entry.text) > _LONGEST for entry in section.entries)
     ]
-    return Block(text, tokens, [section for section in kept if section.entries], cut, shortened)
+    text = _written(cleaned, keep) if keep else ""
+    present = [section for section in kept if section.entries]
+    return Block(text, count(text) if text else 0, present, _cut(cleaned, kept), shortened)
 
 
 def _first(sections: Sequence[Section], keep: int) -> list[Section]:
     """Return all sections with the first ``keep`` entries of them all."""
-    out = []
+    kept = []
     for section in sections:
         entries = section.entries[:keep]
         keep -= len(entries)
-        out.append(Section(section.title, entries))
-    return out
+        kept.append(Section(section.title, entries))
+    return kept
+
+
+def _cut(sections: Sequence[Section], kept: Sequence[Section]) -> list[Cut]:
+    return [
+        Cut(whole.title, len(whole.entries) - len(part.entries), len(whole.entries))
+        for whole, part in zip(sections, kept, strict=True)
+        if len(part.entries) < len(whole.entries)
+    ]
 
 
 def _written(sections: Sequence[Section], keep: int) -> str:
@@ -122,13 +120,9 @@ def _written(sections: Sequence[Section], keep: int) -> str:
             for entry in section.entries:
                 first, *others = f"{entry.date} {entry.text}".strip().split("\n")
                 lines += [PREFIX + first, *(f"{PREFIX}  {line}" for line in others)]
-    left_out = [
-        f"{len(whole.entries) - len(part.entries)} of {len(whole.entries)} {whole.title}"
-        for whole, part in zip(sections, kept, strict=True)
-        if len(part.entries) < len(whole.entries)
-    ]
+    left_out = ", ".join(f"{cut} of {of} {title}" for title, cut, of in _cut(sections, kept))
     if left_out:
-        lines.append(f"Left out for want of room: {', '.join(left_out)}")
+        lines.append(f"Left out for want of room: {left_out}")
     return "\n".join([*lines, CLOSE])
 
 

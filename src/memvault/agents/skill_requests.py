@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from memvault.agents.address import Address
-from memvault.agents.entries import Entries, normal
+from memvault.agents.entries import Entries, Put, normal
 from memvault.vault import layout
 from memvault.vault.store import Store
 
@@ -42,7 +42,7 @@ def ask(store: Store, address: Address, skill_id: str, action: str) -> Asked:
         return Asked(request_id, known.path)
     header = {"skill_id": skill_id, "status": "open"}
     text = f"{action}\n\nAnswer: memvault procedure store NAME PROMPT --skill-id {skill_id}"
-    return Asked(request_id, entries.put(request_id, None, header, text, request_id))
+    return Asked(request_id, *entries.put([Put(request_id, None, header, text)]))
 
 
 def _request_id(skill_id: str, action: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from memvault.model import CATEGORY
 from memvault.process import run
 from memvault.vault.codec import plain_text
 
-__all__ = ["BadLine", "Extracted", "episode_line", "extract", "read_lines"]
+__all__ = ["BadLine", "Extracted", "extract", "read_lines"]
 
 _SECONDS = 600.0
 _MOST_BYTES = 5_000_000
@@ -66,7 +67,7 @@ def extract(
         ) from error
     if not parts:
         raise UsageError("The extractor is empty", "give a command, such as 'python extract.py'")
-    given = "".join(f"{episode_line(episode)}\n" for episode in episodes)
+    given = "".join(f"{_line_of(episode)}\n" for episode in episodes)
     ended = run(parts, given, seconds, _MOST_BYTES, pause=pause)
     if ended.timed_out:
         raise TimedOut(
@@ -87,24 +88,14 @@ def extract(
     return read_lines(ended.output, episodes)
 
 
-def episode_line(episode: Episode) -> str:
+def _line_of(episode: Episode) -> str:
     """Return an episode as the one line of JSON that an extractor gets."""
-    return json.dumps(
-        {
-            "episodeId": episode.episode_id,
-            "title": episode.title,
-            "created": episode.created,
-            "context": episode.context,
-            "actions": episode.actions,
-            "outcomes": episode.outcomes,
-            "skillsUsed": episode.skills_used,
-            "reflection": episode.reflection,
-            "importance": episode.importance,
-            "success": episode.success,
-            "agent": episode.agent,
-        },
-        ensure_ascii=False,
-    )
+    values = {
+        re.sub(r"_(\w)", lambda match: match[1].upper(), name): value
+        for name, value in episode._asdict().items()
+        if name != "path"
+    }
+    return json.dumps(values, ensure_ascii=False)
 
 
 def read_lines(output: str, episodes: Sequence[Episode]) -> Extracted:

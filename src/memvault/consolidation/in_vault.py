@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.consolidation.proposals import (
     Given,
-    HeldFact,
-    HeldProcedure,
     NewFact,
     NewProcedure,
     Proposals,
@@ -57,26 +55,21 @@ def gathered(
     store: Store, engine: Engine, counts: Mapping[str, int], days: int, now: datetime
 ) -> Given:
     """Read what the rules look at."""
-    told, known, done = (
-        list(_read(store, engine, kind)) for kind in (episodes.TYPE, facts.TYPE, procedures.TYPE)
-    )
+    kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
+    experiences, known, done = (list(_read(store, engine, kind)) for kind in kinds)
     since = _ago(now, days)
-    used = Counter(record.mem_id for record in engine.listed(Filters()))
+    files = Counter(record.mem_id for record in engine.listed(Filters()))
+    unused = [
+        memory
+        for memory in (*experiences, *known)
+        if not is_archived(memory.metadata) and not counts.get(memory.mem_id)
+    ]
     return Given(
-        [episodes.episode_of(memory) for memory in told if _moment(memory) >= since],
-        [HeldFact(facts.fact_of(memory), memory) for memory in known],
-        [
-            HeldProcedure(
-                procedures.procedure_of(memory), str(memory.metadata.get("proposal") or "")
-            )
-            for memory in done
-        ],
-        [
-            memory
-            for memory in (*told, *known)
-            if not is_archived(memory.metadata) and not counts.get(memory.mem_id)
-        ],
-        frozenset(mem_id for mem_id, files in used.items() if files > 1),
+        [episodes.episode_of(memory) for memory in experiences if _moment(memory) >= since],
+        known,
+        done,
+        unused,
+        frozenset(mem_id for mem_id, count in files.items() if count > 1),
     )
 
 
@@ -156,22 +149,17 @@ def _writes(
         return Origin(new.episodes, linked, new.proposal)
 
     for fact in proposals.facts:
-        yield (
-            fact.proposal,
-            partial(
-                facts.add, store, fact.text, fact.category, fact.confidence, SOURCE, origin(fact)
-            ),
-        )
+        values = (fact.text, fact.category, fact.confidence, SOURCE, origin(fact))
+        yield fact.proposal, partial(facts.add, store, *values)
     if proposals.procedures:
         with procedures.held(store, engine) as held:
             for new in proposals.procedures:
-                made = Procedure(
-                    "", new.name, new.prompt, new.success_rate, len(new.episodes), new.skill
-                )
+                numbers = (new.success_rate, len(new.episodes))
+                made = Procedure("", new.name, new.prompt, *numbers, new.skill)
                 yield new.proposal, partial(procedures.add, store, held, made, SOURCE, origin(new))
     for merge in proposals.merged:
-        header = {"superseded_by": merge.kept.memory.mem_id}
-        yield merge.proposal, partial(_archive, store, merge.other.memory, header)
+        header = {"superseded_by": merge.kept.mem_id}
+        yield merge.proposal, partial(_archive, store, merge.other, header)
     for gone in proposals.forgotten:
         yield gone.proposal, partial(_archive, store, gone.memory, {})
 

@@ -8,17 +8,12 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from memvault.memories.episodes import Episode, texts
-from memvault.memories.experience_store import is_archived
-from memvault.memories.facts import Fact
-from memvault.memories.procedures import Procedure
 from memvault.model import CATEGORY, EPISODE, Memory
 
 __all__ = [
-    "Conflict",
+    "Contradiction",
     "Forgotten",
     "Given",
-    "HeldFact",
-    "HeldProcedure",
     "Merge",
     "NewFact",
     "NewProcedure",
@@ -32,40 +27,6 @@ __all__ = [
 _STEP = re.compile(r"\d+[.)]\s+(.+)")
 
 
-class HeldFact(NamedTuple):
-    """A fact of the vault, and its memory."""
-
-    fact: Fact
-    memory: Memory
-
-    @property
-    def archived(self) -> bool:
-        """Whether it is put aside."""
-        return is_archived(self.memory.metadata)
-
-    @property
-    def proposal(self) -> str:
-        """The id of the proposal that it was, if it was one."""
-        return str(self.memory.metadata.get("proposal") or "")
-
-    @property
-    def episodes(self) -> list[str]:
-        """The episodes that it was made of."""
-        return texts(self.memory.metadata.get("episodes"))
-
-    @property
-    def supersedes(self) -> list[str]:
-        """The memories that it stands in place of."""
-        return texts(self.memory.metadata.get("supersedes"))
-
-
-class HeldProcedure(NamedTuple):
-    """A procedure of the vault, and the id of the proposal that it was, if it was one."""
-
-    procedure: Procedure
-    proposal: str
-
-
 class Given(NamedTuple):
     """All that the rules look at.
 
@@ -75,8 +36,8 @@ class Given(NamedTuple):
     """
 
     episodes: Sequence[Episode]
-    facts: Sequence[HeldFact]
-    procedures: Sequence[HeldProcedure]
+    facts: Sequence[Memory]
+    procedures: Sequence[Memory]
     unused: Sequence[Memory]
     shared: frozenset[str] = frozenset()
 
@@ -107,8 +68,8 @@ class Merge(NamedTuple):
     """Two facts that say the same: ``other`` would be archived, superseded by ``kept``."""
 
     proposal: str
-    kept: HeldFact
-    other: HeldFact
+    kept: Memory
+    other: Memory
 
 
 class Forgotten(NamedTuple):
@@ -119,8 +80,8 @@ class Forgotten(NamedTuple):
     importance: float
 
 
-class Conflict(NamedTuple):
-    """Statements of which no two can hold, with the memories that make them."""
+class Contradiction(NamedTuple):
+    """Statements of which no two can hold, with the memories that make them, and in what."""
 
     texts: tuple[str, ...]
     sources: tuple[tuple[str, ...], ...]
@@ -133,7 +94,7 @@ class Proposals(NamedTuple):
     facts: list[NewFact]
     procedures: list[NewProcedure]
     merged: list[Merge]
-    contradictions: list[Conflict]
+    contradictions: list[Contradiction]
     forgotten: list[Forgotten]
 
     def only(self, ids: Container[str]) -> Proposals:

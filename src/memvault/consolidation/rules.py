@@ -11,14 +11,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from memvault import clock
-from memvault.consolidation import repeated_statements, sequences
+from memvault.consolidation import sequences
 from memvault.consolidation.contradictions import contradictions
 from memvault.consolidation.proposals import (
-    Conflict,
+    Contradiction,
     Forgotten,
     Given,
-    HeldFact,
-    HeldProcedure,
     Merge,
     NewFact,
     NewProcedure,
@@ -27,16 +25,18 @@ from memvault.consolidation.proposals import (
     proposal_id,
     steps_of,
 )
-from memvault.consolidation.same_statements import Said
-from memvault.consolidation.statements import Alike, Statement, sentences, statement, unmarked
+from memvault.consolidation.same_statements import Cluster, KnownStatements, clusters
+from memvault.consolidation.statements import Alike, Key, Statement, sentences, statement, unmarked
 from memvault.index.analysis import Analyser
 from memvault.memories import skills
-from memvault.memories.episodes import Episode, number
+from memvault.memories.episodes import Episode, number, texts
+from memvault.memories.experience_store import is_archived, text_of
+from memvault.memories.facts import fact_of
 from memvault.memories.procedures import clean_name
 from memvault.model import IMPORTANCE, Memory
 from memvault.vault.normal_form import normal_form
 
-__all__ = ["FORGOTTEN_AFTER_DAYS", "REPEATED", "UNIMPORTANT", "consider", "propose"]
+__all__ = ["REPEATED", "propose"]
 
 REPEATED = 2
 """Different episodes that must say or do the same before it is proposed."""
@@ -49,75 +49,76 @@ _LEAST_OF_FACTS = 2
 """Telling words that a fact needs: somebody has said that it is one."""
 
 
-def propose(given: Given, analyser: Analyser, alike: Alike, now: datetime) -> Proposals:
-    """Return what the built-in rules make of a vault."""
-    clusters, wordings = repeated_statements.clusters(given.episodes, analyser, alike)
-    facts = [
-        NewFact(
-            proposal_id("fact", said.key),
-            said.text,
-            confidence_of(len(ids)),
-            ids,
-            wordings=repeated_statements.other_wordings(said, wordings[said]),
-        )
-        for said, ids in clusters
-        if len(ids) >= REPEATED
-    ]
-    facts.sort(key=lambda fact: (-len(fact.episodes), fact.text))
-    procedures = _procedures(given.episodes, analyser)
-    return consider(given, facts, procedures, clusters, analyser, alike, now)
-
-
-def consider(
+def propose(
     given: Given,
-    facts: Sequence[NewFact],
-    procedures: Sequence[NewProcedure],
-    clusters: Sequence[tuple[Statement, tuple[str, ...]]],
     analyser: Analyser,
     alike: Alike,
     now: datetime,
+    extracted: tuple[Iterable[NewFact], Iterable[NewProcedure]] | None = None,
 ) -> Proposals:
-    """Leave out what the vault holds already, and add what concerns the facts that it holds.
+    """Return what the rules, or an extractor in their place, make of a vault.
 
-    ``clusters`` are the statements of episodes that could contradict a new fact.
+    What the vault holds already is left out, and what concerns the facts that it holds added.
     """
+    found = [] if extracted else clusters(given.episodes, analyser, alike)
+    facts, procedures = extracted or (_facts(found), _procedures(given.episodes, analyser))
     fresh = _unheld_facts(given.facts, facts, analyser, alike)
     merged = _merges(given, analyser, alike)
-    gone = {merge.other.memory.path for merge in merged}
+    gone = {merge.other.path for merge in merged}
     return Proposals(
         fresh,
         _unheld_procedures(given.procedures, procedures, analyser),
         merged,
-        _conflicts(given.facts, fresh, clusters, analyser),
+        _contradictions(given.facts, fresh, found, analyser),
         _forgotten((memory for memory in given.unused if memory.path not in gone), now),
     )
 
 
+def _facts(found: Iterable[Cluster]) -> list[NewFact]:
+    """Return what several episodes say, that of the most first."""
+    facts = [
+        NewFact(
+            proposal_id("fact", made.key),
+            made.text,
+            confidence_of(len(ids)),
+            ids,
+            wordings=wordings,
+        )
+        for made, ids, wordings in found
+        if len(ids) >= REPEATED
+    ]
+    return sorted(facts, key=lambda fact: (-len(fact.episodes), fact.text))
+
+
 def _unheld_facts(
-    held: Iterable[HeldFact], facts: Iterable[NewFact], analyser: Analyser, alike: Alike
+    held: Iterable[Memory], facts: Iterable[NewFact], analyser: Analyser, alike: Alike
 ) -> list[NewFact]:
     """Leave out new facts that a fact of the vault, archived ones too, or one before says."""
-    known = Said(alike)
+    known = KnownStatements(alike)
     verbatim = set()
     proposals = set()
-    for entry in held:
-        proposals.add(entry.proposal)
-        for text in (entry.memory.title, entry.fact.text, *sentences(entry.fact.text)):
-            verbatim.add(_folded(text))
-            said = statement(unmarked(text), analyser, _LEAST_OF_FACTS)
-            if said is not None:
-                known.add(said)
-    out = []
+    for memory in held:
+        proposals.add(str(memory.metadata.get("proposal")))
+        text = text_of(memory)
+        for sentence in (memory.title, text, *sentences(text)):
+            verbatim.add(_folded(sentence))
+            if (made := _fact_statement(sentence, analyser)) is not None:
+                known.add(made)
+    fresh = []
     for new in facts:
-        said = statement(unmarked(new.text), analyser, _LEAST_OF_FACTS)
+        made = _fact_statement(new.text, analyser)
         seen = new.proposal in proposals or _folded(new.text) in verbatim
-        if not seen and (said is None or known.find(said) is None):
-            out.append(new)
+        if not seen and (made is None or known.find(made) is None):
+            fresh.append(new)
         proposals.add(new.proposal)
         verbatim.add(_folded(new.text))
-        if said is not None:
-            known.add(said)
-    return out
+        if made is not None:
+            known.add(made)
+    return fresh
+
+
+def _fact_statement(text: str, analyser: Analyser) -> Statement | None:
+    return statement(unmarked(text), analyser, _LEAST_OF_FACTS)
 
 
 def _folded(text: str) -> str:
@@ -134,14 +135,14 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
         if several and rate > MOSTLY:
             found.append((steps, inside, rate))
     found.sort(key=lambda entry: (-len(entry[0].key), -len(entry[1]), entry[0].key))
-    kept = sequences.Parts()
-    out: list[NewProcedure] = []
+    parts_of_kept: set[tuple[sequences.Step, ...]] = set()
+    kept = []
     for steps, inside, rate in found:
-        if steps.key in kept:
+        if steps.key in parts_of_kept:
             continue
-        kept.add(steps.key)
+        parts_of_kept.update(sequences.parts(steps.key))
         skill = _common_skill(inside)
-        out.append(
+        kept.append(
             NewProcedure(
                 proposal_id("procedure", steps.key),
                 skill or _named(steps.texts),
@@ -151,7 +152,7 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
                 skill,
             )
         )
-    return out
+    return kept
 
 
 def _common_skill(episodes: Sequence[Episode]) -> str:
@@ -172,36 +173,34 @@ def _named(texts: Sequence[str]) -> str:
 
 
 def _unheld_procedures(
-    held: Iterable[HeldProcedure], procedures: Iterable[NewProcedure], analyser: Analyser
+    held: Iterable[Memory], procedures: Iterable[NewProcedure], analyser: Analyser
 ) -> list[NewProcedure]:
     """Leave out what a procedure of the vault does already; give each new one a free name."""
-    known = sequences.Parts()
-    names, used, proposals = set(), set(), set()
-    for procedure, proposal in held:
-        known.add(_steps(steps_of(procedure.prompt), analyser))
-        names.add(normal_form("NFC", procedure.name).casefold())
-        used.add(skills.key(procedure.skill_id))
-        proposals.add(proposal)
-    out = []
+    known: set[tuple[sequences.Step, ...]] = set()
+    names, used, proposals = set(), {""}, set()
+
+    def steps(texts: Iterable[str]) -> tuple[sequences.Step, ...]:
+        return tuple(sequences.step(text, analyser) for text in texts)
+
+    for memory in held:
+        known.update(sequences.parts(steps(steps_of(text_of(memory)))))
+        names.add(normal_form("NFC", memory.title).casefold())
+        used.add(skills.key(skills.found_id(memory.metadata.get("skill_id"))))
+        proposals.add(str(memory.metadata.get("proposal")))
+    fresh = []
     for new in procedures:
         texts = steps_of(new.prompt)
-        own = _steps(texts, analyser)
-        seen = own in known
-        if seen or new.proposal in proposals or (not own and new.name.casefold() in names):
+        own = steps(texts)
+        seen = own in known or new.proposal in proposals
+        if seen or (not own and new.name.casefold() in names):
             continue
-        name = _free(new.name, texts, names)
-        out.append(
-            new._replace(name=name, skill="" if skills.key(new.skill) in used else new.skill)
-        )
-        known.add(own)
+        name, skill = _free(new.name, texts, names), skills.key(new.skill)
+        fresh.append(new._replace(name=name, skill="" if skill in used else new.skill))
+        known.update(sequences.parts(own))
         names.add(name.casefold())
-        used.add(skills.key(new.skill))
+        used.add(skill)
         proposals.add(new.proposal)
-    return out
-
-
-def _steps(texts: Iterable[str], analyser: Analyser) -> list[sequences.Step]:
-    return [sequences.step(text, analyser) for text in texts]
+    return fresh
 
 
 def _free(name: str, texts: Sequence[str], taken: set[str]) -> str:
@@ -221,79 +220,67 @@ def _merges(given: Given, analyser: Analyser, alike: Alike) -> list[Merge]:
 
     A fact whose memId other files have too is left alone: it could not be named.
     """
-    ranked = sorted(
-        (
-            held
-            for held in given.facts
-            if not held.archived and held.memory.mem_id not in given.shared
-        ),
-        key=lambda held: held.memory.path,
-    )
-    ranked.sort(key=lambda held: held.memory.modified, reverse=True)
-    ranked.sort(key=lambda held: -held.fact.confidence)
-    known = Said(alike)
-    kept: dict[object, HeldFact] = {}
-    out = []
-    for held in ranked:
-        said = _whole(held, analyser)
-        if said is None:
+    ranked = [
+        memory
+        for memory in sorted(given.facts, key=lambda memory: memory.path)
+        if not is_archived(memory.metadata) and memory.mem_id not in given.shared
+    ]
+    ranked.sort(key=lambda memory: (fact_of(memory).confidence, memory.modified), reverse=True)
+    known = KnownStatements(alike)
+    keepers: dict[Key, Memory] = {}
+    merged = []
+    for memory in ranked:
+        made = _fact_statement(text_of(memory), analyser)
+        if made is None:
             continue
-        same = known.find(said)
+        same = known.find(made)
         if same is None:
-            known.add(said)
-            kept[said.key] = held
+            known.add(made)
+            keepers[made.key] = memory
         else:
-            keeper = kept[same.key]
-            ids = keeper.memory.mem_id, held.memory.mem_id
-            out.append(Merge(proposal_id("merge", *ids), keeper, held))
-    return out
+            keeper = keepers[same.key]
+            proposal = proposal_id("merge", keeper.mem_id, memory.mem_id)
+            merged.append(Merge(proposal, keeper, memory))
+    return merged
 
 
-def _whole(held: HeldFact, analyser: Analyser) -> Statement | None:
-    """Return what a fact says as one statement."""
-    return statement(unmarked(held.fact.text), analyser, _LEAST_OF_FACTS)
-
-
-def _conflicts(
-    facts: Sequence[HeldFact],
-    fresh: Sequence[NewFact],
-    clusters: Sequence[tuple[Statement, tuple[str, ...]]],
-    analyser: Analyser,
-) -> list[Conflict]:
+def _contradictions(
+    facts: Sequence[Memory], fresh: Iterable[NewFact], found: Iterable[Cluster], analyser: Analyser
+) -> list[Contradiction]:
     """Return the contradictions among facts, new ones too, and of new ones with single episodes.
 
     A fact and the one that it supersedes are no contradiction.
     """
-    said: list[tuple[Statement, tuple[str, ...], bool]] = []
-    replaced = {name for held in facts for name in held.supersedes}
-    for held in sorted(facts, key=lambda held: (held.memory.mem_id, held.memory.path)):
-        whole, mem_id = _whole(held, analyser), held.memory.mem_id
-        if whole is not None and not held.archived and mem_id not in replaced:
-            said.append((whole, (mem_id,), True))
-    proposed = [
-        (statement(unmarked(entry.text), analyser, _LEAST_OF_FACTS), entry.episodes)
-        for entry in fresh
+    replaced = {name for memory in facts for name in texts(memory.metadata.get("supersedes"))}
+    given: list[tuple[str, tuple[str, ...]]] = [
+        (text_of(memory), (memory.mem_id,))
+        for memory in sorted(facts, key=lambda memory: (memory.mem_id, memory.path))
+        if not is_archived(memory.metadata) and memory.mem_id not in replaced
     ]
-    said += [(whole, ids, True) for whole, ids in proposed if whole is not None]
-    keys = {entry[0].key for entry in said}
-    said += [(whole, ids, False) for whole, ids in clusters if whole.key not in keys]
+    given += [(new.text, new.episodes) for new in fresh]
+    sources = [(_fact_statement(text, analyser), ids) for text, ids in given]
+    made = [(whole, ids) for whole, ids in sources if whole is not None]
+    keys, facts_end = {whole.key for whole, _ in made}, len(made)
+    made += [(whole, ids) for whole, ids, _ in found if whole.key not in keys]
     out = []
-    for difference, sides in contradictions([entry[0] for entry in said], analyser):
-        if any(said[place][2] for side in sides for place in side):
-            texts = tuple(said[side[0]][0].text for side in sides)
-            ids = ({name for place in side for name in said[place][1]} for side in sides)
-            out.append(Conflict(texts, tuple(tuple(sorted(side)) for side in ids), difference))
+    for sides, difference in contradictions([whole for whole, _ in made], analyser):
+        if any(place < facts_end for side in sides for place in side):
+            wordings = tuple(made[side[0]][0].text for side in sides)
+            ids = ({name for place in side for name in made[place][1]} for side in sides)
+            out.append(
+                Contradiction(wordings, tuple(tuple(sorted(side)) for side in ids), difference)
+            )
     return sorted(out)
 
 
 def _forgotten(unused: Iterable[Memory], now: datetime) -> list[Forgotten]:
     """Return what is unimportant, old and was never recalled."""
     oldest = now - timedelta(days=FORGOTTEN_AFTER_DAYS)
-    out = []
+    found = []
     for memory in unused:
         importance = number(memory.metadata.get("importance"), IMPORTANCE)
         modified = clock.parse(memory.modified)
         if importance < UNIMPORTANT and modified is not None and modified < oldest:
             proposal = proposal_id("forget", memory.mem_id, memory.path)
-            out.append(Forgotten(proposal, memory, importance))
-    return sorted(out, key=lambda entry: entry.memory.path)
+            found.append(Forgotten(proposal, memory, importance))
+    return sorted(found, key=lambda entry: entry.memory.path)

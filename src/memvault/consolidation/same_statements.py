@@ -1,4 +1,4 @@
-"""Statements that were said, to look up who says the same in a word or two more or less.
+"""Statements to look up who says the same in a word or two more or less, and who says what.
 
 Which of thousands of statements a new one shortens or lengthens is found
 through a few of its words, as in a prefix filter (Chaudhuri, Ganti and Kaushik
@@ -9,13 +9,24 @@ statement is kept under its first three words alone, whatever its length.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import NamedTuple
 
-from memvault.consolidation.statements import LEAST_WORDS, Alike, Key, Statement
+from memvault.consolidation.statements import (
+    LEAST_WORDS,
+    Alike,
+    Key,
+    Statement,
+    sentences,
+    statement,
+)
+from memvault.index.analysis import Analyser
+from memvault.memories.episodes import Episode
 
-__all__ = ["Said", "shortens"]
+__all__ = ["Cluster", "KnownStatements", "clusters", "shortens"]
 
 _BAR = 0.75
 """As alike as two wordings must be; the built-in table gives about 0.86 to the same words."""
@@ -25,63 +36,108 @@ _MOST_COMPARED = 1_000
 """Statements held against one: more share its words only where someone made them so."""
 _MOST_NEAR = 20
 """Statements nearly alike that one is measured against."""
+_CLAIM = re.compile(r"(?i)\b(?:is|are|must|should|needs?|uses?|never|always|not)\b")
+"""What a context says that is no mere situation; in other languages its full stop tells."""
 
 _Word = tuple[int, str, int]
 _Place = tuple[_Word, tuple[str, ...], int]
 """A word, the statement's signs, and how many words it has."""
 
 
-class Said:
-    """Statements that were said, to look up who says the same."""
+class Cluster(NamedTuple):
+    """A statement, the ids of the episodes that make it, and its other wordings."""
+
+    statement: Statement
+    episodes: tuple[str, ...]
+    wordings: tuple[str, ...]
+
+
+class KnownStatements:
+    """Statements, to look up which of them says the same as another one."""
 
     def __init__(self, alike: Alike) -> None:
         self._alike = alike
         self._exact: dict[Key, Statement] = {}
-        self._by_first: dict[_Place, list[Statement]] = defaultdict(list)
-        self._by_early: dict[_Place, list[Statement]] = defaultdict(list)
+        self._by_first: defaultdict[_Place, list[Statement]] = defaultdict(list)
+        self._by_early: defaultdict[_Place, list[Statement]] = defaultdict(list)
 
-    def add(self, said: Statement) -> None:
+    def add(self, new: Statement) -> None:
         """Take a statement in."""
-        if said.key not in self._exact:
-            self._exact[said.key] = said
-            stems, signs = said.key
-            early = _early(stems)
-            self._by_first[early[0], signs, len(stems)].append(said)
-            for word in early:
-                self._by_early[word, signs, len(stems)].append(said)
+        if new.key not in self._exact:
+            self._exact[new.key] = new
+            stems, signs = new.key
+            early = [(word, signs, len(stems)) for word in _early(stems)]
+            self._by_first[early[0]].append(new)
+            for place in early:
+                self._by_early[place].append(new)
 
-    def find(self, said: Statement) -> Statement | None:
+    def find(self, wanted: Statement) -> Statement | None:
         """Return the statement taken in that says the same, the most alike of several."""
-        exact = self._exact.get(said.key)
-        if exact is not None:
-            return exact
-        near = islice(self._near(said), _MOST_NEAR)
-        measured = ((self._alike(said.text, other.text), other) for other in near)
-        fitting = [entry for entry in measured if entry[0] >= _BAR]
-        if not fitting:
-            return None
-        return min(fitting, key=lambda entry: (-entry[0], entry[1].key))[1]
+        if wanted.key in self._exact:
+            return self._exact[wanted.key]
+        near = islice(self._near(wanted), _MOST_NEAR)
+        measured = [(-self._alike(wanted.text, other.text), other.key, other) for other in near]
+        best = min(measured, default=None)
+        return best[2] if best and -best[0] >= _BAR else None
 
-    def _near(self, said: Statement) -> Iterator[Statement]:
+    def _near(self, wanted: Statement) -> Iterator[Statement]:
         """Yield the statements taken in that shorten a statement, or that it shortens."""
-        stems, signs = said.key
-        early, count = _early(stems), len(stems)
-
-        def shorter() -> Iterator[Statement]:
-            for dropped in range(1, _MOST_DROPPED + 1):
-                for word in early:
-                    yield from self._by_first.get((word, signs, count - dropped), ())
-
-        def longer() -> Iterator[Statement]:
-            for dropped in range(1, _MOST_DROPPED + 1):
-                yield from self._by_early.get((early[0], signs, count + dropped), ())
-
-        for other in islice(shorter(), _MOST_COMPARED):
-            if shortens(other, said):
+        stems, signs = wanted.key
+        early, count, dropped = _early(stems), len(stems), range(1, _MOST_DROPPED + 1)
+        shorter = (self._by_first.get((word, signs, count - n)) for n in dropped for word in early)
+        longer = (self._by_early.get((early[0], signs, count + n)) for n in dropped)
+        for other in islice(chain.from_iterable(filter(None, shorter)), _MOST_COMPARED):
+            if shortens(other, wanted):
                 yield other
-        for other in islice(longer(), _MOST_COMPARED):
-            if shortens(said, other):
+        for other in islice(chain.from_iterable(filter(None, longer)), _MOST_COMPARED):
+            if shortens(wanted, other):
                 yield other
+
+
+def clusters(episodes: Iterable[Episode], analyser: Analyser, alike: Alike) -> list[Cluster]:
+    """Return the statements of episodes, each once.
+
+    Of those that say the same the wording that most episodes have leads, the
+    shorter of two.
+    """
+    makers: dict[Statement, set[str]] = defaultdict(set)
+    by_words: dict[Key, set[str]] = defaultdict(set)
+    for episode in episodes:
+        for text in (episode.reflection, *filter(_is_claim, episode.context)):
+            for sentence in sentences(text):
+                made = statement(sentence, analyser)
+                if made is not None:
+                    makers[made].add(episode.episode_id)
+                    by_words[made.key].add(episode.episode_id)
+    ordered = sorted(
+        makers,
+        key=lambda made: (
+            -len(by_words[made.key]),
+            len(made.stems),
+            made.key,
+            -len(makers[made]),
+            made.text,
+        ),
+    )
+    known = KnownStatements(alike)
+    members: dict[Statement, list[Statement]] = {}
+    for made in ordered:
+        leader = known.find(made)
+        if leader is None:
+            known.add(made)
+            leader = made
+        members.setdefault(leader, []).append(made)
+    found = []
+    for leader, same in members.items():
+        ids = set().union(*(makers[made] for made in same))
+        others = {made.key: made.text for made in same if made.key != leader.key}
+        found.append(Cluster(leader, tuple(sorted(ids)), tuple(others.values())))
+    return found
+
+
+def _is_claim(context: str) -> bool:
+    """Say whether an entry of the context is a statement; most only name a situation."""
+    return context.rstrip().endswith((".", "!", "。", "！")) or bool(_CLAIM.search(context))
 
 
 def shortens(shorter: Statement, longer: Statement) -> bool:

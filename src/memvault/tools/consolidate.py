@@ -96,11 +96,8 @@ def _proposals(call: Call, given: Given, extracted: Extracted | None) -> Proposa
     from memvault.index.analysis import analyser
 
     language = analyser(call.settings.language)
-    alike, now = in_vault.alike(), clock.now()
-    if extracted is None:
-        return rules.propose(given, language, alike, now)
-    facts, procedures = extracted.facts, extracted.procedures
-    return rules.consider(given, facts, procedures, (), language, alike, now)
+    made = (extracted.facts, extracted.procedures) if extracted else None
+    return rules.propose(given, language, in_vault.alike(), clock.now(), made)
 
 
 def _result(
@@ -178,14 +175,17 @@ def _where(memory: Memory | None, key: str) -> dict[str, str]:
 
 
 def _merged(proposals: Proposals) -> list[dict[str, Any]]:
+    from memvault.consolidation.proposals import origin
+    from memvault.memories.experience_store import text_of
+
     return [
         {
             "proposalId": entry.proposal,
-            "keptId": entry.kept.fact.fact_id,
-            "keptText": entry.kept.fact.text,
-            "archivedId": entry.other.fact.fact_id,
-            "archivedText": entry.other.fact.text,
-            "episodes": sorted({*entry.kept.episodes, *entry.other.episodes}),
+            "keptId": entry.kept.mem_id,
+            "keptText": text_of(entry.kept),
+            "archivedId": entry.other.mem_id,
+            "archivedText": text_of(entry.other),
+            "episodes": sorted({*origin(entry.kept), *origin(entry.other)}),
         }
         for entry in proposals.merged
     ]

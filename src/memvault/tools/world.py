@@ -32,11 +32,11 @@ def observe_location(
     seen = world.observe(radius)
     call.notes += world.notes
     return {
-        "terrain": next((place.terrain for place, _ in seen.places if place.terrain), ""),
-        "climate": next((place.climate for place, _ in seen.places if place.climate), ""),
+        "terrain": next((place.terrain for place in seen.places if place.terrain), ""),
+        "climate": next((place.climate for place in seen.places if place.climate), ""),
         "resources": [
             {"name": name, **({} if amount is None else {"amount": amount}), "place": place.name}
-            for place, _ in seen.places
+            for place in seen.places
             for name, amount in place.resources.items()
             if amount is None or amount > 0
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -21,10 +22,10 @@ _AGENTS = "agents"
 
 
 class Seen(NamedTuple):
-    """What an agent sees: places and other agents with their distances, nearest first."""
+    """What an agent sees: places, and other agents with their distances, nearest first."""
 
     me: Figure
-    places: list[tuple[Place, float]]
+    places: list[Place]
     figures: list[tuple[Figure, float]]
 
 
@@ -52,15 +53,10 @@ class World:
     def observe(self, radius: float) -> Seen:
         """Look around."""
         _, me = self._body()
-        near = [(other, me.distance(other)) for other in self._others()]
-        return Seen(
-            me,
-            [(spot, spot.distance(me.x, me.y)) for spot in self._sighted(me, radius)],
-            sorted(
-                ((other, far) for other, far in near if far <= radius),
-                key=lambda pair: (pair[1], pair[0].name),
-            ),
-        )
+        others = ((other, me.distance(other)) for other in self._others())
+        near = [(other, far) for other, far in others if far <= radius]
+        near.sort(key=lambda pair: (pair[1], pair[0].name))
+        return Seen(me, sighted(self._places(), me, radius), near)
 
     def move(self, x: float, y: float) -> tuple[Figure, float]:
         """Walk straight to a cell; return the agent there, and the stamina that it took.
@@ -72,7 +68,7 @@ class World:
             data, me = self._body()
             after, used = walk(me, x, y)
             changes = {"x": after.x, "y": after.y, "stamina": after.stamina}
-            self._keep(data, self._edited(data, changes))
+            self._keep(data, codec.edit(data or self._newcomer(), changes, None))
         return after, used
 
     def gather(self, resource: str, amount: int) -> Gathered:
@@ -86,7 +82,7 @@ class World:
             spot, name = self._source(me, resource, amount)
             carried = rounded(me.inventory.get(name, 0) + amount)
             # Worked out first: what is taken out of a place must not get lost.
-            fresh = self._carrying(data, name, carried)
+            fresh = codec.edit_entry(data or self._newcomer(), "inventory", name, carried)
             left = self._take(spot.path, name, amount)
             try:
                 self._keep(data, fresh)
@@ -120,14 +116,11 @@ class World:
             )
         return to, distance
 
-    def _sighted(self, me: Figure, radius: float) -> list[Place]:
-        return sighted(self._places(), me.x, me.y, radius)
-
     def _source(self, me: Figure, resource: str, amount: int) -> tuple[Place, str]:
         """Return the place here that has enough of a resource, and the resource's exact name."""
         wanted = resource.strip().casefold()
         most = 0.0
-        for spot in self._sighted(me, 0):
+        for spot in sighted(self._places(), me, 0):
             for name, there in spot.resources.items():
                 if name.casefold() != wanted:
                     continue
@@ -174,17 +167,10 @@ class World:
             return None, figure(self._me.agent, {})
         return data, figure(self._me.agent, _parsed(self._path, data))
 
-    def _edited(self, data: bytes | None, changes: dict[str, Any]) -> bytes:
-        """Return the agent's file with header lines changed, or a new one with them."""
-        if data is None:
-            whole = {"x": 0, "y": 0, "stamina": 1, "type": "agent", **changes}
-            return codec.encode_new(whole, f"# {self._me.agent}")
-        return codec.edit(data, changes, None)
-
-    def _carrying(self, data: bytes | None, name: str, amount: float) -> bytes:
-        if data is None:
-            return self._edited(None, {"inventory": {name: amount}})
-        return codec.edit_entry(data, "inventory", name, amount)
+    def _newcomer(self) -> bytes:
+        """Return the file of an agent who has done nothing yet."""
+        header = {"x": 0, "y": 0, "stamina": 1, "type": "agent"}
+        return codec.encode_new(header, f"# {self._me.agent}")
 
     def _keep(self, before: bytes | None, after: bytes) -> None:
         """Write the agent's file, if it still is as it was read; the caller holds its lock.
@@ -194,18 +180,15 @@ class World:
             StorageError: the disk refused.
         """
         file = self._store.root / self._path
-        try:
+        with atomic.explained(file), contextlib.suppress(FileExistsError, FileNotFoundError):
             if before is None:
                 atomic.create(file, after)
                 return
-            with atomic.explained(file):
-                same = atomic.read(file) == before
-        except (FileExistsError, FileNotFoundError):
-            same = False
-        if not same:
-            raise Conflict(f"{self._path} was changed meanwhile", "try again")
-        self._store.history.keep(layout.derived_id(self._path), before or b"")
-        atomic.replace(file, after)
+            if atomic.read(file) == before:
+                self._store.history.keep(layout.derived_id(self._path), before)
+                atomic.replace(file, after)
+                return
+        raise Conflict(f"{self._path} was changed meanwhile", "try again")
 
     def _places(self) -> Iterator[Place]:
         for path in self._files(_PLACES):
@@ -245,8 +228,7 @@ class World:
                 names = sorted(os.listdir(self._store.root / folder))
             except FileNotFoundError:
                 return []
-        plain_files = (name for name in names if name[0] != "." and name.endswith(".md"))
-        paths = [f"{folder}/{name}" for name in plain_files]
+        paths = (f"{folder}/{name}" for name in names if name[0] != "." and name.endswith(".md"))
         return [path for path in paths if not (self._store.root / path).is_symlink()]
 
 

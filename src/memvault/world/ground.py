@@ -30,10 +30,6 @@ class Place(NamedTuple):
     climate: str
     resources: Mapping[str, float | None]
 
-    def distance(self, x: float, y: float) -> float:
-        """Return how far its middle is."""
-        return math.hypot(self.x - x, self.y - y)
-
 
 class Figure(NamedTuple):
     """An agent in the world."""
@@ -45,8 +41,8 @@ class Figure(NamedTuple):
     kind: str
     inventory: Mapping[str, float]
 
-    def distance(self, other: Figure) -> float:
-        """Return how far another agent is."""
+    def distance(self, other: Figure | Place) -> float:
+        """Return how far another agent is, or the middle of a place."""
         return math.hypot(self.x - other.x, self.y - other.y)
 
 
@@ -117,15 +113,8 @@ def walk(me: Figure, x: float, y: float) -> tuple[Figure, float]:
     return me._replace(x=rounded(x), y=rounded(y), stamina=rounded(me.stamina - used)), used
 
 
-def sighted(places: Iterable[Place], x: float, y: float, radius: float) -> list[Place]:
-    """Return the places that a look reaches, those that hold the spot first, then the nearest."""
-    found = [place for place in places if place.distance(x, y) <= radius + place.radius]
-    return sorted(
-        found,
-        key=lambda place: (
-            place.distance(x, y) > place.radius,
-            place.distance(x, y),
-            place.name,
-            place.path,
-        ),
-    )
+def sighted(places: Iterable[Place], me: Figure, radius: float) -> list[Place]:
+    """Return the places that a look reaches, those that hold the agent first, then the nearest."""
+    ways = ((me.distance(place), place) for place in places)
+    found = [(far > spot.radius, far, spot) for far, spot in ways if far <= radius + spot.radius]
+    return [spot for *_, spot in sorted(found, key=lambda entry: (*entry[:2], entry[2][:2]))]

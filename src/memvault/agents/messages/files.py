@@ -25,13 +25,13 @@ from memvault.vault.frontmatter import parse_header, split
 __all__ = [
     "Letter",
     "another",
+    "checked_text",
     "inside",
     "is_id",
     "listed",
     "new_id",
     "original",
     "read",
-    "said",
     "write",
 ]
 
@@ -42,16 +42,18 @@ _LONGEST_AGAIN = 180
 
 
 class Letter(NamedTuple):
-    """One file: the name without its ending, its header, its text, and when it was saved.
-
-    ``bare`` says that it has no header: a person wrote it.
-    """
+    """One file: the name without its ending, its header, its text, and when it was saved."""
 
     name: str
     header: dict[str, Any]
     text: str
     saved: str
-    bare: bool
+
+    @property
+    def timestamp(self) -> str:
+        """When it was written: as its header says, else when it was saved."""
+        moment = clock.parse(str(self.header.get("timestamp", "")))
+        return clock.iso(moment) if moment else self.saved
 
 
 def new_id() -> str:
@@ -116,8 +118,7 @@ def listed(folder: Path) -> list[str]:
 
 def _written_stamp(entry: os.DirEntry[str]) -> str:
     with contextlib.suppress(ValueError, OSError):
-        letter = read(Path(entry.path))
-        moment = clock.parse(str(letter.header.get("timestamp", ""))) or clock.parse(letter.saved)
+        moment = clock.parse(read(Path(entry.path)).timestamp)
         if moment is not None:
             return _stamp(moment)
     return _stamp(clock.now())
@@ -147,19 +148,19 @@ def read(path: Path) -> Letter:
         raise ValueError("its front matter has no closing line")
     header = parse_header(parts.header) if parts.before else {}
     body = codec.plain_text(parts.body).strip("\n")
-    return Letter(path.name[:-3], header, body, saved, not parts.before)
+    return Letter(path.name[:-3], header, body, saved)
 
 
-def said(text: str, what: str = "message") -> str:
+def checked_text(text: str, what: str = "message") -> str:
     """Return a text as a letter keeps it.
 
     Raises:
         UsageError: there is nothing in it.
     """
-    kept = codec.plain_text(text).strip("\n")
-    if not kept.strip():
+    plain = codec.plain_text(text).strip("\n")
+    if not plain.strip():
         raise UsageError(f"The {what} is empty", "give the text, - for standard input")
-    return kept
+    return plain
 
 
 def inside(root: Path, folder: Path) -> Path:

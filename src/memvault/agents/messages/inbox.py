@@ -125,12 +125,27 @@ class Inbox:
         ``lease.settle()`` was called; a process that ends before that leaves
         the events to the next taker.
         """
-
-        def chosen(event: Event) -> bool:
-            return kind in (None, event.kind) and (fits is None or fits(event))
-
-        with self._lock():
-            return self._take(count, chosen)
+        taken: list[Event] = []
+        left = 0
+        lease: Lease | None = None
+        with self._lock(), contextlib.ExitStack() as undone:
+            for name in message_files.listed(self.folder):
+                if len(taken) == count:  # no more is read than needed
+                    left += message_files.is_id(name[:-3]) or self._event(name) is not None
+                elif (event := self._event(name)) is None:
+                    continue
+                elif kind not in (None, event.kind) or not (fits is None or fits(event)):
+                    left += 1
+                else:
+                    if lease is None:
+                        lease = self._leases.begin()
+                        undone.callback(lease.undo)
+                    if lease.add(name):
+                        taken.append(event)
+            if not taken:  # perhaps others took the files away by hand
+                return Popped([], left)
+            undone.pop_all()
+        return Popped(taken, left, lease)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -144,32 +159,6 @@ class Inbox:
             if self._due is not None:  # where it fails, nothing may be taken: see ``work.firing``
                 self.problems += self._due()
             yield
-
-    def _take(self, count: int, chosen: Callable[[Event], bool]) -> Popped:
-        """Move up to ``count`` events into a lease of this process, reading no more than needed."""
-        taken: list[Event] = []
-        left = 0
-        lease: Lease | None = None
-        try:
-            for name in message_files.listed(self.folder):
-                if len(taken) == count:
-                    left += message_files.is_id(name[:-3]) or self._event(name) is not None
-                elif (event := self._event(name)) is None:
-                    continue
-                elif not chosen(event):
-                    left += 1
-                else:
-                    lease = lease or self._leases.begin()
-                    if lease.add(name):
-                        taken.append(event)
-        except BaseException:
-            if lease is not None:
-                lease.undo()
-            raise
-        if lease is not None and not taken:  # others took the files away by hand
-            lease.undo()
-            lease = None
-        return Popped(taken, left, lease)
 
     def _names(self) -> frozenset[str]:
         """Return the names that no service may have, looked up once for each look at the inbox."""
@@ -214,5 +203,4 @@ def _event(letter: message_files.Letter) -> Event:
     if kind == SERVICE:
         data.setdefault("name", message_files.original(letter.name) if given == kind else given)
     data[_BODIES.get(kind, "message")] = letter.text
-    moment = clock.parse(str(letter.header.get("timestamp", "")))
-    return Event(letter.name, kind, clock.iso(moment) if moment else letter.saved, data)
+    return Event(letter.name, kind, letter.timestamp, data)

@@ -11,7 +11,7 @@ import hashlib
 import re
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memvault import clock
 from memvault.agents.address import Address, address
@@ -64,12 +64,16 @@ class Spaces:
         Raises:
             UsageError: it cannot be a space's name.
         """
-        space = self._make(given)
-        name = str(self._me).replace("/", "~")
-        member = {"agent": str(self._me)}  # no time: two machines write the same
+        space_id, me = self._id(given), str(self._me)
         with contextlib.suppress(FileExistsError):
-            if str(self._me) not in self._members(space):
-                message_files.write(self._folder(space, "members"), name, member, "")
+            if not self._exists(space_id):
+                header = {"name": given.strip()}
+                message_files.write(self._folder(space_id), "space", header, "")
+        space = self._named(space_id)
+        with contextlib.suppress(FileExistsError):
+            if me not in self._members(space):  # no time: two machines write the same
+                folder = self._folder(space_id, "members")
+                message_files.write(folder, me.replace("/", "~"), {"agent": me}, "")
         atomic.put(self._entered_file, f"{space.space_id}\n".encode())
         return space
 
@@ -95,8 +99,7 @@ class Spaces:
         """
         space_id = self._id(given)
         if not self._exists(space_id):
-            folders = message_files.inside(self._root, self._root / "spaces").glob("*/")
-            known = [path.name for path in folders if not path.is_symlink()]
+            known = [path.name for path in self._folder().glob("*/") if not path.is_symlink()]
             near = get_close_matches(space_id, known, n=1)
             raise NotFound(
                 f"There is no space {given!r}",
@@ -110,7 +113,7 @@ class Spaces:
         ``offset`` leaves out that many of the newest, to page back. Files that
         members' tools named are counted unread.
         """
-        folder = self._folder(space, "messages")
+        folder = self._folder(space.space_id, "messages")
         names = [
             name
             for name in message_files.listed(folder)
@@ -146,45 +149,27 @@ class Spaces:
             UsageError: the text is empty.
             StorageError: the disk refused.
         """
-        message = Message(
-            message_files.new_id(),
-            str(self._me),
-            self._me.kind,
-            message_files.said(text, "text"),
-            clock.iso(),
-        )
-        header = {
-            "id": message.message_id,
-            "senderName": message.sender,
-            "senderType": message.sender_type,
-            "timestamp": message.timestamp,
-        }
-        message_files.write(
-            self._folder(space, "messages"), message.message_id, header, message.content
-        )
-        event = {
-            "spaceId": space.space_id,
-            "spaceName": space.name,
-            "senderName": message.sender,
-            "senderType": message.sender_type,
-            "content": message.content,
-            "messageId": message.message_id,
-        }
+        text = message_files.checked_text(text, "text")
+        message = Message(message_files.new_id(), str(self._me), self._me.kind, text, clock.iso())
+        sender = {"senderName": message.sender, "senderType": message.sender_type}
+        message_id, timestamp = message.message_id, message.timestamp
+        header = {"id": message_id, **sender, "timestamp": timestamp}
+        message_files.write(self._folder(space.space_id, "messages"), message_id, header, text)
+        names = {"spaceId": space.space_id, "spaceName": space.name}
+        event = {**names, **sender, "content": text, "messageId": message_id}
         for member in self._members(space):
-            if member != str(self._me):
-                self._tell(member, event, message)
+            if member == str(self._me):
+                continue
+            try:
+                inbox = Inbox(self._root, address(member))
+                inbox.deliver(SPACE_MESSAGE, event, message_id, timestamp)
+            except MemvaultError as error:
+                self.problems.append(f"{member} could not be told: {error.message}")
         return message
-
-    def _tell(self, member: str, event: dict[str, Any], message: Message) -> None:
-        try:
-            inbox = Inbox(self._root, address(member))
-            inbox.deliver(SPACE_MESSAGE, event, message.message_id, message.timestamp)
-        except MemvaultError as error:
-            self.problems.append(f"{member} could not be told: {error.message}")
 
     def _members(self, space: Space) -> list[str]:
         """Name the members: by their file's header, or by its name where it says none."""
-        folder = self._folder(space, "members")
+        folder = self._folder(space.space_id, "members")
         found = []
         for name in message_files.listed(folder):
             stem = name[:-3].replace("~", "/")
@@ -194,22 +179,14 @@ class Spaces:
                 found.append(stem)
         return sorted(set(found))
 
-    def _make(self, given: str) -> Space:
-        space_id = self._id(given)
-        if not self._exists(space_id):
-            header = {"name": given.strip()}
-            with contextlib.suppress(FileExistsError):
-                message_files.write(self._root / "spaces" / space_id, "space", header, "")
-        return self._named(space_id)
-
     def _named(self, space_id: str) -> Space:
         return Space(space_id, self._name(space_id) or space_id)
 
     def _name(self, space_id: str) -> str:
         """Return the name that a space's file gives it; empty where it gives none."""
-        path = message_files.inside(self._root, self._root / "spaces" / space_id) / "space.md"
         try:
-            return str(message_files.read(path).header.get("name") or "")
+            letter = message_files.read(self._folder(space_id) / "space.md")
+            return str(letter.header.get("name") or "")
         except (FileNotFoundError, ValueError):
             return ""
 
@@ -241,13 +218,10 @@ class Spaces:
         Raises:
             Refused: a link or a file is in its folder's place.
         """
-        folder = self._root / "spaces" / space_id
-        return (
-            layout.is_mem_id(f"{space_id}-") and message_files.inside(self._root, folder).is_dir()
-        )
+        return layout.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
 
-    def _folder(self, space: Space, part: str) -> Path:
-        return message_files.inside(self._root, self._root / "spaces" / space.space_id / part)
+    def _folder(self, *parts: str) -> Path:
+        return message_files.inside(self._root, self._root.joinpath("spaces", *parts))
 
     @property
     def _entered_file(self) -> Path:
@@ -264,11 +238,10 @@ def _message(letter: message_files.Letter) -> Message:
     """Make a message of a file; one without a header was written by the user."""
     sender = str(letter.header.get("senderName") or "user")
     kind = letter.header.get("senderType")
-    moment = clock.parse(str(letter.header.get("timestamp", "")))
     return Message(
         letter.name,
         sender,
         str(kind) if kind in ("human", "agent") else "human" if sender == "user" else "agent",
         letter.text,
-        clock.iso(moment) if moment else letter.saved,
+        letter.timestamp,
     )

@@ -44,7 +44,7 @@ class Talks:
             UsageError: the message is empty.
             StorageError: the disk refused.
         """
-        text = message_files.said(message)
+        text = message_files.checked_text(message)
         talk_id = next_id(self._root)
         self._note("sent", [(talk_id, str(to))])
         data: dict[str, Any] = {"from": str(self._me), "talkId": talk_id, "message": text}
@@ -69,11 +69,10 @@ class Talks:
 
     def hear(self, events: Iterable[Event]) -> None:
         """Keep in mind who sent which talkId, so that it can be answered."""
-        heard = [(_number(event.data.get("talkId")), event) for event in events]
         talks = [
             (number, str(event.data.get("from", "")))
-            for number, event in heard
-            if event.kind == TALK and number
+            for event in events
+            if event.kind == TALK and (number := _number(event.data.get("talkId")))
         ]
         if talks:
             self._note("heard", talks)
@@ -96,7 +95,7 @@ class Talks:
             Refused: the log is a link, or no file.
             StorageError: the disk refused.
         """
-        text = message_files.said(message)
+        text = message_files.checked_text(message)
         talk_id = next_id(self._root)
         line = {"time": clock.iso(), "severity": severity, "message": text, "talkId": talk_id}
         folder = private(self._root, self._me)
@@ -121,13 +120,13 @@ class Talks:
         folder = private(self._root, self._me)
         with FileLock(folder / "lock"):
             record = self._record()
-            said = [*record[which], *talks]
-            late = said[-_KEPT:]
+            talks = [*record[which], *talks]
+            early, late = talks[:-_KEPT], talks[-_KEPT:]
+            recent = {name for _, name in late}
             # Whom it talked to once, it may wait for.
-            early = {name: number for number, name in said[:-_KEPT]} if which == "sent" else {}
-            for _, name in late:
-                early.pop(name, None)
-            record[which] = [*((number, name) for name, number in early.items()), *late]
+            last = {name: number for number, name in early if name not in recent}
+            first = [(number, name) for name, number in last.items() if which == "sent"]
+            record[which] = [*first, *late]
             atomic.put(folder / "talks.json", json.dumps(record).encode())
 
     def _record(self) -> dict[str, list[tuple[int, str]]]:
@@ -156,10 +155,9 @@ def next_id(root: Path) -> int:
             last = int(atomic.read(path, STATE))
         except (OSError, ValueError):
             last = 0
-        now = _milliseconds()
-        while last - 100 < now <= last:  # never ahead of the clock, or a lost record would tell
+        # Never ahead of the clock, or a lost record would tell.
+        while last - 100 < (now := _milliseconds()) <= last:
             time.sleep(0.001)
-            now = _milliseconds()
         fresh = max(now, last + 1)
         if fresh >= _WRAP:
             fresh = 1

@@ -92,7 +92,10 @@ def upcoming(
     found, notes = plan_files.all_plans(store, address)
     records = plan_state.load(address.private(store.root))
     stands = [standing(plan, records.get(plan.id), now, zone) for plan in found]
-    return sorted(stands, key=_order), notes
+    return sorted(
+        stands,
+        key=lambda stand: (stand.status != ACTIVE, stand.next_run or _NEVER, stand.plan.id),
+    ), notes
 
 
 def put(
@@ -114,25 +117,18 @@ def put(
     taken = entries.read().entries
     for entry in taken.values():
         known.setdefault(plan_files.name_of(entry), entry)
-    checked: dict[str, tuple[Wanted, dict[str, Any]]] = {}
+    puts: dict[str, Put] = {}
     for plan in wanted:
         name = one_line(plan.name, "A plan's name")
-        before = _before(known.get(name), records, now, zone)
-        checked[name] = (plan, {"name": name, **_lines(plan, name, before, now, zone)})
-    puts = []
-    for name, (plan, header) in checked.items():
-        old = known.get(name)
-        fresh = layout.named_id(name)
+        old, fresh = known.get(name), layout.named_id(name)
         plan_id = old.name if old else fresh if fresh not in taken else layout.new_id(name)
-        puts.append(Put(plan_id, old, header, plan.instruction.strip(), stem=name))
-    entries.put_all(puts)
-    ids = [entry.name for entry in puts]
-    now_there = {plan.id: plan for plan in plan_files.all_plans(store, address)[0]}
-    stands = [
-        standing(now_there[plan_id], records.get(plan_id), now, zone)
-        for plan_id in ids
-        if plan_id in now_there
-    ]
+        before = _before(old, records, now, zone)
+        header = {"name": name, **_lines(plan, name, before, now, zone)}
+        puts[name] = Put(plan_id, old, header, plan.instruction.strip(), stem=name)
+    entries.put(puts.values())
+    there = {plan.id: plan for plan in plan_files.all_plans(store, address)[0]}
+    written = [there[entry.name] for entry in puts.values() if entry.name in there]
+    stands = [standing(plan, records.get(plan.id), now, zone) for plan in written]
     plan_state.save(folder, records | {stand.plan.id: stand.record for stand in stands})
     return stands
 
@@ -145,7 +141,10 @@ def delete(store: Store, address: Address, wanted: Iterable[str]) -> list[str]:
     entries = plan_files.entries_of(store, address)
     there = entries.read().entries
     by_name = {plan_files.name_of(entry): name for name, entry in there.items()}
-    ids = {given: _id_of(normal(given), there, by_name) for given in wanted}
+    ids = {}
+    for given in wanted:
+        name = normal(given)
+        ids[given] = name if name in there else by_name.get(name, name)
     missing = set(entries.delete(ids.values()))
     folder = private(store.root, address)
     records = plan_state.load(folder)
@@ -153,10 +152,6 @@ def delete(store: Store, address: Address, wanted: Iterable[str]) -> list[str]:
     if left != records:
         plan_state.save(folder, left)
     return [given for given, plan_id in ids.items() if plan_id in missing]
-
-
-def _id_of(given: str, there: dict[str, Entry], by_name: dict[str, str]) -> str:
-    return given if given in there else by_name.get(given, given)
 
 
 def _before(
@@ -190,7 +185,7 @@ def _lines(
     again = before is not None and before.plan.schedule == schedule
     status, since = ACTIVE, None
     if schedule.kind == "scheduledAt":
-        if before is not None and again and before.status == COMPLETED:
+        if before and again and before.status == COMPLETED:
             status = COMPLETED
         elif first < now - _TOO_LATE and not again:
             raise UsageError(
@@ -198,8 +193,8 @@ def _lines(
                 "a moment of the last days is due at once; choose a later one",
             )
     if schedule.kind == "runAfter":
-        waiting = before.next_run if before is not None and again else None
-        since = clock.iso(waiting if waiting is not None and waiting <= now else first)
+        waiting = before.next_run if before and again else None
+        since = clock.iso(waiting if waiting and waiting <= now else first)
     kinds = {**dict.fromkeys(KINDS), schedule.kind: schedule.text}
     return {**kinds, "nextRunAt": since, "status": status}
 
@@ -210,7 +205,3 @@ def _basis(plan: Plan, zone: tzinfo) -> str:
     if plan.once:
         return f"{text} {clock.iso(plan.since)}" if plan.since else text
     return f"{text} {zone}"
-
-
-def _order(stand: Standing) -> tuple[bool, datetime, str]:
-    return stand.status != ACTIVE, stand.next_run or _NEVER, stand.plan.id

@@ -24,7 +24,7 @@ import hashlib
 from collections.abc import Callable
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault import clock
 from memvault.agents.address import Address
@@ -40,18 +40,11 @@ from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.vault import layout
 from memvault.vault.store import Store
 
-__all__ = ["Deliver", "Fired", "due", "event_id", "fire", "inbox", "next_due"]
+__all__ = ["Deliver", "due", "event_id", "fire", "inbox", "next_due"]
 
 Deliver = Callable[[str, datetime, dict[str, Any]], object]
 """Writes an event under its id; does nothing where there is one of that id."""
 _LONGEST_ID = 60
-
-
-class Fired(NamedTuple):
-    """The events that were delivered, and what to say of plans that could not run."""
-
-    events: list[str]
-    notes: list[str]
 
 
 def inbox(
@@ -63,7 +56,7 @@ def inbox(
         box.deliver(PLAN, data, name, clock.iso(at))
 
     def due_now() -> list[str]:
-        return fire(store, address, now(), zone, deliver).notes
+        return fire(store, address, now(), zone, deliver)
 
     def seconds() -> float | None:
         at = next_due(store, address, zone, now())
@@ -91,8 +84,12 @@ def due(stand: Standing, now: datetime, zone: tzinfo) -> tuple[datetime, Standin
     return at, stand._replace(status=status, next_run=following, last_run=at)
 
 
-def fire(store: Store, address: Address, now: datetime, zone: tzinfo, deliver: Deliver) -> Fired:
-    """Deliver an event for every plan that is due. The caller holds the agent's lock.
+def fire(
+    store: Store, address: Address, now: datetime, zone: tzinfo, deliver: Deliver
+) -> list[str]:
+    """Deliver an event for every plan that is due; return what to say of plans that cannot run.
+
+    The caller holds the agent's lock.
 
     Raises:
         MemvaultError: a run was begun and could not be completed; no event may
@@ -100,11 +97,11 @@ def fire(store: Store, address: Address, now: datetime, zone: tzinfo, deliver: D
     """
     folder = private(store.root, address)
     records = plan_state.load(folder)
-    events = _complete(folder, records, deliver)  # of a look that was cut off
+    _complete(folder, records, deliver)  # of a look that was cut off
     try:
         found, notes = plan_files.all_plans(store, address)
     except MemvaultError as error:
-        return Fired(events, [f"no plan runs: {error.message}"])
+        return [f"no plan runs: {error.message}"]
     stands = []
     # What is known of a plan whose file cannot be read just now is kept.
     entered = dict(records) if notes else {}
@@ -117,13 +114,12 @@ def fire(store: Store, address: Address, now: datetime, zone: tzinfo, deliver: D
         entered[plan.id] = stand.record._replace(pending=_pending(plan, at) if run else None)
     if entered != records:
         plan_state.save(folder, entered)
-    events += _complete(folder, entered, deliver)
-    marked, troubles = _mark(store, address, stands)
-    for plan_id in marked:
-        entered[plan_id] = entered[plan_id]._replace(marked=True)
-    if marked:
-        plan_state.save(folder, entered)
-    return Fired(events, notes + troubles)
+    _complete(folder, entered, deliver)
+    marked = dict(entered)
+    notes += _mark(store, address, stands, marked)
+    if marked != entered:
+        plan_state.save(folder, marked)
+    return notes
 
 
 def next_due(
@@ -161,7 +157,7 @@ def _pending(plan: Plan, at: datetime) -> Pending:
     return Pending(event_id(plan.id, at), at, data)
 
 
-def _complete(folder: Path, records: dict[str, Record], deliver: Deliver) -> list[str]:
+def _complete(folder: Path, records: dict[str, Record], deliver: Deliver) -> None:
     """Deliver the events of runs that are entered, and strike the entries out.
 
     Raises:
@@ -174,15 +170,16 @@ def _complete(folder: Path, records: dict[str, Record], deliver: Deliver) -> lis
         records[name] = records[name]._replace(pending=None)
     if begun:
         plan_state.save(folder, records)
-    return [pending.event_id for pending in begun.values()]
 
 
-def _mark(store: Store, address: Address, stands: list[Standing]) -> tuple[list[str], list[str]]:
+def _mark(
+    store: Store, address: Address, stands: list[Standing], records: dict[str, Record]
+) -> list[str]:
     """Let files say which plans have ended, or go on again, to people and to other machines.
 
-    Returns the ids of those whose files do now, and what to say of the others.
+    The records of those whose files do now are marked; returns what to say of the others.
     """
-    marked, notes = [], []
+    notes = []
     entries = plan_files.entries_of(store, address)
     for stand in stands:
         if stand.status == stand.plan.status:
@@ -194,5 +191,5 @@ def _mark(store: Store, address: Address, stands: list[Standing]) -> tuple[list[
         except MemvaultError as error:
             notes.append(f"{stand.plan.entry.path} does not say {stand.status}: {error.message}")
         else:
-            marked.append(stand.plan.id)
-    return marked, notes
+            records[stand.plan.id] = records[stand.plan.id]._replace(marked=True)
+    return notes

@@ -83,16 +83,16 @@ def _record(value: Mapping[str, Any]) -> Record:
 
 
 def _as_json(record: Record) -> dict[str, Any]:
-    shown: dict[str, Any] = {"basis": record.basis}
-    for key, at in (("nextRunAt", record.next_run), ("lastRunAt", record.last_run)):
-        if at is not None:
-            shown[key] = clock.iso(at)
-    if record.marked:
-        shown["marked"] = True
-    if record.pending is not None:
-        event_id, at, data = record.pending
-        shown["pending"] = {"eventId": event_id, "at": clock.iso(at), "data": data}
-    return shown
+    pending = record.pending
+    values = {
+        "basis": record.basis,
+        "nextRunAt": record.next_run and clock.iso(record.next_run),
+        "lastRunAt": record.last_run and clock.iso(record.last_run),
+        "marked": record.marked,
+        "pending": pending
+        and {"eventId": pending.event_id, "at": clock.iso(pending.at), "data": pending.data},
+    }
+    return {key: value for key, value in values.items() if value or key == "basis"}
 
 
 def _moment(value: Any) -> datetime | None:
