@@ -40,15 +40,7 @@ __all__ = [
 FOLDER = "tools"
 TIMEOUT = 60.0
 """Seconds that a tool may run where it does not say otherwise."""
-_KEYS = ("name", "description", "parameters", "command", "timeout")
-_KINDS: dict[str, type] = {
-    "string": str,
-    "number": float,
-    "integer": int,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
+_KINDS = {name: kind for kind, name in schema.JSON_NAMES.items()}
 _CHOSEN = (str, float, int)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 _TAKEN = ("agent", "help", "json", "quiet", "vault")
@@ -288,7 +280,8 @@ def _read(root: Path, path: str) -> Kept | None:
 
 def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a header says of a tool; in a command ``5`` and ``true`` are words."""
-    given = {key: header[key] for key in _KEYS if key in header}
+    known = [parameter.key for parameter in schema.declared(defined)]
+    given = {key: header[key] for key in known if key in header}
     if isinstance(given.get("command"), list):
         given["command"] = [
             str(word).lower() if isinstance(word, bool | int) else word for word in given["command"]
