@@ -29,14 +29,11 @@ def granted(root: Path, kind: str, name: str) -> dict[str, Any]:
     Raises:
         Refused: the state folder lies in a vault.
     """
-    folder = _folder()
-    file = folder / _key(root, kind, name)
+    file = _file(root, kind, name)
     try:
-        if not (is_own_alone(folder) and is_own_alone(file)):
+        if not (is_own_alone(file.parent) and is_own_alone(file)):
             return {}
-        record = json.loads(read(file, SETTING))
-        mine = [record["vault"], record["kind"], record["name"]] == _what(root, kind, name)
-        return dict(record["allowed"]) if mine else {}
+        return dict(json.loads(read(file, SETTING))["allowed"])
     except (OSError, ValueError, TypeError, KeyError):
         return {}
 
@@ -48,42 +45,31 @@ def grant(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
         Refused: the state folder lies in a vault.
         StorageError: it cannot be written.
     """
-    folder = _folder()
-    vault, *_ = _what(root, kind, name)
+    file = _file(root, kind, name)
     record = {
-        "vault": vault,
+        "vault": os.path.realpath(root),
         "kind": kind,
         "name": name,
         "allowed": dict(allowed),
         "since": clock.iso(),
     }
-    with atomic.explained(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o700)  # before anything lies in it
-    data = json.dumps(record, indent=2).encode()
-    atomic.put(folder / _key(root, kind, name), data, private=True)
+    with atomic.explained(file.parent):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.chmod(0o700)  # before anything lies in it
+    atomic.put(file, json.dumps(record, indent=2).encode(), private=True)
 
 
 def revoke(root: Path, kind: str, name: str) -> bool:
     """Take a decision back; say whether there was one."""
     had = bool(granted(root, kind, name))
-    folder = _folder()
-    with atomic.explained(folder):
-        (folder / _key(root, kind, name)).unlink(missing_ok=True)
+    file = _file(root, kind, name)
+    with atomic.explained(file.parent):
+        file.unlink(missing_ok=True)
     return had
 
 
-def _what(root: Path, kind: str, name: str) -> list[str]:
-    return [os.path.realpath(root), kind, name]
-
-
-def _key(root: Path, kind: str, name: str) -> str:
-    whole = json.dumps(_what(root, kind, name))
-    return f"{hashlib.sha256(whole.encode()).hexdigest()}.json"
-
-
-def _folder() -> Path:
-    """Return the folder of decisions, which no vault may bring along.
+def _file(root: Path, kind: str, name: str) -> Path:
+    """Return the file of a decision, which no vault may bring along.
 
     Raises:
         Refused: the state folder lies in a vault.
@@ -99,4 +85,5 @@ def _folder() -> Path:
             f"The state folder {folder.parent} lies in the vault {above}, which is not trusted",
             "set MEMVAULT_STATE to a folder outside of every vault",
         )
-    return folder
+    what = json.dumps([os.path.realpath(root), kind, name])
+    return folder / f"{hashlib.sha256(what.encode()).hexdigest()}.json"

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from memvault import user_settings, visible
+from memvault import visible
 from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
 from memvault.user_folders import SETTINGS_FILE, home_expanded, is_owned
 
@@ -56,7 +56,7 @@ def _nearest(here: Path) -> Path:
             continue
         if stat.S_ISDIR(status.st_mode):
             continue
-        if not is_owned(status) and str(folder) not in user_settings.load().trusted:
+        if not is_owned(status) and not _is_trusted(folder):
             raise VaultUnreadable(
                 f"The vault {folder} belongs to another user",
                 f"memvault vaults trust {visible.shell(str(folder))} if you trust its owner; "
@@ -67,6 +67,12 @@ def _nearest(here: Path) -> Path:
         f"No {SETTINGS_FILE} in {here} or above it",
         "memvault init makes this folder a vault; --vault DIR or MEMVAULT_VAULT names another",
     )
+
+
+def _is_trusted(folder: Path) -> bool:
+    from memvault import user_settings
+
+    return str(folder) in user_settings.load().trusted
 
 
 def _working_folder() -> Path:

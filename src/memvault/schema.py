@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from memvault.errors import UsageError
 
 __all__ = [
+    "JSON_NAMES",
     "Arg",
     "Cli",
     "Parameter",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 _LARGEST = 1e300
-_JSON_NAMES = {
+JSON_NAMES = {
     str: "string",
     int: "integer",
     float: "number",
@@ -37,6 +38,7 @@ _JSON_NAMES = {
     list: "array",
     dict: "object",
 }
+"""What JSON calls each type."""
 
 
 class Cli(NamedTuple):
@@ -242,7 +244,7 @@ def _object(expected: tuple[Parameter, ...], more: bool) -> dict[str, Any]:
 
 def property_schema(parameter: Parameter) -> dict[str, Any]:
     """Return the JSON schema of one argument."""
-    names = [_JSON_NAMES[kind] for kind in parameter.kinds]
+    names = [JSON_NAMES[kind] for kind in parameter.kinds]
     entry: dict[str, Any] = {"type": names[0] if len(names) == 1 else names}
     if "array" in names and not parameter.anything:
         items = parameter.items
@@ -349,7 +351,7 @@ def _typed(parameter: Parameter, value: Any) -> Any:
     if fits and isinstance(value, list) and not parameter.anything:
         fits = all(isinstance(entry, dict if parameter.items else str) for entry in value)
     if not fits:
-        wanted = " or ".join(_JSON_NAMES[kind] for kind in kinds)
+        wanted = " or ".join(JSON_NAMES[kind] for kind in kinds)
         if list in kinds and not parameter.anything:
             wanted += " of objects" if parameter.items else " of strings"
         article = "an" if wanted[0] in "aio" else "a"

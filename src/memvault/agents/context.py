@@ -47,10 +47,10 @@ def gather(
         trouble: str, work: Callable[[], tuple[Sequence[_Read], Sequence[str]]]
     ) -> list[_Read]:
         try:
-            found, said = work()
+            found, more = work()
         except MemvaultError as error:
-            found, said = [], [f"{trouble}: {error.message}"]
-        notes.extend(said)
+            found, more = [], [f"{trouble}: {error.message}"]
+        notes.extend(more)
         return list(found)
 
     def peek() -> tuple[list[Event], list[str]]:

@@ -110,8 +110,7 @@ class Outgoing:
         self._descriptor = descriptor
         self._written = written
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[tuple[SessionMessage, asyncio.Future[bool]] | None]
-        self._queue = queue.SimpleQueue()
+        self._queue = queue.SimpleQueue[tuple[SessionMessage, asyncio.Future[bool]] | None]()
         self._thread = threading.Thread(target=self._write, name="memvault writes", daemon=True)
         self._thread.start()
 

@@ -40,15 +40,7 @@ __all__ = [
 FOLDER = "tools"
 TIMEOUT = 60.0
 """Seconds that a tool may run where it does not say otherwise."""
-_KEYS = ("name", "description", "parameters", "command", "timeout")
-_KINDS: dict[str, type] = {
-    "string": str,
-    "number": float,
-    "integer": int,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
+_KINDS = {name: kind for kind, name in schema.JSON_NAMES.items()}
 _CHOSEN = (str, float, int)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 _TAKEN = ("agent", "help", "json", "quiet", "vault")
@@ -87,16 +79,6 @@ ToolTimeout = Annotated[
 ]
 
 
-def _stated(
-    name: ToolName,
-    description: ToolDescription,
-    command: ToolCommand,
-    parameters: ToolParameters = None,
-    timeout: ToolTimeout = None,
-) -> None:
-    """Take what a tool's file has to say, for the types of it."""
-
-
 class Definition(NamedTuple):
     """What a tool is, checked; ``entries`` are its parameters as they were written."""
 
@@ -130,33 +112,37 @@ class Found(NamedTuple):
     broken: dict[str, str]
 
 
-def defined(given: Mapping[str, Any], whose: str = "register_tool") -> Definition:
-    """Check what a tool is said to be; ``whose`` stands for it in messages.
+def defined(
+    name: ToolName,
+    description: ToolDescription,
+    command: ToolCommand,
+    parameters: ToolParameters = None,
+    timeout: ToolTimeout = None,
+) -> Definition:
+    """Check what a tool is said to be.
 
     Raises:
         UsageError: something of it makes no sense.
     """
-    bound = schema.bind(schema.declared(_stated), given, whose)
-    name = _named(bound["name"])
-    description = _description(bound["description"], f"tool {name}")
+    _check_tool_name(name)
+    description = _description(description, f"tool {name}")
     if not description:
         raise UsageError(f"The tool {name} has no description", "say what it does")
-    entries = bound.get("parameters") or []
+    entries: list[Any] = parameters or []
     if len(entries) > _MOST_PARAMETERS:
         raise UsageError(
             f"The tool {name} has more than {_MOST_PARAMETERS} parameters", "use fewer"
         )
-    parameters = tuple(_parameter(entry) for entry in entries)
-    keys = [schema.normal_key(entry.key) for entry in parameters]
-    for names in (keys, [entry.flag for entry in parameters]):
+    checked = tuple(_parameter(entry) for entry in entries)
+    keys = [schema.normal_key(entry.key) for entry in checked]
+    for names in (keys, [entry.flag for entry in checked]):
         for twice in names:
             if names.count(twice) > 1:
                 raise UsageError(
                     f"The tool {name} has two parameters that are spelled {twice}",
                     "case, underscores and hyphens make no difference; rename one",
                 )
-    timeout = bound.get("timeout") or TIMEOUT
-    return Definition(name, description, parameters, entries, _command(bound["command"]), timeout)
+    return Definition(name, description, checked, entries, _command(command), timeout or TIMEOUT)
 
 
 def _description(text: str, whose: str) -> str:
@@ -169,7 +155,7 @@ def _description(text: str, whose: str) -> str:
     return codec.plain_text(text).strip()
 
 
-def _named(name: str) -> str:
+def _check_tool_name(name: str) -> None:
     _check_name(name, "a tool", layout.slug(name) == f"{name.lower()}-memory")
     wanted = normal_name(name)
     ours = {command.tool for command in COMMANDS}
@@ -177,7 +163,6 @@ def _named(name: str) -> str:
     ours.update(command.words.split()[0] for command in COMMANDS)
     if wanted in ours or wanted in _ALSO_OURS:
         raise UsageError(f"{name} is a name of memvault's own", "choose another name")
-    return name
 
 
 def _check_name(name: str, whose: str, reserved: bool = False) -> None:
@@ -273,17 +258,13 @@ def read_all(root: Path) -> Found:
             reason = error.strerror if isinstance(error, OSError) else error
             found.broken[stem] = f"{codec.printable(path)} is not a tool: {reason}"
             continue
-        if kept is not None:
-            _enter(found, kept)
+        if kept is None:
+            continue
+        first = found.tools.setdefault(normal_name(kept.definition.name), kept)
+        if first is not kept:
+            path = codec.printable(path)
+            found.broken[path] = f"{path} is passed over: {first.path} has the same name"
     return found
-
-
-def _enter(found: Found, kept: Kept) -> None:
-    key = normal_name(kept.definition.name)
-    first = found.tools.setdefault(key, kept)
-    if first is not kept:
-        path = codec.printable(kept.path)
-        found.broken[path] = f"{path} is passed over: {first.path} has the same name"
 
 
 def _read(root: Path, path: str) -> Kept | None:
@@ -292,13 +273,15 @@ def _read(root: Path, path: str) -> Kept | None:
     header, text = codec.read_header(data)
     if header is None:
         return None
-    whole = {"name": PurePosixPath(path).stem, **header}
-    return Kept(path, data, header, text, defined(_definition_keys(whole), "it"))
+    given = _definition_keys({"name": PurePosixPath(path).stem, **header})
+    definition = defined(**schema.bind(schema.declared(defined), given, "it"))
+    return Kept(path, data, header, text, definition)
 
 
 def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a header says of a tool; in a command ``5`` and ``true`` are words."""
-    given = {key: header[key] for key in _KEYS if key in header}
+    known = [parameter.key for parameter in schema.declared(defined)]
+    given = {key: header[key] for key in known if key in header}
     if isinstance(given.get("command"), list):
         given["command"] = [
             str(word).lower() if isinstance(word, bool | int) else word for word in given["command"]
@@ -344,7 +327,13 @@ def put(store: Store, definition: Definition, text: str | None) -> tuple[str, st
     """
     from memvault.vault.lock import FileLock
 
-    header = _header(definition)
+    header = {
+        "name": definition.name,
+        "description": definition.description,
+        "parameters": definition.entries,
+        "command": list(definition.command),
+        "timeout": definition.timeout if definition.timeout != TIMEOUT else None,
+    }
     with FileLock(private_folder(store.root) / "lock"):
         layout.check_folders(store.root, FOLDER)
         old = read_all(store.root).tools.get(normal_name(definition.name))
@@ -364,16 +353,6 @@ def put(store: Store, definition: Definition, text: str | None) -> tuple[str, st
                 f"{path} is there already and is not this tool", "fix or remove that file"
             ) from error
         return path, ""
-
-
-def _header(definition: Definition) -> dict[str, Any]:
-    return {
-        "name": definition.name,
-        "description": definition.description,
-        "parameters": definition.entries,
-        "command": list(definition.command),
-        "timeout": definition.timeout if definition.timeout != TIMEOUT else None,
-    }
 
 
 def _rewritten(store: Store, old: Kept, header: dict[str, Any], text: str | None) -> str:

@@ -16,7 +16,6 @@ from memvault.plugins.tool_file import (
 )
 from memvault.schema import normal_name
 from memvault.tools.core.registry import Arg, Cli, Group, Tool, shell
-from memvault.tools.core.shapes import without_none
 
 __all__ = ["call_tool", "get_available_tools", "register_tool"]
 
@@ -69,15 +68,7 @@ def register_tool(
     """
     from memvault.plugins import tool_file, trust
 
-    definition = tool_file.defined(
-        without_none(
-            name=name,
-            description=description,
-            command=command,
-            parameters=parameters,
-            timeout=timeout,
-        )
-    )
+    definition = tool_file.defined(name, description, command, parameters, timeout)
     path, revision = tool_file.put(call.store, definition, documentation)
     kept = tool_file.read_all(call.root).tools.get(normal_name(name))
     result = {

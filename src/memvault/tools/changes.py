@@ -103,4 +103,4 @@ def memory_forget(
             "look at the preview again and confirm with its token",
         )
     files = delete.forget(call.store, found)
-    return listed("files", files, nothing, deletedFiles=len(files))
+    return {"deletedFiles": len(files), **listed("files", files, nothing)}

@@ -48,10 +48,10 @@ def _outcome(text: str) -> dict[str, Any]:
                 f"The outcome is not JSON: {error}", 'write {"type": "success"} or TYPE:TEXT'
             ) from error
         return dict(value)
-    kind, colon, said = text.partition(":")
+    kind, colon, rest = text.partition(":")
     if not kind.strip():
         raise UsageError(f"The outcome {text[:40]!r} has no type", "write TYPE or TYPE:TEXT")
-    return {"type": kind.strip(), **({"text": said.strip()} if colon else {})}
+    return {"type": kind.strip(), **({"text": rest.strip()} if colon else {})}
 
 
 @group.tool("store_episode", "episode store")

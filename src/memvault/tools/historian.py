@@ -79,7 +79,7 @@ def memory_remember(
     compounded instead if it says the same. With filePath that memory gets the new content; the
     old content is kept as a revision.
     """
-    from memvault.memories import compound, create
+    from memvault.memories import create
     from memvault.vault import layout
 
     name = create.clean_title(title)
@@ -91,6 +91,8 @@ def memory_remember(
         supersedes=call.engine.resolve(supersedes).mem_id if supersedes else None,
     )
     if file_path:
+        from memvault.memories import compound
+
         target = call.engine.resolve(file_path)
         memory = compound.update(call.store, target, name, content, kind, header).memory
     else:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.tools.core.registry import Arg, Cli, Group
-from memvault.tools.core.shapes import without_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -290,6 +289,7 @@ def get_plans(
 def _plan(stand: Standing) -> dict[str, Any]:
     """Return what is said of a plan; of a delay, the moment that it comes to."""
     from memvault import clock
+    from memvault.tools.core.shapes import without_none
 
     plan = stand.plan
     delayed = plan.schedule.kind == "runAfter"

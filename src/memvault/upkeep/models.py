@@ -73,16 +73,16 @@ def verify(call: Call, name: str | None, purpose: Purpose) -> dict[str, Any]:
             message, _, hint = note.partition("; ")
             raise EmbedderError(message, hint)
     model, (related, unrelated) = _loaded(wanted, root, purpose)
-    shown = without_paths(call, model.name)
+    known_as = without_paths(call, model.name)
     if related <= unrelated:
         raise NotFound(
-            f"The model {shown} loads, but does not tell texts apart",
+            f"The model {known_as} loads, but does not tell texts apart",
             "memvault model list names fastembed's cross-encoders"
             if purpose == "rerank"
             else "memvault model use builtin goes back to the embedder that always works",
         )
     return {
-        "name": shown,
+        "name": known_as,
         **_described(model),
         "related": round(related, 4),
         "unrelated": round(unrelated, 4),

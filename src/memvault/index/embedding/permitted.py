@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault import grants, user_settings, visible
+from memvault import user_settings, visible
 from memvault.config import Settings
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.index.embedding.embedder import BUILTIN
@@ -126,6 +126,8 @@ def allow(name: str, root: Path, tried: Fingerprint | None) -> None:
     """
     folder = folder_of(name, root)
     if folder is not None and tried is not None:
+        from memvault import grants
+
         grants.grant(root, _KIND, str(folder.resolve()), tried._asdict())
 
 
@@ -160,6 +162,8 @@ def is_allowed(name: str, root: Path) -> bool:
 
 
 def _granted(folder: Path, root: Path) -> dict[str, Any]:
+    from memvault import grants
+
     return grants.granted(root, _KIND, str(folder.resolve()))
 
 
