@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from memvault.errors import Ambiguous, Conflict, NotFound, UsageError
+from memvault.errors import Ambiguous, NotFound, UsageError
 from memvault.memories import edit
 from memvault.model import Memory
 from memvault.vault.store import Change, Store
@@ -17,8 +17,6 @@ __all__ = ["compound", "target", "update"]
 
 _CLEAR_STRENGTH = 0.6
 _CLEAR_LEAD = 0.12
-_TRIES = 6
-"""Times that what is only added is tried, where an editor saves the file meanwhile."""
 
 
 def target(engine: Engine, query: str) -> Memory:
@@ -44,14 +42,11 @@ def target(engine: Engine, query: str) -> Memory:
     telling = best.strength >= _CLEAR_STRENGTH and (len(query.split()) > 1 or best.in_title)
     if telling and lead >= _CLEAR_LEAD:
         return best.memory
+    candidates = [{**brief(entry.memory), "score": round(entry.score, 4)} for entry in found]
     raise Ambiguous(
         f"{query!r} does not clearly name one memory",
         "name one of the candidates by its memId",
-        {
-            "candidates": [
-                {**brief(entry.memory), "score": round(entry.score, 4)} for entry in found
-            ]
-        },
+        {"candidates": candidates},
     )
 
 
@@ -68,18 +63,14 @@ def compound(
         raise UsageError("A section's heading is needed", "--section HEADING")
     if not text.strip() and mode != "section":
         raise UsageError("The text is empty", "give the text, - for standard input")
-    tries = (
-        1 if if_match or mode == "replace" else _TRIES
-    )  # what was changed is not replaced unseen
-    while True:
+
+    def change(memory: Memory) -> Change:
         body = edit.modified(memory.body, text, memory.newline, mode, section)
-        try:
-            return store.change(memory, _header(memory, kind), body, if_match or None, kind or None)
-        except Conflict:
-            tries -= 1
-            if not tries:
-                raise
-            memory = store.read(memory.path)
+        return store.change(memory, _header(memory, kind), body, if_match or None, kind or None)
+
+    if if_match or mode == "replace":  # what was changed is not replaced unseen
+        return change(memory)
+    return edit.retried(store, memory, change)
 
 
 def update(

@@ -6,14 +6,34 @@ keeps its own line ends, even mixed ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from memvault import clock
+from memvault.errors import Conflict
 from memvault.model import Memory
 from memvault.vault.codec import plain_text
 from memvault.vault.markdown import headings
+from memvault.vault.store import Change, Store
 
-__all__ = ["append", "modified", "modified_now", "replace_all", "replace_section"]
+__all__ = ["append", "modified", "modified_now", "replace_all", "replace_section", "retried"]
 
 _ENDS = ("\n", "\r")
+_TRIES = 6
+"""Times that a change is tried, where an editor saves the file meanwhile."""
+
+
+def retried(store: Store, memory: Memory, change: Callable[[Memory], Change]) -> Change:
+    """Change a memory; one that an editor has saved meanwhile is read and changed again.
+
+    Raises:
+        Conflict: it is saved again and again.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return change(memory)
+        except Conflict:
+            memory = store.read(memory.path)
+    return change(memory)
 
 
 def modified_now(memory: Memory) -> dict[str, str]:

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault.errors import UsageError
 from memvault.memories import create, experience_store
 from memvault.model import IMPORTANCE, Memory
-from memvault.vault.codec import plain_text
+from memvault.vault.codec import plain_text, printable
 from memvault.vault.markdown import headings
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
-    from memvault.index.protocol import Record
     from memvault.recall.engine import Engine
     from memvault.recall.values import Answer
 
@@ -36,7 +35,6 @@ __all__ = [
     "episode_of",
     "number",
     "similar",
-    "skills_of",
     "succeeded",
     "summary",
     "texts",
@@ -96,7 +94,7 @@ def add(store: Store, story: Story, agent: str) -> Memory:
     Raises:
         UsageError: it says nothing, or something that no file can hold.
     """
-    skills = [skill for skill in (plain_text(name).strip() for name in story.skills_used) if skill]
+    skills = list(filter(None, (plain_text(name).strip() for name in story.skills_used)))
     if len(skills) > _MOST_SKILLS or any(len(skill) > _LONGEST_SKILL for skill in skills):
         raise UsageError(
             f"An episode has at most {_MOST_SKILLS} skills of at most {_LONGEST_SKILL} characters",
@@ -152,28 +150,25 @@ def body_of(
 
 def summary(episode: Episode) -> str:
     """Tell an episode in a few lines of plain text."""
-    outcomes = [
-        ", ".join([str(outcome.get("type", "")), *_details(outcome)])
-        for outcome in episode.outcomes
-    ]
-    sections = (
-        ("Context", "; ".join(episode.context)),
-        ("Actions", "; ".join(episode.actions)),
-        ("Skills", ", ".join(episode.skills_used)),
-        ("Outcomes", "; ".join(outcomes)),
-        ("Reflection", episode.reflection),
-    )
-    lines = [f"{name}: {text}" for name, text in sections if text]
+    sections = {
+        "Context": "; ".join(episode.context),
+        "Actions": "; ".join(episode.actions),
+        "Skills": ", ".join(episode.skills_used),
+        "Outcomes": "; ".join(map(_told, episode.outcomes)),
+        "Reflection": episode.reflection,
+    }
+    lines = [f"{name}: {text}" for name, text in sections.items() if text]
     return "\n".join(lines) or episode.title
 
 
-def _details(outcome: Mapping[str, Any]) -> list[str]:
-    """Return what an outcome says besides its type; texts as they are, the rest as JSON."""
-    return [
+def _told(outcome: Mapping[str, Any]) -> str:
+    """Return an outcome's type and what else it says: its text as it is, the rest as JSON."""
+    details = [
         value if key == "text" and isinstance(value, str) else f"{key} {_json(value)}"
         for key, value in outcome.items()
         if key != "type"
     ]
+    return ", ".join([str(outcome.get("type", "")), *details])
 
 
 def episode_of(memory: Memory) -> Episode:
@@ -190,7 +185,7 @@ def episode_of(memory: Memory) -> Episode:
         [_entry(line) for line in _entries(sections.get("context", ""))],
         [_entry(line) for line in _entries(sections.get("actions", ""))],
         outcomes,
-        skills_of(given),
+        texts(given.get("skills_used")),
         sections.get("reflection", "").strip(),
         number(given.get("importance"), IMPORTANCE),
         success if isinstance(success, bool) else succeeded(outcomes),
@@ -205,11 +200,6 @@ def number(value: Any, otherwise: float) -> float:
     return min(max(float(value), 0.0), 1.0)
 
 
-def skills_of(metadata: Mapping[str, Any]) -> list[str]:
-    """Return the skills that an episode's header names."""
-    return texts(metadata.get("skills_used"))
-
-
 def texts(value: object) -> list[str]:
     """Return a header's list as texts; a single value is a list of one."""
     entries = value if isinstance(value, list) else [value] if value else []
@@ -218,16 +208,11 @@ def texts(value: object) -> list[str]:
 
 def _line(text: str) -> str:
     """Write an entry of a list as it is, or as JSON where it would read back otherwise."""
-    plain = _whole(text)
+    plain = printable(text)  # no file can hold half a character
     same = plain_text(plain) == plain and "\t" not in plain
     if same and [_entry(line) for line in _entries(f"- {plain}\n")] == [plain]:
         return plain
     return _code(_json(plain))
-
-
-def _whole(text: str) -> str:
-    """Return a text without half characters, which no file can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _json(value: Any) -> str:
@@ -242,7 +227,9 @@ def _json(value: Any) -> str:
         raise UsageError(
             f"An outcome cannot be kept as JSON: {error}", "use texts, numbers and lists of these"
         ) from error
-    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in _whole(text))
+    return "".join(
+        char if char.isprintable() else json.dumps(char)[1:-1] for char in printable(text)
+    )
 
 
 def _code(text: str) -> str:
@@ -281,17 +268,13 @@ def _entries(section: str) -> list[str]:
         elif text or mark:
             entries.append([text])
         apart = not line.strip()
-    texts = (" ".join(parts).strip() for parts in entries)
-    return [entry for entry in texts if entry]
+    return list(filter(None, (" ".join(parts).strip() for parts in entries)))
 
 
 def _entry(written: str) -> str:
     """Return what an entry of a list says: a JSON string in backticks, or the text itself."""
-    if written.startswith(('`"', '``"')):
-        value = _value(written)
-        if isinstance(value, str):
-            return value
-    return written
+    value = _value(written) if written.startswith(('`"', '``"')) else None
+    return value if isinstance(value, str) else written
 
 
 def _outcome(written: str) -> dict[str, Any]:
@@ -307,7 +290,7 @@ def _value(written: str) -> Any:
     """Return the JSON value that an entry holds, or None where a result could not repeat it."""
     try:
         value = json.loads(written.strip("` "))
-        return json.loads(_whole(json.dumps(value, ensure_ascii=False, allow_nan=False)))
+        return json.loads(printable(json.dumps(value, ensure_ascii=False, allow_nan=False)))
     except (ValueError, RecursionError):
         return None
 
@@ -318,8 +301,10 @@ def similar(engine: Engine, query: str, limit: int, least: float) -> Answer:
     Raises:
         UsageError: the query is empty.
     """
-
-    def matters(record: Record) -> bool:
-        return number(record.metadata.get("importance"), 0.5) >= least
-
-    return experience_store.search(engine, query, TYPE, limit, matters)
+    return experience_store.search(
+        engine,
+        query,
+        TYPE,
+        limit,
+        lambda record: number(record.metadata.get("importance"), IMPORTANCE) >= least,
+    )

@@ -6,6 +6,7 @@ says ``status: archived`` are put aside: plain recall finds them, these do not.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
@@ -62,9 +63,7 @@ def is_archived(metadata: dict[str, Any]) -> bool:
     return str(metadata.get("status") or "").strip().casefold() == ARCHIVED
 
 
-def search(
-    engine: Engine, query: str, memory_type: str, limit: int, passes: Test | None = None
-) -> Answer:
+def search(engine: Engine, query: str, memory_type: str, limit: int, passes: Test) -> Answer:
     """Find memories of a type that are not archived, the best for a query first.
 
     Raises:
@@ -77,31 +76,26 @@ def search(
     return engine.search(Request(query, limit=limit, filters=_filters(memory_type, passes)))
 
 
-def memories_of(
-    store: Store, engine: Engine, memory_type: str, passes: Test | None = None
-) -> Iterator[Memory]:
+def memories_of(store: Store, engine: Engine, memory_type: str, passes: Test) -> Iterator[Memory]:
     """Yield every memory of a type that is not archived, newest first, as its file is now."""
     records = engine.listed(_filters(memory_type, passes))
-    yield from readable(store, sorted(records, key=lambda record: record.created, reverse=True))
+    return readable(store, sorted(records, key=lambda record: record.created, reverse=True))
 
 
 def readable(store: Store, records: Iterable[Record]) -> Iterator[Memory]:
     """Yield the memories of records as their files are now; what cannot be read is left out."""
     for record in records:
-        try:
-            memory = store.read(record.path)
-        except MemvaultError:  # gone or changed beyond reading since the look at the folder
-            continue
-        yield memory
+        with contextlib.suppress(MemvaultError):  # gone since the look at the folder
+            yield store.read(record.path)
 
 
-def _filters(memory_type: str, passes: Test | None) -> Filters:
+def _filters(memory_type: str, passes: Test) -> Filters:
     from memvault.recall.filters import Filters
 
-    def fits(record: Record) -> bool:
-        return not is_archived(record.metadata) and (passes is None or passes(record))
-
-    return Filters(memory_type=memory_type, passes=fits)
+    return Filters(
+        memory_type=memory_type,
+        passes=lambda record: not is_archived(record.metadata) and passes(record),
+    )
 
 
 def unquoted(text: str) -> str:
@@ -138,10 +132,9 @@ def _cut(memory: Memory) -> tuple[str, str]:
     whole = memory.body.rstrip()
     start = max(whole.rfind("\n"), whole.rfind("\r")) + 1
     last = whole[start:]
-    linked = last.startswith("From [[") and last.endswith("]]")
-    if not linked or not memory.metadata.get("episodes"):
-        return memory.body, ""
-    return memory.body[:start].rstrip(), memory.body[start:]
+    if last.startswith("From [[") and last.endswith("]]") and memory.metadata.get("episodes"):
+        return memory.body[:start].rstrip(), memory.body[start:]
+    return memory.body, ""
 
 
 def one_line(text: str, what: str) -> str:

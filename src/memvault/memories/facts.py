@@ -6,21 +6,20 @@ the fact says. A fact that a person wrote without these has the defaults.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import Refused, UsageError
 from memvault.memories import create, edit, experience_store
 from memvault.memories.episodes import number
 from memvault.model import CATEGORY, SOURCE, Memory
-from memvault.vault.codec import plain_text
 from memvault.vault.store import Change, Store
 
 if TYPE_CHECKING:  # storing needs none of recall
-    from memvault.index.protocol import Record
     from memvault.recall.engine import Engine
     from memvault.recall.values import Answer
 
-__all__ = ["TYPE", "Fact", "add", "category_key", "change", "fact_of", "similar"]
+__all__ = ["TYPE", "Fact", "add", "change", "fact_of", "similar"]
 
 TYPE = "fact"
 
@@ -47,8 +46,7 @@ def fact_of(memory: Memory) -> Fact:
     )
 
 
-def category_key(category: object) -> str:
-    """Return a category in the spelling under which it is looked for."""
+def _category_key(category: object) -> str:
     return " ".join(str(category or CATEGORY).split()).casefold()
 
 
@@ -98,18 +96,13 @@ def change(store: Store, memory: Memory, text: str | None, confidence: float | N
     if text is not None:
         title = create.title_of(text)
         body = experience_store.with_text(memory, text)
-        if memory.title == _made_title(experience_store.text_of(memory)) and title != memory.title:
-            changes["title"] = title
+        with contextlib.suppress(UsageError):  # the old text may say nothing
+            made = create.title_of(experience_store.text_of(memory))
+            if made == memory.title != title:
+                changes["title"] = title
     if confidence is not None:
         changes["confidence"] = confidence
     return store.change(memory, {**changes, **edit.modified_now(memory)}, body)
-
-
-def _made_title(text: str) -> str:
-    try:
-        return create.title_of(plain_text(text))
-    except UsageError:
-        return ""
 
 
 def similar(engine: Engine, query: str, limit: int, category: str = "") -> Answer:
@@ -118,9 +111,11 @@ def similar(engine: Engine, query: str, limit: int, category: str = "") -> Answe
     Raises:
         UsageError: the query is empty.
     """
-    wanted = category_key(category) if category.strip() else ""
-
-    def fits(record: Record) -> bool:
-        return wanted in ("", category_key(record.metadata.get("category")))
-
-    return experience_store.search(engine, query, TYPE, limit, fits)
+    wanted = _category_key(category) if category.strip() else ""
+    return experience_store.search(
+        engine,
+        query,
+        TYPE,
+        limit,
+        lambda record: wanted in ("", _category_key(record.metadata.get("category"))),
+    )

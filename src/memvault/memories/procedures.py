@@ -10,13 +10,12 @@ twice, the oldest file counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from memvault.errors import Conflict, NotFound
-from memvault.index.protocol import Record
 from memvault.memories import create, edit, experience_store, skills
 from memvault.memories.episodes import number
 from memvault.model import RATE, Memory
@@ -25,13 +24,12 @@ from memvault.recall.filters import Filters
 from memvault.vault.codec import plain_text
 from memvault.vault.lock import FileLock
 from memvault.vault.normal_form import normal_form
-from memvault.vault.store import Store, private_folder
+from memvault.vault.store import Change, Store, private_folder
 
 __all__ = [
     "ALPHA",
     "TYPE",
     "Procedure",
-    "Stored",
     "add",
     "averaged",
     "clean_name",
@@ -50,7 +48,6 @@ _LOCK = "procedures.lock"
 _MOST = 10
 _RELEVANT = 0.25
 """How well a procedure must fit a situation, where no word of its name is in it."""
-_TRIES = 5
 
 
 class Procedure(NamedTuple):
@@ -62,14 +59,6 @@ class Procedure(NamedTuple):
     success_rate: float
     usage_count: int
     skill_id: str
-
-
-class Stored(NamedTuple):
-    """A procedure's memory as it is now, and what happened to it."""
-
-    memory: Memory
-    is_update: bool
-    previous_revision: str = ""
 
 
 def procedure_of(memory: Memory) -> Procedure:
@@ -92,10 +81,12 @@ def averaged(rate: float, success: bool) -> float:
     return (1 - ALPHA) * rate + ALPHA * (1.0 if success else 0.0)
 
 
-def put(store: Store, engine: Engine, name: str, prompt: str, rate: float, skill_id: str) -> Stored:
+def put(
+    store: Store, engine: Engine, name: str, prompt: str, rate: float, skill_id: str
+) -> tuple[Change, bool]:
     """Store a procedure; one of that name gets the prompt, and keeps its rate and count.
 
-    An archived one is in use again.
+    An archived one is in use again. Returns too whether there was one.
 
     Raises:
         UsageError: the name, the prompt or the skillId cannot be one.
@@ -105,19 +96,23 @@ def put(store: Store, engine: Engine, name: str, prompt: str, rate: float, skill
     create.title_of(prompt)  # refuses one that says nothing
     skill = skills.checked_id(skill_id) if skill_id.strip() else ""
 
-    def fresh(memory: Memory) -> tuple[dict[str, Any], str | None]:
+    def change(memory: Memory) -> Change:
         changes: dict[str, Any] = {}
         if skill and memory.metadata.get("skill_id") != skill:
             changes["skill_id"] = skill
         if experience_store.is_archived(memory.metadata):
             changes["status"] = None
-        same = experience_store.text_of(memory) == plain_text(prompt).strip("\n")
-        return changes, None if same else experience_store.with_text(memory, prompt)
+        body = None
+        if experience_store.text_of(memory) != plain_text(prompt).strip("\n"):
+            body = experience_store.with_text(memory, prompt)
+        elif not changes:
+            return Change(memory, "")
+        return store.change(memory, {**changes, **edit.modified_now(memory)}, body)
 
     with held(store, engine) as paths:
         if title in paths:
-            return _changed(store, paths[title], fresh)
-        return Stored(create.add(store, title, prompt, TYPE, _header(rate, 0, skill)), False)
+            return edit.retried(store, store.read(paths[title]), change), True
+        return Change(create.add(store, title, prompt, TYPE, _header(rate, 0, skill)), ""), False
 
 
 def add(
@@ -129,20 +124,22 @@ def add(
 ) -> Memory:
     """Store a procedure that was made of episodes, which it names and links.
 
-    ``paths`` are the procedures that there are, as ``held`` gives them.
+    Its name and skillId are clean ones. ``paths`` are the procedures that there
+    are, as ``held`` gives them.
 
     Raises:
-        UsageError: the name or the skillId cannot be one.
         Conflict: there is a procedure of that name by now.
     """
-    title = clean_name(new.name)
-    skill = skills.checked_id(new.skill_id) if new.skill_id else ""
-    header = _header(new.success_rate, new.usage_count, skill)
+    if new.name in paths:
+        raise Conflict(f"A procedure {new.name!r} exists now", "the next run proposes another name")
+    header = {
+        **_header(new.success_rate, new.usage_count, new.skill_id),
+        "source": source,
+        **origin.header,
+    }
     body = experience_store.linked(new.prompt, origin.paths)
-    if title in paths:
-        raise Conflict(f"A procedure {title!r} exists now", "the next run proposes another name")
-    memory = create.add(store, title, body, TYPE, {**header, "source": source, **origin.header})
-    paths[title] = memory.path
+    memory = create.add(store, new.name, body, TYPE, header)
+    paths[new.name] = memory.path
     return memory
 
 
@@ -168,34 +165,24 @@ def outcome(store: Store, engine: Engine, name: str, success: bool) -> Procedure
     """
     title = clean_name(name)
 
-    def counted(memory: Memory) -> tuple[dict[str, Any], str | None]:
+    def count(memory: Memory) -> Change:
         before = procedure_of(memory)
-        rate, used = averaged(before.success_rate, success), before.usage_count + 1
-        return {"success_rate": rate, "usage_count": used}, None
+        numbers = {
+            "success_rate": averaged(before.success_rate, success),
+            "usage_count": before.usage_count + 1,
+        }
+        return store.change(memory, {**numbers, **edit.modified_now(memory)}, None)
 
     with held(store, engine) as paths:
         if title not in paths:
-            raise _unknown(title, paths)
-        return procedure_of(_changed(store, paths[title], counted).memory)
-
-
-def _changed(
-    store: Store, path: str, change: Callable[[Memory], tuple[dict[str, Any], str | None]]
-) -> Stored:
-    """Change a procedure's file as it is now; an editor may save it in between."""
-    for attempt in range(_TRIES):
-        memory = store.read(path)
-        changes, body = change(memory)
-        if not changes and body is None:
-            break
-        try:
-            done = store.change(memory, {**changes, **edit.modified_now(memory)}, body)
-        except Conflict:
-            if attempt == _TRIES - 1:
-                raise
-            continue
-        return Stored(done.memory, True, done.previous_revision)
-    return Stored(memory, True)
+            near = get_close_matches(title, paths, n=1)
+            raise NotFound(
+                f"There is no procedure {title!r}",
+                f"did you mean {near[0]!r}?"
+                if near
+                else "memvault list --type procedure shows them",
+            )
+        return procedure_of(edit.retried(store, store.read(paths[title]), count).memory)
 
 
 def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedure], list[str]]:
@@ -206,12 +193,13 @@ def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedur
     Raises:
         UsageError: the situation is empty.
     """
-
-    def succeeds(record: Record) -> bool:
-        return number(record.metadata.get("success_rate"), RATE) >= least
-
-    query = experience_store.unquoted(situation)
-    found, notes = experience_store.search(engine, query, TYPE, _MOST, succeeds)
+    found, notes = experience_store.search(
+        engine,
+        experience_store.unquoted(situation),
+        TYPE,
+        _MOST,
+        lambda record: number(record.metadata.get("success_rate"), RATE) >= least,
+    )
     relevant = [entry for entry in found if entry.in_title or entry.strength >= _RELEVANT]
     known = [procedure_of(entry.memory) for entry in relevant]
     return sorted(known, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
@@ -219,11 +207,10 @@ def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedur
 
 def with_skill(store: Store, engine: Engine) -> list[Procedure]:
     """Return the procedures that are skills, in the order of their ids."""
-
-    def is_skill(record: Record) -> bool:
-        return bool(skills.found_id(record.metadata.get("skill_id")))
-
-    known = map(procedure_of, experience_store.memories_of(store, engine, TYPE, is_skill))
+    found = experience_store.memories_of(
+        store, engine, TYPE, lambda record: bool(skills.found_id(record.metadata.get("skill_id")))
+    )
+    known = map(procedure_of, found)
     return sorted(known, key=lambda entry: (skills.key(entry.skill_id), entry.name))
 
 
@@ -238,11 +225,3 @@ def held(store: Store, engine: Engine) -> Iterator[dict[str, str]]:
         records = engine.listed(Filters(memory_type=TYPE))
         records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)
         yield {normal_form("NFC", entry.title): entry.path for entry in records}
-
-
-def _unknown(title: str, names: Iterable[str]) -> NotFound:
-    near = get_close_matches(title, names, n=1)
-    return NotFound(
-        f"There is no procedure {title!r}",
-        f"did you mean {near[0]!r}?" if near else "memvault list --type procedure shows them",
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple
 
 from memvault import clock
@@ -16,42 +17,25 @@ __all__ = ["Trashed", "restore", "revert", "trash"]
 
 
 class Trashed(NamedTuple):
-    """A memory in the trash."""
+    """A memory in the trash; ``when`` says since when, as the rest of the program writes times."""
 
     item: Discarded
-    memory: Memory
-
-    @property
-    def path(self) -> str:
-        """The path that the file had."""
-        return self.item.path
-
-    @property
-    def mem_id(self) -> str:
-        """The memId."""
-        return self.memory.mem_id
-
-    @property
-    def title(self) -> str:
-        """The title."""
-        return self.memory.title
-
-    @property
-    def when(self) -> str:
-        """When it was discarded, as the rest of the program writes times."""
-        moment = clock.parse(self.item.when)
-        return clock.iso(moment) if moment else self.item.when
+    path: str
+    mem_id: str
+    title: str
+    when: str
 
 
 def trash(store: Store) -> list[Trashed]:
     """Return what is in the trash, newest first."""
     found = []
     for item in store.history.discarded():
-        try:
+        with contextlib.suppress(OSError):
             data = atomic.read(item.file)
-        except OSError:
-            continue
-        found.append(Trashed(item, store.parse(data, FileState(item.path, len(data), 0, 0, 0))))
+            memory = store.parse(data, FileState(item.path, len(data), 0, 0, 0))
+            moment = clock.parse(item.when)
+            when = clock.iso(moment) if moment else item.when
+            found.append(Trashed(item, item.path, memory.mem_id, memory.title, when))
     return found
 
 

@@ -166,14 +166,14 @@ def get_episodes_with_skill(
 ) -> dict[str, Any]:
     """List the episodes in which a skill was used, newest first; archived ones are left out."""
     from memvault.memories import skills
-    from memvault.memories.episodes import skills_of
+    from memvault.memories.episodes import texts
 
     wanted = skills.key(skill_id)
     if not wanted:
         raise UsageError("The skillId is empty", "memvault skills categories shows what there is")
 
     def used(record: Record) -> bool:
-        return wanted in map(skills.key, skills_of(record.metadata))
+        return wanted in map(skills.key, texts(record.metadata.get("skills_used")))
 
     found = _latest(call, limit, used)
     return listed("episodes", found, f"No episode used the skill {skill_id!r}")

@@ -126,7 +126,7 @@ def store_procedure(
     """
     from memvault.memories import procedures
 
-    stored = procedures.put(
+    stored, is_update = procedures.put(
         call.store,
         call.engine,
         procedure_name,
@@ -136,7 +136,7 @@ def store_procedure(
     )
     result: dict[str, Any] = {
         "procedureId": stored.memory.mem_id,
-        "isUpdate": stored.is_update,
+        "isUpdate": is_update,
         "filePath": stored.memory.path,
     }
     if stored.previous_revision:

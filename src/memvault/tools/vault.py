@@ -104,8 +104,9 @@ def memory_restore(
         return {
             "trash": [
                 {
-                    **brief(entry.memory),
-                    "filePath": entry.item.path,
+                    "memId": entry.mem_id,
+                    "title": entry.title,
+                    "filePath": entry.path,
                     "discarded": entry.when,
                 }
                 for entry in restore.trash(call.store)
