@@ -15,7 +15,7 @@ from memvault.index.keyword import (
 )
 from memvault.index.manifest import Manifest
 from memvault.index.protocol import KeywordAnswer, Record, Stale, VectorAnswer, VectorHit
-from memvault.index.vectors import Vectors
+from memvault.index.vectors import PassageHit, Vectors
 from memvault.model import Memory
 from memvault.vault.store import Store
 
@@ -192,19 +192,13 @@ class Snapshot:
             indexed = self._manifest.uids() if self._manifest else set()
             alive = indexed if among is None else indexed & among
         assert alive is not None
-        near = {hit.uid: hit for hit in self._vectors.search(vector, alive, limit)}
-        missing = frozenset(uid for uid in also if uid not in near and uid >= 0)
-        if missing:
-            near.update(self._vectors.best(vector, missing))
-        hits = [(hit.uid, hit.passage, hit.cosine) for hit in near.values()]
+        found = self._vectors.search(vector, alive, limit, also)
+        near = {hit.uid: hit for hit in found}
         for uid, texts in self._overlay.passages.items():
             if uid in alive:
                 cosines = embedder.embed(texts) @ vector
                 place = int(cosines.argmax())
-                hits.append((uid, place, float(cosines[place])))
-        known = {
-            uid: VectorHit(uid, place, cosine, calibration.similarity(cosine))
-            for uid, place, cosine in hits
-        }
-        ordered = sorted(known.values(), key=lambda hit: (-hit.cosine, hit.key))
+                near[uid] = PassageHit(uid, place, float(cosines[place]))
+        hits = [VectorHit(*hit, calibration.similarity(hit.cosine)) for hit in near.values()]
+        ordered = sorted(hits, key=lambda hit: (-hit.cosine, hit.key))
         return VectorAnswer(ordered, self.unembedded, True)

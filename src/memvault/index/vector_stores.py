@@ -174,7 +174,7 @@ class VectorStores:
                 break
         alive = manifest.uids()
         if found.card.rows > _WORTH_COMPACTING and found.dead(alive) > _WASTE:
-            found.compact(alive.__contains__)
+            found.compact(alive)
 
     def drop_others(self, manifest: Manifest) -> None:
         """Delete the vectors of embedders that are no longer wanted."""
