@@ -145,15 +145,13 @@ class IndexFiles:
             elif entry.name not in KEPT:
                 os.unlink(entry.path)
         self._manifest = Manifest(self._manifest_file, new=True)
-        return self._commit(self._manifest, KeywordIndex.create(self._keyword_folder))
+        return self.commit(KeywordIndex.create(self._keyword_folder))
 
-    def commit(self, written: Opened) -> Opened:
+    def commit(self, keyword: KeywordIndex) -> Opened:
         """Make what was written the index that every process opens from now on."""
-        return self._commit(written.manifest, written.keyword)
-
-    def _commit(self, manifest: Manifest, keyword: KeywordIndex) -> Opened:
-        manifest.commit(self.fingerprint, self._keyword_folder)
-        commit = manifest.committed()
+        assert self._manifest is not None
+        self._manifest.commit(self.fingerprint, self._keyword_folder)
+        commit = self._manifest.committed()
         assert commit is not None
         return self._use(commit, keyword)
 

@@ -30,7 +30,6 @@ from memvault.index.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.vector_stores import Progress, VectorStores
 from memvault.index.vectors import VectorCard
 from memvault.index.writer import Look, Writer
-from memvault.vault.scan import Scan, scan
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
@@ -83,7 +82,8 @@ class Index:
             except StorageError:
                 return self._view(self._everything_read(), vectors)
             if look is not None and (small or (patience.partly and not left)):
-                return self._view(self._overlay(look), vectors)
+                seen = overlay_of(self._store, self._analyser, look.known, look.read, look.unread)
+                return self._view(seen, vectors)
             if not left:
                 raise TimedOut(
                     "Another process is indexing this vault", "try again when it has finished"
@@ -116,7 +116,7 @@ class Index:
                 if self._finished():
                     self._vector_stores.drop_others(opened.manifest)
                     return total
-                self._writer.embed(opened, 1.0)
+                self._vector_stores.embed(opened.manifest, 1.0)
 
     def state(self) -> str:
         """Say how the index is before anything is done: current, behind, or missing."""
@@ -201,26 +201,20 @@ class Index:
         opened = self._files.opened
         return opened is not None and self._vector_stores.is_finished(opened.manifest)
 
-    def _scan(self) -> Scan:
-        return scan(self._store.root, self._store.settings.ignore)
-
     def _compared(self) -> Look | None:
         """Compare the index with the folder; None where no index can be read."""
         opened = self._files.open()
         if opened is None:
             return None
         known = opened.manifest.known()
-        whole = compare(known, self._scan())
+        whole = compare(known, self._store.scan())
         return Look(opened.commit, known, whole, *divided(whole))
-
-    def _overlay(self, look: Look) -> Overlay:
-        return overlay_of(self._store, self._analyser, look.known, look.read, look.unread)
 
     def _everything_read(self) -> Overlay:
         """Read whatever differs from the index as it is after an attempt to write it failed."""
         opened = self._files.open()
         known = opened.manifest.known() if opened is not None else {}
-        return overlay_of(self._store, self._analyser, known, compare(known, self._scan()))
+        return overlay_of(self._store, self._analyser, known, compare(known, self._store.scan()))
 
     def _view(self, overlay: Overlay, vectors: bool) -> Snapshot:
         opened = self._files.opened
@@ -246,5 +240,5 @@ class Index:
         if overlay.alive is None and self._files.opened is not None and not self._finished():
             with contextlib.suppress(StorageError), self._files.locked(_SHORT) as locked:
                 if locked and (opened := self._files.open()) is not None:
-                    self._writer.embed(opened, _SLOW_BUDGET)
+                    self._vector_stores.embed(opened.manifest, _SLOW_BUDGET)
         return self._view(overlay, True)

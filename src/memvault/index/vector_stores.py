@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.index import vectors
@@ -87,25 +88,28 @@ class VectorStores:
         found = self.opened(self.wanted, manifest)
         return manifest.uids_above(found.card.last_uid if found else 0)
 
-    def is_ready(self, manifest: Manifest) -> bool:
-        """Say whether the wanted embedder's vectors can be searched at once, if there are any.
+    def is_finished(self, manifest: Manifest) -> bool:
+        """Say whether the wanted embedder has seen all, and its vectors can be searched at once.
 
         What they mean is found with the first of them; only an earlier version's
         may lack it. Files that something else has touched are read whole each
         time, until their card says how they are now.
         """
         found = self.opened(self.wanted, manifest)
-        known = self.wanted == BUILTIN or found is None or found.card.calibration is not None
-        return known and (found is None or found.is_settled)
-
-    def is_finished(self, manifest: Manifest) -> bool:
-        """Say whether the wanted embedder has seen all, and its vectors are ready."""
-        return self.is_ready(manifest) and not self.pending(manifest)
+        if found is None:
+            return not manifest.uids_above(0)
+        known = self.wanted == BUILTIN or found.card.calibration is not None
+        return known and found.is_settled and not manifest.uids_above(found.card.last_uid)
 
     def best(self, waiting: int, manifest: Manifest) -> Vectors | None:
         """Return the vectors to search: the wanted embedder's, unless another's cover more."""
         names = [self.wanted, *(self._others(manifest) if waiting else [])]
-        opened = [self.opened(name, manifest) for name in names if self._may_load(name)]
+        root = self._store.root
+        opened = [
+            self.opened(name, manifest)
+            for name in names
+            if name == self.wanted or permitted.is_allowed(name, root)
+        ]
         usable = [entry for entry in opened if entry is not None and entry.card.rows]
         return max(usable, key=lambda entry: entry.card.last_uid, default=None)
 
@@ -126,17 +130,11 @@ class VectorStores:
         card = VectorCard(self.wanted, embedder.version, embedder.dimension, manifest=0)
         return Vectors(self._folder, card)
 
-    def settle(self, manifest: Manifest) -> None:
-        """Note how the wanted embedder's files are now, if something else has touched them."""
-        found = self.opened(self.wanted, manifest)
-        if found is not None and not found.is_settled:
-            found.settle()
-
     def embed(
         self,
         manifest: Manifest,
-        texts: Mapping[int, list[str]],
         budget: float | None,
+        texts: Mapping[int, list[str]] = MappingProxyType({}),
     ) -> None:
         """Embed what is pending, lowest uid first; a slow embedder stops after ``budget`` seconds.
 
@@ -147,14 +145,15 @@ class VectorStores:
         slow = is_slow(self.wanted)
         if slow and budget == 0.0:
             return
+        found = self.opened(self.wanted, manifest)
+        if found is not None and not found.is_settled:
+            found.settle()
         if self.is_finished(manifest):
             return
         deadline = time.monotonic() + budget if slow and budget is not None else None
-        found = self.opened(self.wanted, manifest)
         try:
             embedder = self.embedder(self.wanted)
-            if found is None or (embedder.calibration or found.card.calibration) is None:
-                found = self._begin(found, embedder, manifest)
+            found = self._begun(found, embedder, manifest)
         except EmbedderError:
             if self.wanted == BUILTIN:
                 raise
@@ -174,16 +173,17 @@ class VectorStores:
                 break
         alive = manifest.uids()
         if found.card.rows > _WORTH_COMPACTING and found.dead(alive) > _WASTE:
-            found.compact(alive.__contains__)
+            found.compact(alive)
 
     def drop_others(self, manifest: Manifest) -> None:
         """Delete the vectors of embedders that are no longer wanted."""
         for name in self._others(manifest):
             shutil.rmtree(self._of(name), ignore_errors=True)
 
-    def _begin(self, found: Vectors | None, embedder: Embedder, manifest: Manifest) -> Vectors:
-        """Begin with vectors, or go on with those that only lack what they mean."""
-        calibration = None if embedder.calibration else calibrate.fitted(embedder)
+    def _begun(self, found: Vectors | None, embedder: Embedder, manifest: Manifest) -> Vectors:
+        """Return vectors to go on with, new ones where there are none, and known what they mean."""
+        known = embedder.calibration or (found.card.calibration if found else None)
+        calibration = None if known else calibrate.fitted(embedder)
         if found is None:
             name, identity = self.wanted, manifest.identity()
             card = VectorCard(name, embedder.version, embedder.dimension, identity)
@@ -200,9 +200,6 @@ class VectorStores:
                 if found is not None and found.card.embedder != self.wanted:
                     names.append(found.card.embedder)
         return names
-
-    def _may_load(self, name: str) -> bool:
-        return name == self.wanted or permitted.is_allowed(name, self._store.root)
 
     def _of(self, name: str) -> Path:
         return self._folder / "vectors" / vectors.folder_name(name)

@@ -18,7 +18,7 @@ import hashlib
 import json
 import shutil
 import zlib
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -107,12 +107,12 @@ class Vectors:
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Vectors:
-        """Begin anew in a folder."""
+        """Begin anew in a folder with a card that counts nothing."""
         if folder.parent.is_file():
             folder.parent.unlink()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        made = cls(folder, card._replace(rows=0, last_uid=0, checksums=(0, 0), generation=0))
+        made = cls(folder, card)
         made._begin()
         made._write_card()
         return made
@@ -127,7 +127,6 @@ class Vectors:
         self._extend(np.repeat(np.asarray(uids, dtype=np.int64), counts), vectors)
         self.card = self.card._replace(last_uid=int(uids[-1]))
         self._write_card()
-        self._rows = self._uids = None
 
     def _begin(self) -> None:
         """Make the card's two files, empty."""
@@ -153,6 +152,7 @@ class Vectors:
         self.card = self.card._replace(
             rows=self.card.rows + len(uids), checksums=(sums[0], sums[1])
         )
+        self._rows = self._uids = None
 
     def keep(self, calibration: Calibration) -> None:
         """Write down what the cosines mean."""
@@ -188,12 +188,9 @@ class Vectors:
         return tuple(found) == self.card.checksums
 
     def search(
-        self,
-        query: Matrix,
-        among: Set[int],
-        limit: int,
+        self, query: Matrix, among: Set[int], limit: int, also: Set[int] = frozenset()
     ) -> list[PassageHit]:
-        """Return the memories with the nearest passages, nearest first.
+        """Return the memories with the nearest passages, and those of ``also``, nearest first.
 
         ``among`` are the memories that still exist and pass the filters.
         """
@@ -203,72 +200,38 @@ class Vectors:
         if not len(rows):
             return []
         cosines = rows @ query
-        order = _nearest(cosines, min(len(cosines), max(64, limit * 4)))
-        while True:
-            hits = self._collect(order, cosines, uids, among, limit)
-            if len(hits) >= limit or len(order) == len(cosines):
-                return hits
-            order = np.argsort(-cosines, kind="stable")
+        firsts = np.flatnonzero(np.diff(uids, prepend=-1))
+        nearest = np.maximum.reduceat(cosines, firsts)
+        chosen = np.flatnonzero(_is_in(uids[firsts], among))
+        if len(chosen) > limit:
+            chosen = chosen[np.argpartition(-nearest[chosen], limit - 1)[:limit]]
+        chosen = np.union1d(chosen, np.flatnonzero(_is_in(uids[firsts], also)))
+        ends = np.append(firsts[1:], len(uids))
+        hits = []
+        for first, end in zip(firsts[chosen], ends[chosen], strict=True):
+            passage = int(cosines[first:end].argmax())
+            hits.append(PassageHit(int(uids[first]), passage, float(cosines[first + passage])))
+        return sorted(hits, key=lambda hit: -hit.cosine)
 
-    def best(self, query: Matrix, wanted: frozenset[int]) -> dict[int, PassageHit]:
-        """Return the nearest passage of each memory asked for."""
-        import numpy as np
-
-        rows, uids = self._load()
-        places = np.flatnonzero(np.isin(uids, np.fromiter(wanted, dtype=np.int64)))
-        found: dict[int, PassageHit] = {}
-        for place, cosine in zip(places, rows[places] @ query, strict=True):
-            uid = int(uids[place])
-            if uid not in found or cosine > found[uid].cosine:
-                first = int(np.searchsorted(uids, uid))
-                found[uid] = PassageHit(uid, int(place) - first, float(cosine))
-        return found
-
-    def _collect(
-        self,
-        order: npt.NDArray[np.int64],
-        cosines: Matrix,
-        uids: npt.NDArray[np.int64],
-        among: Set[int],
-        limit: int,
-    ) -> list[PassageHit]:
-        found: dict[int, PassageHit] = {}
-        refused: set[int] = set()
-        for place in order:
-            uid = int(uids[place])
-            if uid in found or uid in refused:
-                continue
-            if uid not in among:
-                refused.add(uid)
-                continue
-            first = int(uids.searchsorted(uid))
-            found[uid] = PassageHit(uid, int(place) - first, float(cosines[place]))
-            if len(found) >= limit:
-                break
-        return list(found.values())
-
-    def dead(self, alive: set[int]) -> float:
+    def dead(self, alive: Set[int]) -> float:
         """Return the share of rows whose memory is gone."""
         _, uids = self._load()
-        return sum(int(uid) not in alive for uid in uids) / len(uids) if len(uids) else 0.0
+        return 1.0 - float(_is_in(uids, alive).mean()) if len(uids) else 0.0
 
-    def compact(self, alive: Callable[[int], bool]) -> None:
+    def compact(self, alive: Set[int]) -> None:
         """Drop the rows of memories that are gone: new files, the card, then the old ones go.
 
         Cut off anywhere it leaves the card with all that it names.
         """
-        import numpy as np
-
         rows, uids = self._load()
-        kept = np.fromiter((alive(int(uid)) for uid in uids), dtype=bool, count=len(uids))
+        kept = _is_in(uids, alive)
         old = [name for name, _ in self._files()]
         self.card = self.card._replace(
             rows=0, checksums=(0, 0), generation=self.card.generation + 1
         )
         self._begin()
-        self._extend(np.array(uids[kept]), np.array(rows[kept]))
+        self._extend(uids[kept], rows[kept])
         self._write_card()
-        self._rows = self._uids = None
         for name in old:
             (self.folder / name).unlink(missing_ok=True)
 
@@ -306,11 +269,7 @@ class Vectors:
         atomic.put(self.folder / "card.json", data, durable=False)
 
 
-def _nearest(cosines: Matrix, count: int) -> npt.NDArray[np.int64]:
+def _is_in(uids: npt.NDArray[np.int64], wanted: Set[int]) -> npt.NDArray[np.bool_]:
     import numpy as np
 
-    if count >= len(cosines):
-        return np.argsort(-cosines, kind="stable")
-    part = np.argpartition(-cosines, count - 1)[:count]
-    nearest: npt.NDArray[np.int64] = part[np.argsort(-cosines[part], kind="stable")]
-    return nearest
+    return np.isin(uids, np.fromiter(wanted, np.int64, len(wanted)))

@@ -21,7 +21,6 @@ from memvault.index.manifest import Known, Row
 from memvault.index.overlay import read_file
 from memvault.index.vector_stores import Progress, VectorStores
 from memvault.model import FileState
-from memvault.vault.scan import scan
 from memvault.vault.store import Store
 
 __all__ = ["Look", "Writer"]
@@ -44,22 +43,14 @@ class Look(NamedTuple):
         return not self.read.size and not self.read.doubtful and not self.unread.size
 
 
-class Writer:
+class Writer(NamedTuple):
     """Writes one vault's index; whoever calls it holds the index's lock."""
 
-    def __init__(
-        self,
-        store: Store,
-        files: IndexFiles,
-        vector_stores: VectorStores,
-        analyser: Analyser,
-        progress: Progress,
-    ) -> None:
-        self._store = store
-        self._files = files
-        self._vector_stores = vector_stores
-        self._analyser = analyser
-        self._progress = progress
+    store: Store
+    files: IndexFiles
+    vector_stores: VectorStores
+    analyser: Analyser
+    progress: Progress
 
     def update(self, embed: bool, budget: float | None, look: Look | None = None) -> Opened:
         """Make the index agree with the folder; one that turns out damaged is made anew.
@@ -69,24 +60,16 @@ class Writer:
         """
         for attempt in range(3):
             try:
-                opened = self._files.open() or self._files.begin()
+                opened = self.files.open() or self.files.begin()
                 if look is not None and look.commit.number == opened.commit.number:
                     return self._apply(opened, look.whole, embed, budget)
-                found = scan(self._store.root, self._store.settings.ignore)
-                diff = compare(opened.manifest.known(), found)
+                diff = compare(opened.manifest.known(), self.store.scan())
                 return self._apply(opened, diff, embed, budget)
             except DamagedIndex:
                 if attempt == 2:
                     raise
-                self._files.invalidate()
+                self.files.invalidate()
         raise AssertionError("the last attempt returns or raises")
-
-    def embed(
-        self, opened: Opened, budget: float | None, texts: dict[int, list[str]] | None = None
-    ) -> None:
-        """Embed what has no vectors yet; ``texts`` are passages already at hand."""
-        self._vector_stores.settle(opened.manifest)
-        self._vector_stores.embed(opened.manifest, texts or {}, budget)
 
     def _apply(self, opened: Opened, diff: Diff, embed: bool, budget: float | None) -> Opened:
         opened, diff = self._settled(opened, diff)
@@ -99,14 +82,16 @@ class Writer:
             texts = self._index(opened, batch, gone, done, len(todo))
             removed = []
             done += len(batch)
-            opened = self._files.commit(opened)  # before the embedding, which nobody waits for
+            # Before the embedding, which nobody waits for.
+            opened = self.files.commit(opened.keyword)
             if embed:
-                self.embed(opened, 0.0 if done < len(todo) else budget, texts)
-        if embed and not self._vector_stores.is_finished(opened.manifest):
-            self.embed(opened, budget)
+                now = 0.0 if done < len(todo) else budget
+                self.vector_stores.embed(opened.manifest, now, texts)
+        if embed and not self.vector_stores.is_finished(opened.manifest):
+            self.vector_stores.embed(opened.manifest, budget)
         if diff.size and opened.keyword.wasted() > _WASTE:
             opened.keyword.apply((), (), merge=True)
-            opened = self._files.commit(opened)
+            opened = self.files.commit(opened.keyword)
         return opened
 
     def _settled(self, opened: Opened, diff: Diff) -> tuple[Opened, Diff]:
@@ -116,7 +101,7 @@ class Writer:
         """
         changed, same = [], []
         for known, state in (*diff.changed, *diff.doubtful):
-            read = read_file(self._store, state)
+            read = read_file(self.store, state)
             if read is not None and read[0].etag == known.etag and known.etag:
                 memory, fresh, checked = read
                 row = Row.of(known.uid, fresh, checked, memory)
@@ -125,7 +110,7 @@ class Writer:
                 changed.append((known, state))
         if same:
             opened.manifest.apply((), same)
-            opened = self._files.commit(opened)
+            opened = self.files.commit(opened.keyword)
         return opened, diff._replace(changed=changed, doubtful=[])
 
     def _index(
@@ -139,13 +124,13 @@ class Writer:
         def documents() -> Iterable[KeywordDocument]:
             for number, state in enumerate(batch):
                 if number % 50 == 0:
-                    self._progress("indexing", done + number, total)
-                read = read_file(self._store, state)
+                    self.progress("indexing", done + number, total)
+                read = read_file(self.store, state)
                 if read is None:
                     continue
                 memory, fresh, checked = read
                 uid = first + len(rows)
-                made = keyword_documents(uid, memory, self._analyser)
+                made = keyword_documents(uid, memory, self.analyser)
                 rows.append(Row.of(uid, fresh, checked, memory, field_lengths(made)))
                 texts[uid] = passage_texts(memory)
                 yield from made

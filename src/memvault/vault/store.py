@@ -16,7 +16,7 @@ from memvault.vault import atomic, codec, layout, moving
 from memvault.vault.history import Discarded, History
 from memvault.vault.lock import FileLock
 from memvault.vault.markdown import first_heading
-from memvault.vault.scan import listed, state_of
+from memvault.vault.scan import Scan, listed, scan, state_of
 
 __all__ = ["Change", "Store", "private_folder"]
 
@@ -44,6 +44,10 @@ class Store:
     def history(self) -> History:
         """Revisions and trash."""
         return History(self.root / ".memvault")
+
+    def scan(self) -> Scan:
+        """List every memory's file without opening one; errors as for ``scan.scan``."""
+        return scan(self.root, self.settings.ignore)
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:
         """Return a file's bytes and a state taken before they were read.
