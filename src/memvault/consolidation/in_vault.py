@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 from memvault import clock
@@ -57,7 +56,8 @@ def gathered(
     """Read what the rules look at."""
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
     experiences, known, done = (list(_read(store, engine, kind)) for kind in kinds)
-    since = _ago(now, days)
+    most = now - datetime.min.replace(tzinfo=now.tzinfo)
+    since = clock.iso(now - min(timedelta(days=days), most))
     files = Counter(record.mem_id for record in engine.listed(Filters()))
     unused = [
         memory
@@ -65,23 +65,12 @@ def gathered(
         if not is_archived(memory.metadata) and not counts.get(memory.mem_id)
     ]
     return Given(
-        [episodes.episode_of(memory) for memory in experiences if _moment(memory) >= since],
+        [episodes.episode_of(memory) for memory in experiences if memory.created >= since],
         known,
         done,
         unused,
         frozenset(mem_id for mem_id, count in files.items() if count > 1),
     )
-
-
-def _ago(now: datetime, days: int) -> datetime:
-    try:
-        return now - timedelta(days=days)
-    except OverflowError:
-        return datetime.min.replace(tzinfo=now.tzinfo)
-
-
-def _moment(memory: Memory) -> datetime:
-    return clock.parse(memory.created) or clock.now()
 
 
 def _read(store: Store, engine: Engine, kind: str) -> Iterator[Memory]:
@@ -120,15 +109,34 @@ def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Ep
     """
     written: dict[str, Memory] = {}
     passed_over: list[str] = []
-    with closing(_writes(store, engine, proposals, given)) as writes:  # it may hold a lock
-        for proposal, write in writes:
-            try:
-                written[proposal] = write()
-            except (Conflict, NotFound) as error:
-                passed_over.append(error.message)
-            except MemvaultError as error:
-                error.details.update(written=[memory.path for memory in written.values()])
-                raise
+    paths = {episode.episode_id: episode.path for episode in given}
+
+    def origin(new: NewFact | NewProcedure) -> Origin:
+        linked = tuple(paths[mem_id] for mem_id in new.episodes if mem_id in paths)
+        return Origin(new.episodes, linked, new.proposal)
+
+    def write(proposal: str, make: Callable[..., Memory], *values: object) -> None:
+        try:
+            written[proposal] = make(store, *values)
+        except (Conflict, NotFound) as error:
+            passed_over.append(error.message)
+        except MemvaultError as error:
+            error.details.update(written=[memory.path for memory in written.values()])
+            raise
+
+    for fact in proposals.facts:
+        values = (fact.text, fact.category, fact.confidence, SOURCE, origin(fact))
+        write(fact.proposal, facts.add, *values)
+    if proposals.procedures:
+        with procedures.held(store, engine) as held:
+            for new in proposals.procedures:
+                numbers = (new.success_rate, len(new.episodes))
+                made = Procedure("", new.name, new.prompt, *numbers, new.skill)
+                write(new.proposal, procedures.add, held, made, SOURCE, origin(new))
+    for merge in proposals.merged:
+        write(merge.proposal, _archive, merge.other, {"superseded_by": merge.kept.mem_id})
+    for gone in proposals.forgotten:
+        write(gone.proposal, _archive, gone.memory, {})
     return Writing(written, passed_over)
 
 
@@ -137,31 +145,6 @@ def prune_counts(store: Store, engine: Engine) -> None:
     with contextlib.suppress(MemvaultError):
         known = {record.mem_id for record in engine.listed(Filters())}
         recall_counts.prune(store.root, known)
-
-
-def _writes(
-    store: Store, engine: Engine, proposals: Proposals, given: Sequence[Episode]
-) -> Generator[tuple[str, Callable[[], Memory]]]:
-    paths = {episode.episode_id: episode.path for episode in given}
-
-    def origin(new: NewFact | NewProcedure) -> Origin:
-        linked = tuple(paths[mem_id] for mem_id in new.episodes if mem_id in paths)
-        return Origin(new.episodes, linked, new.proposal)
-
-    for fact in proposals.facts:
-        values = (fact.text, fact.category, fact.confidence, SOURCE, origin(fact))
-        yield fact.proposal, partial(facts.add, store, *values)
-    if proposals.procedures:
-        with procedures.held(store, engine) as held:
-            for new in proposals.procedures:
-                numbers = (new.success_rate, len(new.episodes))
-                made = Procedure("", new.name, new.prompt, *numbers, new.skill)
-                yield new.proposal, partial(procedures.add, store, held, made, SOURCE, origin(new))
-    for merge in proposals.merged:
-        header = {"superseded_by": merge.kept.mem_id}
-        yield merge.proposal, partial(_archive, store, merge.other, header)
-    for gone in proposals.forgotten:
-        yield gone.proposal, partial(_archive, store, gone.memory, {})
 
 
 def _archive(store: Store, memory: Memory, header: Mapping[str, Any]) -> Memory:

@@ -46,7 +46,6 @@ ERROR = "action_error"
 _ERRORS = 30
 """The percentage of errors from which on an episode went badly."""
 _TYPED = re.compile(r"([a-z][a-z_]*):\s*(?!//)(\S.*)", re.DOTALL)
-_HEADINGS = ("Context", "Actions", "Outcomes", "Reflection")
 _ALSO = {"situation": "context", "outcome": "outcomes"}
 """Other words for the headings that people use."""
 _MARK = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+")
@@ -133,19 +132,17 @@ def body_of(
     Raises:
         UsageError: an outcome holds what JSON cannot spell.
     """
-    lists = (
-        [_line(text) for text in context],
-        [_line(text) for text in actions],
-        [_code(_json(outcome)) for outcome in outcomes],
-    )
-    parts = [
-        f"## {heading}\n\n" + "\n".join(f"- {line}" for line in lines)
-        for heading, lines in zip(_HEADINGS, lists, strict=False)
-        if lines
-    ]
+    lists = {
+        "Context": [_line(text) for text in context],
+        "Actions": [_line(text) for text in actions],
+        "Outcomes": [_code(_json(outcome)) for outcome in outcomes],
+    }
+    sections = {
+        name: "\n".join(f"- {line}" for line in lines) for name, lines in lists.items() if lines
+    }
     if reflection.strip():
-        parts.append(f"## {_HEADINGS[-1]}\n\n{plain_text(reflection).strip()}")
-    return "\n\n".join(parts)
+        sections["Reflection"] = plain_text(reflection).strip()
+    return "\n\n".join(f"## {name}\n\n{text}" for name, text in sections.items())
 
 
 def summary(episode: Episode) -> str:

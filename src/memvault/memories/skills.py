@@ -7,6 +7,7 @@ compared without case.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from memvault.errors import UsageError
@@ -55,12 +56,7 @@ def below(skill_ids: Iterable[str], branch: str) -> list[str]:
 
 def branches(skill_ids: Iterable[str], depth: int) -> dict[str, int]:
     """Return the branches of the tree at a depth, and how many skills each has."""
-    found: dict[str, int] = {}
+    parts = (entry.split(".")[:depth] for entry in sorted(skill_ids, key=key))
+    named = (".".join(part) for part in parts if len(part) == depth)
     spelled: dict[str, str] = {}
-    for entry in sorted(skill_ids, key=key):
-        parts = entry.split(".")
-        if len(parts) >= depth:
-            branch = ".".join(parts[:depth])
-            name = spelled.setdefault(key(branch), branch)
-            found[name] = found.get(name, 0) + 1
-    return found
+    return dict(Counter(spelled.setdefault(key(branch), branch) for branch in named))

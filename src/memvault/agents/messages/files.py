@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.vault import atomic, codec, layout
-from memvault.vault.frontmatter import parse_header, split
 
 __all__ = [
     "Letter",
@@ -138,17 +137,13 @@ def read(path: Path) -> Letter:
         raise
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from error
-    text = codec.decode(data)
-    if text.encoding == "binary":
-        raise ValueError(text.problem)
-    if not text.text.strip():
-        raise ValueError("it is empty")
-    parts = split(text.text)
-    if not parts.before and re.match(r"---[ \t]*(\r?\n|\Z)", text.text):
-        raise ValueError("its front matter has no closing line")
-    header = parse_header(parts.header) if parts.before else {}
-    body = codec.plain_text(parts.body).strip("\n")
-    return Letter(path.name[:-3], header, body, saved)
+    header, body = codec.read_header(data)
+    if header is None:
+        if not body.strip():
+            raise ValueError("it is empty")
+        if re.match(r"---[ \t]*(\r?\n|\Z)", body):
+            raise ValueError("its front matter has no closing line")
+    return Letter(path.name[:-3], header or {}, codec.plain_text(body).strip("\n"), saved)
 
 
 def checked_text(text: str, what: str = "message") -> str:

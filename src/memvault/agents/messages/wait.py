@@ -14,8 +14,6 @@ from memvault.errors import Refused, TimedOut, UsageError
 
 __all__ = ["Happened", "Wanted", "wait"]
 
-_LONGEST = 7 * 86_400.0
-"""Seconds slept at a time."""
 _SHORTEST = 0.01
 _STUCK = 5.0
 """Seconds to sleep where a plan is still due after a look: it cannot run as it is."""
@@ -132,7 +130,7 @@ def wait(
             due = _due(inbox)  # one that came due since the look runs at the next
             pause, stuck = (_STUCK if stuck else _SHORTEST, True) if due <= 0 else (due, False)
             rest = min(until, deadline) - passed
-            sleeper.sleep(max(_SHORTEST, min(rest, _LONGEST, pause)))
+            sleeper.sleep(max(_SHORTEST, min(rest, pause)))
     finally:
         if sleeper is not None:
             sleeper.close()
