@@ -45,14 +45,14 @@ def contradictions(given: Sequence[Statement], analyser: Analyser) -> list[tuple
     negations = _groups(((stems, numbers), turned) for stems, turned, numbers in frames)
     values = _groups(_value(entry.text, analyser) for entry in given)
     found = [(sides, "number") for sides in numbers] + [(sides, "negation") for sides in negations]
-    told_of: dict[int, set[int]] = defaultdict(set)
+    covered: dict[int, set[int]] = defaultdict(set)
     for number, (sides, _) in enumerate(found):
         for place in chain(*sides):
-            told_of[place].add(number)
+            covered[place].add(number)
     found += [
         (sides, "value")
         for sides in values
-        if not set.intersection(*(told_of[place] for place in chain(*sides)))
+        if not set.intersection(*(covered[place] for place in chain(*sides)))
     ]
     return sorted(found)
 

@@ -1,4 +1,4 @@
-"""Statements: sentences that lease something, and when two of them say the same.
+"""Statements: sentences that claim something, and when two of them say the same.
 
 Two statements say the same where the same stems follow each other, with the
 same numbers and signs; articles, forms of *to be*, pronouns and emphasis do not
@@ -104,9 +104,9 @@ def sentences(text: str) -> Iterator[str]:
 
 def _split(paragraph: str) -> Iterator[str]:
     for sentence in _END.split(paragraph):
-        told = unmarked(sentence)
-        if told and not told.endswith(("?", "？", ":")):
-            yield told
+        plain = unmarked(sentence)
+        if plain and not plain.endswith(("?", "？", ":")):
+            yield plain
 
 
 def unmarked(sentence: str) -> str:

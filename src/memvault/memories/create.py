@@ -84,10 +84,6 @@ def title_of(text: str) -> str:
     return words.rstrip(" .,;:") or words
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
-
-
 def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, Any]:
     """Return the header keys of what a caller says of a text.
 
@@ -103,8 +99,9 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
             )
         if key.casefold().replace("_", "").replace("-", "") in _RESERVED:
             raise UsageError(f"{key!r} is a key that the vault sets itself", "choose another key")
-        entries = value if isinstance(value, list) else [value]
-        if not all(_is_plain(entry) for entry in entries):
+        for entry in value if isinstance(value, list) else [value]:
+            if isinstance(entry, str | int) or (isinstance(entry, float) and math.isfinite(entry)):
+                continue
             raise UsageError(
                 f"The value of {key!r} must be a text, a number, true, false or a list of these",
                 "write nested values as a text, or as several keys",

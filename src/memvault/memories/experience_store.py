@@ -115,9 +115,9 @@ def text_of(memory: Memory) -> str:
 
 def with_text(memory: Memory, text: str) -> str:
     """Return a memory's body with another text; the line that names its episodes stays."""
-    body, told = _cut(memory)
+    body, sources = _cut(memory)
     fresh = edit.replace_all(body or memory.newline, text, memory.newline)
-    return f"{fresh}{memory.newline}{told}" if told else fresh
+    return f"{fresh}{memory.newline}{sources}" if sources else fresh
 
 
 def linked(text: str, paths: Sequence[str]) -> str:

@@ -156,7 +156,7 @@ class Inbox:
         with lock:
             self.problems += self._leases.recover()
             atomic.sweep(self.folder)
-            if self._due is not None:  # where it fails, nothing may be taken: see ``work.firing``
+            if self._due is not None:  # where it fails, nothing may be taken: see ``plans.firing``
                 self.problems += self._due()
             yield
 

@@ -150,10 +150,10 @@ def _sleeper(inbox: Inbox, turn: threading.Condition) -> Any:
 
 def _not_talked_to(entry: Wanted) -> Refused:
     user = entry.kind == "User"
-    said = "talk user MESSAGE" if user else f"talk agent {entry.parameter} MESSAGE"
+    command = "talk user MESSAGE" if user else f"talk agent {entry.parameter} MESSAGE"
     who = "the user" if user else entry.parameter
     which = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
-    return Refused(f"There is no {which} to {who} to wait for", f"memvault {said} comes first")
+    return Refused(f"There is no {which} to {who} to wait for", f"memvault {command} comes first")
 
 
 def _seconds(text: str) -> float:

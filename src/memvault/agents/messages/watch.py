@@ -118,11 +118,11 @@ class Watching:
         )
         from watchdog.observers import Observer
 
-        told = self._told
+        notice = self._notice
 
         class Handler(FileSystemEventHandler):
             def on_any_event(self, event: FileSystemEvent) -> None:
-                told(event)
+                notice(event)
 
         own = [DirDeletedEvent, DirMovedEvent]
         kinds = [FileCreatedEvent, FileMovedEvent, FileModifiedEvent, FileClosedEvent, *own]
@@ -136,7 +136,7 @@ class Watching:
         observer.start()
         self._observer = observer
 
-    def _told(self, event: FileSystemEvent) -> None:
+    def _notice(self, event: FileSystemEvent) -> None:
         name = Path(os.fsdecode(event.dest_path or event.src_path)).name
         gone = Path(os.fsdecode(event.src_path)) == self._folder
         if gone or (name.endswith(".md") and not name.startswith(".")):

@@ -4,13 +4,13 @@ A header holds ``id``, ``name``, one of ``cron``, ``runAfter`` and
 ``scheduledAt``, and ``status``; with ``runAfter`` also ``nextRunAt``, the
 moment that the delay came to when it was set. The body is the instruction.
 When a plan runs next follows from its file and from what this machine knows of
-its runs (``work.agenda``).
+its runs (``agenda``).
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memvault import clock
 from memvault.agents.address import Address
@@ -86,10 +86,6 @@ def read(entry: Entry) -> Plan:
         entry.text.strip(),
         given[0],
         str(header.get("status") or ACTIVE).strip().lower(),
-        _moment(header.get("nextRunAt")) if given[0].kind == "runAfter" else None,
+        clock.parse(str(header.get("nextRunAt"))) if given[0].kind == "runAfter" else None,
         entry,
     )
-
-
-def _moment(value: Any) -> datetime | None:
-    return clock.parse(str(value)) if isinstance(value, str | int) else None

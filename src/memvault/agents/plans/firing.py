@@ -2,7 +2,7 @@
 
 Whoever looks for events holds the agent's lock, fires what is due, and only
 then takes events out of the inbox, all within one hold of the lock. The runs
-that are due are first entered in this machine's record (``work.runs``) as
+that are due are first entered in this machine's record (``state``) as
 ``pending``, together with when their plans are due next; then their events are
 delivered; then ``pending`` is taken away. A process may be killed between any
 two of these steps, and the next one that looks completes what is pending:

@@ -72,11 +72,11 @@ def save(folder: Path, records: Mapping[str, Record]) -> None:
 
 def _record(value: Mapping[str, Any]) -> Record:
     given = value.get("pending")
-    at = _moment(given["at"]) if given else None
+    at = clock.parse(str(given["at"])) if given else None
     return Record(
         str(value["basis"]),
-        _moment(value.get("nextRunAt")),
-        _moment(value.get("lastRunAt")),
+        clock.parse(str(value.get("nextRunAt"))),
+        clock.parse(str(value.get("lastRunAt"))),
         bool(value.get("marked")),
         Pending(str(given["eventId"]), at, dict(given["data"])) if given and at else None,
     )
@@ -93,7 +93,3 @@ def _as_json(record: Record) -> dict[str, Any]:
         and {"eventId": pending.event_id, "at": clock.iso(pending.at), "data": pending.data},
     }
     return {key: value for key, value in values.items() if value or key == "basis"}
-
-
-def _moment(value: Any) -> datetime | None:
-    return clock.parse(str(value)) if value else None
