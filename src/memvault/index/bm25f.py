@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "field_lengths",
     "memory_segment",
     "score",
-    "shares",
 ]
 
 FIELDS: Mapping[str, float] = {
@@ -82,68 +81,38 @@ def memory_segment(documents: list[KeywordDocument]) -> Segment:
 
 Place = tuple[int, int]
 """A segment's number and a document's number in it."""
+Gains = dict[Place, float]
+"""What documents score."""
 
 
 def score(
     segments: list[Segment],
     wanted: list[tuple[str, Mapping[str, float]]],
     lengths: Mapping[str, float],
-) -> tuple[dict[Place, float], dict[str, float]]:
-    """Return each document's score and each term's rarity (its idf)."""
-    scores: dict[Place, float] = defaultdict(float)
-    rarities: dict[str, float] = {}
-    for term, rarity, gains in _gains(segments, wanted, lengths, None):
-        rarities.setdefault(term, rarity)  # as a word, where it is looked for as a whole too
-        for place, gain in gains:
-            scores[place] += gain
-    return scores, rarities
+    explain: bool,
+) -> tuple[Gains, dict[str, float], list[tuple[str, Gains]]]:
+    """Return each document's score, each term's rarity (its idf), and what each term gave to which.
 
-
-def shares(
-    segments: list[Segment],
-    wanted: list[tuple[str, Mapping[str, float]]],
-    lengths: Mapping[str, float],
-    places: Mapping[int, Place],
-) -> dict[int, dict[str, float]]:
-    """Say what each term gave to each of the places found."""
-    owners = {place: uid for uid, place in places.items()}
-    found: dict[int, dict[str, float]] = {uid: {} for uid in places}
-    for term, _, gains in _gains(segments, wanted, lengths, frozenset(owners)):
-        for place, gain in gains:
-            share = found[owners[place]]
-            share[term] = share.get(term, 0.0) + gain
-    return found
-
-
-def _gains(
-    segments: list[Segment],
-    wanted: list[tuple[str, Mapping[str, float]]],
-    lengths: Mapping[str, float],
-    only: frozenset[Place] | None,
-) -> Iterator[tuple[str, float, list[tuple[Place, float]]]]:
-    """Yield for each term its rarity and what it adds to each document.
-
-    Fields are weighted before saturation.
+    The last only to ``explain``. Fields are weighted before saturation.
     """
     total = sum(segment.documents for segment in segments)
-    if not total:
-        return
-    means = {name: lengths.get(name, 0.0) / total or 1.0 for name in _B}
-    for term, fields in wanted:
-        frequencies: dict[Place, float] = defaultdict(float)
+    means = {name: lengths.get(name, 0.0) / total or 1.0 for name in _B} if total else {}
+    scores: Gains = defaultdict(float)
+    rarities: dict[str, float] = {}
+    told: list[tuple[str, Gains]] = []
+    for term, fields in wanted if total else ():
+        gains: Gains = defaultdict(float)
         for number, segment in enumerate(segments):
             for name, boost in fields.items():
                 slope, mean, length = _B[name], means[name], segment.length
                 for document, count in segment.postings(name, term):
                     norm = 1.0 - slope + slope * length(name, document) / mean
-                    frequencies[number, document] += boost * count / norm
-        rarity = math.log(1.0 + (total - len(frequencies) + 0.5) / (len(frequencies) + 0.5))
-        yield (
-            term,
-            rarity,
-            [
-                (place, rarity * value * (_K1 + 1.0) / (value + _K1))
-                for place, value in frequencies.items()
-                if only is None or place in only
-            ],
-        )
+                    gains[number, document] += boost * count / norm
+        rarity = math.log(1.0 + (total - len(gains) + 0.5) / (len(gains) + 0.5))
+        rarities.setdefault(term, rarity)  # as a word, where it is looked for as a whole too
+        for place, weight in gains.items():
+            gains[place] = gain = rarity * weight * (_K1 + 1.0) / (weight + _K1)
+            scores[place] += gain
+        if explain:
+            told.append((term, gains))
+    return scores, rarities, told

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from memvault.index import chunks
 from memvault.index.analysis import Analyser, Terms
@@ -26,14 +26,6 @@ _LONGEST_REPEATED = 500
 """Characters of tags, of aliases, of the path and of other values that stand in every block."""
 
 
-class _Shared(NamedTuple):
-    """The terms that a memory's blocks have in common."""
-
-    title: Terms
-    tags: Terms
-    wholes: Counter[str]
-
-
 def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[KeywordDocument]:
     """Count a memory's terms, one document a block; title, tags and type are in each.
 
@@ -45,11 +37,11 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
     kind = analyser.terms(memory.memory_type[:LONGEST_TITLE])
     marks = [(place, text[:LONGEST_TITLE]) for place, _, _, text in headings(memory.body)]
     places = [place for place, _ in marks]
-    shared = _shared(memory, analyser, None)
+    title, tags, wholes = _shared(memory, analyser, None)
     found: list[KeywordDocument] = []
     for start, end in chunks.blocks(chunks.passages(memory.body)):
         if len(found) == 1:
-            shared = _shared(memory, analyser, _LONGEST_REPEATED)
+            title, tags, wholes = _shared(memory, analyser, _LONGEST_REPEATED)
         body = analyser.terms(memory.body[start:end])
         inside = marks[bisect_left(places, start) : bisect_left(places, end)]
         above = " \n".join(text for _, text in inside)
@@ -58,20 +50,25 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
             KeywordDocument(
                 uid,
                 {
-                    "title": shared.title.stems,
+                    "title": title.stems,
                     "headings": analyser.terms(above).stems if above else Counter(),
                     "body": stems,
-                    "tags": shared.tags.stems,
+                    "tags": tags.stems,
                     "type": kind.stems,
-                    "identifier": shared.wholes + body.wholes,
+                    "identifier": wholes + body.wholes,
                 },
             )
         )
     return found
 
 
-def _shared(memory: Memory, analyser: Analyser, most: int | None) -> _Shared:
-    """Return what stands in every block, of each part at most so many characters."""
+def _shared(
+    memory: Memory, analyser: Analyser, most: int | None
+) -> tuple[Terms, Terms, Counter[str]]:
+    """Return the terms of title and tags, and the whole ones, that stand in every block.
+
+    They are of at most so many characters of each part.
+    """
 
     def terms(text: str) -> Terms:
         return analyser.terms(_beginning(text, most))
@@ -82,7 +79,7 @@ def _shared(memory: Memory, analyser: Analyser, most: int | None) -> _Shared:
     tags = terms("\n".join(memory.tags))
     path = terms(printable(memory.path))
     extra = terms("\n".join(_values(memory.metadata)))
-    return _Shared(named, tags, named.wholes + tags.wholes + path.wholes + extra.wholes)
+    return named, tags, named.wholes + tags.wholes + path.wholes + extra.wholes
 
 
 def _beginning(text: str, most: int | None) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault.config import Settings
-from memvault.errors import StorageError
+from memvault.errors import MemvaultError, StorageError
 from memvault.index import analysis, chunks
 from memvault.index.errors import DamagedIndex, DamagedVectors
 from memvault.index.file_states import Commit
@@ -174,12 +174,8 @@ class IndexFiles:
         self.close()
         if opened is None or isinstance(error, DamagedVectors):
             return
-        with contextlib.suppress(OSError):
-            if self._lock.acquire(1.0):
-                try:
-                    found = self._committed()
-                    if found is None or found.number == opened.commit.number:
-                        self.invalidate()
-                finally:
-                    self.close()
-                    self._lock.release()
+        with contextlib.suppress(OSError, MemvaultError), FileLock(self._lock.path, 1.0):
+            found = self._committed()
+            if found is None or found.number == opened.commit.number:
+                self.invalidate()
+        self.close()

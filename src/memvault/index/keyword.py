@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import functools
-import heapq
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -169,21 +169,20 @@ class KeywordIndex:
         segments = [*self._segments(), memory_segment(list(overlay))]
         wanted = [(stem, FIELDS) for stem in stems]
         wanted += [(whole, {WHOLE: WHOLE_WEIGHT}) for whole in wholes]
-        scores, rarity = _reading(bm25f.score)(segments, wanted, lengths)
-        ranked = heapq.nlargest(len(scores), scores.items(), key=lambda item: item[1])
-        found: dict[int, float] = {}
-        places: dict[int, tuple[int, int]] = {}
-        for place, score in ranked:
+        scores, rarity, told = _reading(bm25f.score)(segments, wanted, lengths, explain)
+        found: dict[int, KeywordHit] = {}
+        for place in sorted(scores, key=scores.__getitem__, reverse=True):
             uid = segments[place[0]].uid(place[1])
             if uid in found or (among is not None and uid not in among):
                 continue
-            found[uid] = score
-            places[uid] = place
+            terms: dict[str, float] = defaultdict(float)
+            for term, gains in told:
+                if place in gains:
+                    terms[term] += gains[place]
+            found[uid] = KeywordHit(uid, scores[place], terms)
             if len(found) >= limit:
                 break
-        shares = _reading(bm25f.shares)(segments, wanted, lengths, places) if explain else {}
-        hits = [KeywordHit(uid, score, shares.get(uid, {})) for uid, score in found.items()]
-        return KeywordAnswer(hits, rarity)
+        return KeywordAnswer(list(found.values()), rarity)
 
     @_reading
     def _segments(self) -> list[Segment]:

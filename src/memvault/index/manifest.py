@@ -21,7 +21,7 @@ from memvault.errors import TimedOut
 from memvault.index.errors import DamagedIndex
 from memvault.index.file_states import Commit, states_in
 from memvault.index.protocol import Record
-from memvault.model import FileState, Memory
+from memvault.model import FileState
 from memvault.vault.normal_form import folded
 
 __all__ = ["Known", "Manifest", "Row", "columns_of"]
@@ -70,27 +70,13 @@ class Known(NamedTuple):
 class Row(NamedTuple):
     """What the manifest keeps of a memory: its record, its file's state and when it was looked at.
 
-    ``lengths`` says how many terms it has in title, headings, body, tags, type
-    and identifiers.
+    ``lengths`` says how many terms it has in each field.
     """
 
     record: Record
     state: FileState
     checked: int
-    lengths: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls,
-        uid: int,
-        state: FileState,
-        checked: int,
-        memory: Memory,
-        lengths: Mapping[str, int] | None = None,
-    ) -> Row:
-        """Make the row of a memory just read."""
-        counted = tuple((lengths or {}).get(name, 0) for name in _FIELDS)
-        return cls(Record.of(uid, state.size, memory), state, checked, counted)
+    lengths: Mapping[str, int]
 
 
 class Manifest:
@@ -130,8 +116,8 @@ class Manifest:
     def committed(self) -> Commit | None:
         """Return the last commit, or None where there was none."""
         with _mapped(), self._transaction("BEGIN"):
-            made_for = self._db.execute("SELECT fingerprint FROM made_for").fetchone()
-            rows = self._db.execute("SELECT name, state FROM files").fetchall()
+            made_for = next(self._rows("SELECT fingerprint FROM made_for"), None)
+            rows = list(self._rows("SELECT name, state FROM files"))
             number = self._counter("identity"), self._counter("commits")
         if made_for is None:
             return None
@@ -151,41 +137,38 @@ class Manifest:
             self._db.execute("ROLLBACK")
             raise
 
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        with _mapped():
+            yield from self._db.execute(query, values)
+
     def known(self) -> dict[str, Known]:
         """Return every indexed file's state by its path."""
-        with _mapped():
-            rows = self._db.execute(
-                "SELECT uid, path, size, mtime, ctime, inode, checked, etag FROM memories"
-            )
-            found = (Known(row[0], _state(row[1:6]), row[6], row[7]) for row in rows)
-            return {known.state.path: known for known in found}
+        rows = self._rows(
+            "SELECT uid, path, size, mtime, ctime, inode, checked, etag FROM memories"
+        )
+        found = (Known(row[0], _state(row[1:6]), row[6], row[7]) for row in rows)
+        return {known.state.path: known for known in found}
 
     def lengths(self) -> dict[str, float]:
         """Return how many terms each field has in all memories."""
         sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
-        with _mapped():
-            row = self._db.execute(f"SELECT {sums} FROM memories").fetchone()
-            return dict(zip(_FIELDS, row, strict=True))
+        row = next(self._rows(f"SELECT {sums} FROM memories"))
+        return dict(zip(_FIELDS, row, strict=True))
 
-    def lengths_of(self, uid: int) -> tuple[int, ...]:
+    def lengths_of(self, uid: int) -> dict[str, int]:
         """Return how many terms each field has in one memory."""
         names = ", ".join(f"l_{name}" for name in _FIELDS)
-        with _mapped():
-            found = self._db.execute(f"SELECT {names} FROM memories WHERE uid = ?", (uid,))
-            return tuple(found.fetchone() or (0,) * len(_FIELDS))
+        row = next(self._rows(f"SELECT {names} FROM memories WHERE uid = ?", (uid,)))
+        return dict(zip(_FIELDS, row, strict=True))
 
     def uids(self) -> set[int]:
         """Return the uids of all memories."""
-        with _mapped():
-            return {row[0] for row in self._db.execute("SELECT uid FROM memories")}
+        return {uid for (uid,) in self._rows("SELECT uid FROM memories")}
 
     def uids_above(self, uid: int) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories with a higher uid, rising."""
-        with _mapped():
-            rows = self._db.execute(
-                "SELECT uid, path FROM memories WHERE uid > ? ORDER BY uid", (uid,)
-            )
-            return [(row[0], _decoded(row[1])) for row in rows]
+        query = "SELECT uid, path FROM memories WHERE uid > ? ORDER BY uid"
+        return [(above, _decoded(path)) for above, path in self._rows(query, (uid,))]
 
     def record(self, uid: int) -> Record | None:
         """Return one memory's record."""
@@ -211,11 +194,9 @@ class Manifest:
         return self._counter("identity")
 
     def _counter(self, name: str) -> int:
-        with _mapped():
-            row = self._db.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
-            if row is None:
-                raise DamagedIndex(f"no {name}")
-            return int(row[0])
+        for (value,) in self._rows("SELECT value FROM counters WHERE name = ?", (name,)):
+            return int(value)
+        raise DamagedIndex(f"no {name}")
 
     def apply(self, removed: Iterable[int], added: Iterable[Row]) -> None:
         """Take out and put in rows as one transaction."""
@@ -233,14 +214,13 @@ class Manifest:
             )
 
     def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[Record]:
-        with _mapped():
-            for row in self._db.execute(f"SELECT {_COLUMNS} FROM memories {where}", values):
-                try:
-                    tags, metadata = tuple(json.loads(row[7])), json.loads(row[10])
-                except json.JSONDecodeError as error:  # not as ``columns_of`` wrote it
-                    raise DamagedIndex(str(error)) from error
-                path = _decoded(row[1])
-                yield Record._make((row[0], path, *row[2:7], tags, *row[8:10], metadata, row[11]))
+        for row in self._rows(f"SELECT {_COLUMNS} FROM memories {where}", values):
+            try:
+                tags, metadata = tuple(json.loads(row[7])), json.loads(row[10])
+            except json.JSONDecodeError as error:  # not as ``columns_of`` wrote it
+                raise DamagedIndex(str(error)) from error
+            path = _decoded(row[1])
+            yield Record._make((row[0], path, *row[2:7], tags, *row[8:10], metadata, row[11]))
 
 
 def columns_of(row: Row) -> tuple[Any, ...]:
@@ -262,7 +242,7 @@ def columns_of(row: Row) -> tuple[Any, ...]:
         record.problem,
         *row.state[2:],
         row.checked,
-        *row.lengths,
+        *(row.lengths.get(name, 0) for name in _FIELDS),
         folded(record.title),
     )
     for value in columns:

@@ -47,7 +47,7 @@ def read_file(store: Store, state: FileState) -> Read | None:
 def header_problem(memory: Memory, state: FileState) -> str:
     """Say why an index cannot keep what a memory's header says; empty where it can."""
     try:
-        columns_of(Row.of(0, state, 0, memory))
+        columns_of(Row(Record.of(0, state.size, memory), state, 0, {}))
     except (ValueError, TypeError, RecursionError) as error:
         return f"the front matter cannot be indexed: {error}"
     return ""

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from memvault.errors import StorageError
+from memvault.errors import MemvaultError, StorageError
 from memvault.plain_files import SETTING, read
 from memvault.user_folders import (
     SETTINGS_FILE,
@@ -79,12 +79,14 @@ def clean(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
     """Delete the indexes of vaults that are gone and were not used for some days; return them."""
     gone = []
     for folder in indexes.iterdir():
-        with contextlib.suppress(OSError):  # such as for what is no index
+        with contextlib.suppress(OSError, MemvaultError):  # such as for what is no index
             root = os.fsdecode(read(folder / _VAULT, SETTING))
             old = time.time() - (folder / _VAULT).stat().st_mtime > days * _DAY
             named = folder.name == folder_name(Path(root))
             vault = os.path.lexists(os.path.join(root, SETTINGS_FILE))
-            if old and named and not vault and _deleted(folder):
+            if old and named and not vault:
+                with FileLock(folder / _LOCK, 0.0):
+                    shutil.rmtree(folder)
                 gone.append(folder)
     return gone
 
@@ -135,15 +137,3 @@ def _ready(base: Path, root: Path) -> Path:
         os.utime(stamp)
         clean(base)
     return folder
-
-
-def _deleted(folder: Path) -> bool:
-    """Delete an index that nobody is using."""
-    lock = FileLock(folder / _LOCK)
-    if not lock.acquire(0.0):
-        return False
-    try:
-        shutil.rmtree(folder)
-    finally:
-        lock.release()
-    return True

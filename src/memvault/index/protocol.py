@@ -74,20 +74,8 @@ class Record(NamedTuple):
     @classmethod
     def of(cls, key: int, size: int, memory: Memory) -> Record:
         """Make the record of a memory just read."""
-        return cls(
-            key=key,
-            path=memory.path,
-            size=size,
-            etag=memory.etag,
-            mem_id=memory.mem_id,
-            title=memory.title,
-            memory_type=memory.memory_type,
-            tags=memory.tags,
-            created=memory.created,
-            modified=memory.modified,
-            metadata=memory.metadata,
-            problem=memory.problem,
-        )
+        shared = (name for name in cls._fields if name not in ("key", "size"))
+        return cls(key=key, size=size, **{name: getattr(memory, name) for name in shared})
 
 
 class KeywordHit(NamedTuple):

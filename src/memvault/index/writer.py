@@ -19,6 +19,7 @@ from memvault.index.index_files import IndexFiles, Opened
 from memvault.index.keyword import KeywordDocument, field_lengths
 from memvault.index.manifest import Known, Row
 from memvault.index.overlay import read_file
+from memvault.index.protocol import Record
 from memvault.index.vector_stores import Progress, VectorStores
 from memvault.model import FileState
 from memvault.vault.store import Store
@@ -104,8 +105,8 @@ class Writer(NamedTuple):
             read = read_file(self.store, state)
             if read is not None and read[0].etag == known.etag and known.etag:
                 memory, fresh, checked = read
-                row = Row.of(known.uid, fresh, checked, memory)
-                same.append(row._replace(lengths=opened.manifest.lengths_of(known.uid)))
+                record = Record.of(known.uid, fresh.size, memory)
+                same.append(Row(record, fresh, checked, opened.manifest.lengths_of(known.uid)))
             else:
                 changed.append((known, state))
         if same:
@@ -131,7 +132,8 @@ class Writer(NamedTuple):
                 memory, fresh, checked = read
                 uid = first + len(rows)
                 made = keyword_documents(uid, memory, self.analyser)
-                rows.append(Row.of(uid, fresh, checked, memory, field_lengths(made)))
+                record = Record.of(uid, fresh.size, memory)
+                rows.append(Row(record, fresh, checked, field_lengths(made)))
                 texts[uid] = passage_texts(memory)
                 yield from made
 

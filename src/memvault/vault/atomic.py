@@ -105,15 +105,12 @@ def create_one_of(paths: Iterable[Path], data: bytes) -> Path:
     first = next(names)
     with explained(first):
         first.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _write_temporary(first, data)
-        try:
+        with _temporary(first, data) as temporary:
             for path in chain([first], names):
                 with contextlib.suppress(FileExistsError):
                     _link(temporary, path, data)
                     _sync_folder(path.parent)
                     return path
-        finally:
-            temporary.unlink(missing_ok=True)
     raise FileExistsError(errno.EEXIST, "All names are taken", str(first))
 
 
@@ -130,14 +127,10 @@ def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: Non
         mode = stat.S_IMODE(path.stat().st_mode)
         if not mode & stat.S_IWUSR:
             raise PermissionError(errno.EACCES, "Permission denied")
-        temporary = _write_temporary(path, data)
-        try:
+        with _temporary(path, data) as temporary:
             temporary.chmod(mode)
             last_look()
             temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
         _sync_folder(path.parent)
 
 
@@ -172,14 +165,10 @@ def put(path: Path, data: bytes, durable: bool = True, private: bool = False) ->
     """
     with explained(path):
         path.parent.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
-        temporary = _write_temporary(path, data, durable)
-        try:
+        with _temporary(path, data, durable) as temporary:
             if private:
                 temporary.chmod(0o600)
             temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
 
 
 def move_new(source: Path, target: Path) -> None:
@@ -251,7 +240,9 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _write_temporary(path: Path, data: bytes, durable: bool = True) -> Path:
+@contextmanager
+def _temporary(path: Path, data: bytes, durable: bool = True) -> Iterator[Path]:
+    """Write a file beside a path, to be linked or renamed; under its own name it never stays."""
     stem = os.fsencode(path.name)[:80].decode("utf-8", "ignore").lstrip(".")
     nonce = clock.nonce(8)
     if nonce.startswith("0"):  # one time in 32
@@ -263,11 +254,10 @@ def _write_temporary(path: Path, data: bytes, durable: bool = True) -> Path:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-    except BaseException:
+        yield temporary
+    finally:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    return temporary
+            temporary.unlink()
 
 
 def _link(temporary: Path, path: Path, data: bytes) -> None:
@@ -289,16 +279,12 @@ def _link(temporary: Path, path: Path, data: bytes) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make a rename in a folder last; not every system can open a folder."""
-    try:
+    with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def append_line(path: Path, line: bytes) -> None:

@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -243,45 +243,40 @@ def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
         Refused: the file is binary, its header is broken or cannot be patched,
             or its encoding cannot spell the new text.
     """
+    return _edited(data, changes, body, lambda old: patch_header(old.header, changes, old.newline))
+
+
+def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
+    """Return a file's bytes with one entry set of the mapping that its header has under a key.
+
+    Errors as for ``edit``.
+    """
+    return _edited(
+        data,
+        {key: {name: value}},
+        None,
+        lambda old: patch_entry(old.header, key, name, value, old.newline),
+    )
+
+
+def _edited(
+    data: bytes, changes: Mapping[str, Any], body: str | None, patched: Callable[[Parts], str]
+) -> bytes:
     text = decode(data)
     if text.encoding == "binary":
         raise Refused("The file is binary, not text", "edit it with the program that made it")
     parts = split(text.text)
     if parts.before:
         try:
-            patched = patch_header(parts.header, changes, parts.newline)
+            parts = parts._replace(header=patched(parts))
         except ValueError as error:
             raise Refused(
                 f"The front matter is broken ({error})", "fix it in an editor first"
             ) from error
-        parts = parts._replace(header=patched)
     elif changes:
-        newline = parts.newline
-        parts = Parts(
-            f"---{newline}",
-            new_header(changes, newline),
-            f"---{newline}{newline}",
-            parts.body,
-        )
+        line = parts.newline
+        header = new_header(changes, line)
+        parts = Parts(f"---{line}", header, f"---{line}{line}", parts.body)
     if body is not None:
         parts = parts._replace(body=body)
     return text.encode("".join(parts))
-
-
-def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
-    """Return a file's bytes with one entry set of the mapping that its header has under a key.
-
-    Raises:
-        Refused: as for ``edit``.
-    """
-    text = decode(data)
-    parts = split(text.text)
-    if not parts.before or text.encoding == "binary":
-        return edit(data, {key: {name: value}}, None)
-    try:
-        patched = patch_entry(parts.header, key, name, value, parts.newline)
-    except ValueError as error:
-        raise Refused(
-            f"The front matter is broken ({error})", "fix it in an editor first"
-        ) from error
-    return text.encode("".join(parts._replace(header=patched)))

@@ -127,18 +127,11 @@ class History:
                 atomic.move_new(item.file, root / path)
             except FileExistsError:
                 continue
-            self._prune(item.file.parent)
+            with contextlib.suppress(OSError):  # the folders above it stay where they hold more
+                for folder in item.file.relative_to(self._trash).parents[:-1]:
+                    (self._trash / folder).rmdir()
             return path
         raise AssertionError("there is always another number")
-
-    def _prune(self, folder: Path) -> None:
-        """Remove folders of the trash that have become empty."""
-        while folder != self._trash and self._trash in folder.parents:
-            try:
-                folder.rmdir()
-            except OSError:
-                return
-            folder = folder.parent
 
     def _folder(self, mem_id: str) -> Path:
         name = hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()

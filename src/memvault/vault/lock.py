@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 
 from memvault.errors import TimedOut
 from memvault.vault import atomic
@@ -67,12 +66,7 @@ class FileLock:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

@@ -124,53 +124,34 @@ def _check_depth(header: str) -> None:
 
 
 def plain(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a mapping's values as a header can hold them: JSON, with integers of 64 bits.
+    """Return a mapping's values as a header can hold them: JSON, larger numbers as their digits.
 
     Raises:
         ValueError: they are too many, too long or nested too deeply.
     """
-    budget = _Budget()
-    return {str(key): _plain(entry, budget, _MAX_DEPTH) for key, entry in values.items()}
+    values_left, characters_left = _MAX_VALUES, MAX_HEADER  # aliases repeat what is written once
 
-
-class _Budget:
-    """How much may still come of a header, in which aliases repeat what is written once."""
-
-    def __init__(self) -> None:
-        self.values = _MAX_VALUES
-        self.characters = MAX_HEADER
-
-    def spend(self, characters: int) -> None:
-        """Take a value with so many characters off.
-
-        Raises:
-            ValueError: it is too much.
-        """
-        self.values -= 1
-        self.characters -= characters
-        if self.values < 0 or self.characters < 0:
+    def converted(value: Any, depth: int) -> Any:
+        nonlocal values_left, characters_left
+        values_left -= 1
+        if isinstance(value, str):
+            characters_left -= len(value)
+        elif isinstance(value, dict):
+            characters_left -= sum(len(key) for key in value if isinstance(key, str))
+        if min(values_left, characters_left, depth) < 0:
             raise ValueError("the front matter holds too many values")
+        if isinstance(value, dict):
+            return {str(key): converted(entry, depth - 1) for key, entry in value.items()}
+        if isinstance(value, list | tuple):
+            return [converted(entry, depth - 1) for entry in value]
+        if isinstance(value, str):  # YAML can spell half a character, which UTF-8 cannot
+            return value if value.isascii() else value.encode("utf-8", "replace").decode()
+        fits = (isinstance(value, int) and _fits(value)) or (
+            isinstance(value, float) and math.isfinite(value)
+        )
+        return value if value is None or fits else str(value)
 
-
-def _plain(value: Any, budget: _Budget, depth: int) -> Any:
-    """Return a value as JSON has it, in 64 bits; a number with more is its digits."""
-    budget.spend(len(value) if isinstance(value, str) else 0)
-    if depth < 0:
-        raise ValueError("the front matter holds too many values")
-    if isinstance(value, dict):
-        budget.characters -= sum(len(key) for key in value if isinstance(key, str))
-        return {str(key): _plain(entry, budget, depth - 1) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry, budget, depth - 1) for entry in value]
-    if isinstance(value, str):  # YAML can spell half a character, which UTF-8 cannot
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int) and _fits(value):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    return str(value)
+    return {str(key): converted(entry, _MAX_DEPTH) for key, entry in values.items()}
 
 
 def _fits(number: int) -> bool:

@@ -102,10 +102,11 @@ class Store:
         try:
             atomic.create(self.root / path, data)
         except FileExistsError:
-            if title == stem and not heading:  # no other name gives the title back
+            if title != heading:  # no other name gives it back
                 data = codec.encode_new(titled, body)
-            path = self._create_beside(path, data)
-        return self.parse(data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0))
+            names = (self.root / name for name in self._names_beside(path))
+            path = atomic.create_one_of(names, data).relative_to(self.root).as_posix()
+        return self._written(path, data)
 
     def change(
         self,
@@ -145,8 +146,8 @@ class Store:
         if_match: str | None,
         memory_type: str | None,
     ) -> Change:
-        private = private_folder(self.root)
-        with self._lock(private):
+        private = self.root / ".memvault"
+        with self._lock():
             self._finish_move(private)
             data, state = self.read_bytes(memory.path)
             for seen in (if_match, memory.etag):
@@ -159,8 +160,11 @@ class Store:
             else:
                 revision = self.history.keep(memory.mem_id, data)
                 path = self._move(private, memory, path, after)
-        now = state_of(self.root, path) or FileState(path, len(after), 0, 0, 0)
-        return Change(self.parse(after, now), revision)
+        return Change(self._written(path, after), revision)
+
+    def _written(self, path: str, data: bytes) -> Memory:
+        """Return the memory just written, even if its file has gone since."""
+        return self.parse(data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0))
 
     def _move(self, private: Path, memory: Memory, path: str, after: bytes) -> str:
         """Write a memory's new bytes under a free name, and take the old file away."""
@@ -190,13 +194,8 @@ class Store:
         """
         private = self.root / ".memvault"
         if os.path.lexists(private / moving.FILE):
-            with contextlib.suppress(MemvaultError, OSError):
-                lock = self._lock(private_folder(self.root))
-                if lock.acquire(seconds):
-                    try:
-                        self._finish_move(private)
-                    finally:
-                        lock.release()
+            with contextlib.suppress(MemvaultError, OSError), self._lock(seconds):
+                self._finish_move(private)
 
     def _finish_move(self, private: Path) -> None:
         old = moving.left_behind(self.root, private)
@@ -269,11 +268,6 @@ class Store:
             return memory.path  # a folder of the person's own
         return str(PurePosixPath(memory_type, *pure.parts[1:]))
 
-    def _create_beside(self, path: str, data: bytes) -> str:
-        """Write a new file under a free name beside a path, or under that; return its path."""
-        names = (self.root / name for name in self._names_beside(path))
-        return atomic.create_one_of(names, data).relative_to(self.root).as_posix()
-
     def _names_beside(self, path: str) -> Iterator[str]:
         for name in layout.names_beside(path, lambda name: os.path.lexists(self.root / name)):
             self._check_place(name)
@@ -286,8 +280,7 @@ class Store:
             Conflict: it has other bytes by now.
             NotFound: it is gone.
         """
-        private = private_folder(self.root)
-        with self._lock(private):
+        with self._lock():
             data, _ = self.read_bytes(path)
             if codec.etag(data) != seen:
                 raise Conflict(f"{path} was changed meanwhile", "look at it again, then forget it")
@@ -298,13 +291,12 @@ class Store:
 
     def put_back(self, item: Discarded) -> str:
         """Move a file out of the trash; return its path in the vault."""
-        private = private_folder(self.root)
         self._check_place(item.path)
-        with self._lock(private):
+        with self._lock():
             return self.history.put_back(self.root, item)
 
-    def _lock(self, private: Path) -> FileLock:
-        return FileLock(private / "lock")
+    def _lock(self, seconds: float = 30.0) -> FileLock:
+        return FileLock(private_folder(self.root) / "lock", seconds)
 
 
 def _check_etag(memory: Memory, data: bytes, seen: str | None) -> None:
