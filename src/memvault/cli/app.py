@@ -17,7 +17,6 @@ from memvault.cli.overview import EXTRA_COMMANDS, overview
 from memvault.cli.streams import OutputError, stopping
 from memvault.command_table import COMMANDS
 from memvault.errors import MemvaultError, UsageError, VaultNotFound, as_error
-from memvault.schema import normal_name
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
@@ -139,15 +138,7 @@ def _registered(name: str, options: Options) -> Tool | None:
     from memvault.tools.core import available
 
     try:
-        call = Call(options.named_workspace())
-        return next(
-            (
-                tool
-                for tool in available.all_in(call)
-                if normal_name(tool.name) == normal_name(name)
-            ),
-            None,
-        )
+        return available.find_in(Call(options.named_workspace()), name)
     except VaultNotFound:
         if options.names_vault:
             raise

@@ -26,7 +26,7 @@ def init(options: Options, folder: str, bare: bool) -> None:
     from memvault.upkeep.beginning import begin
 
     result = begin(folder or options.vault or ".", bare)
-    output.result("init", {"success": True, **result}, options.json, options.quiet)
+    output.result("vault init", {"success": True, **result}, options.json, options.quiet)
 
 
 def call(options: Options, name: str, arguments: str) -> None:

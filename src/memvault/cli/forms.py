@@ -37,7 +37,7 @@ _EVENTS = """*events
 {remaining} left in the inbox"""
 
 FORMS = {
-    "error": """   gone already: {files:each}
+    "a failure": """   gone already: {files:each}
 *refused
    line {line}: {problem}  {text}
 
@@ -195,7 +195,7 @@ In use: {{inUse}}
 {_MODEL}
 
 In use: {{rerankerInUse}}""",
-    "init": """{vault} is a vault
+    "vault init": """{vault} is a vault
    {created:each}
 {untouched:markdown file|markdown files} in it can be recalled now, unchanged""",
 }
@@ -279,6 +279,6 @@ VIEWS: dict[str, Callable[[Result], Result]] = {
     "consolidate_memories": _consolidated,
     "peek_inbox": _events,
     "wait_for": _events,
-    "init": lambda found: {**found, "untouched": found["memories"] or None},
+    "vault init": lambda found: {**found, "untouched": found["memories"] or None},
 }
 """What some forms need said in another way than the result says it."""

@@ -45,7 +45,7 @@ def failure(error: MemvaultError, as_json: bool) -> None:
 
     texts = [f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else [])]
     _write([[(text.replace("\n", " "), "")] for text in texts], sys.stderr)
-    _write(render.lines("error", error.details), sys.stderr)
+    _write(render.lines("a failure", error.details), sys.stderr)
 
 
 def flush() -> None:

@@ -61,14 +61,17 @@ class IndexFiles:
         types = sorted({known.name for known in self._settings.types})
         return f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION} {self._settings.language} {types}"
 
-    def open(self) -> Opened | None:
+    def open(self, writing: bool = False) -> Opened | None:
         """Open the index, or keep it open, if it is whole.
+
+        What the system refuses just now is no reason to begin with a new one: it
+        is raised where the caller is ``writing``, else there is nothing to read.
 
         While a writer commits, the files are not those of the last commit for a
         moment, so they are looked at a few times.
         """
         for attempt in range(4):
-            found = self._committed()
+            found = self._committed(writing)
             if found is None or found.fingerprint != self.fingerprint:
                 break
             if found.holds(self._keyword_folder):
@@ -77,15 +80,17 @@ class IndexFiles:
         self.close()
         return None
 
-    def _committed(self) -> Commit | None:
+    def _committed(self, writing: bool = False) -> Commit | None:
         """Return the last commit, the manifest opened or kept open for it; None where none is."""
         try:
             if self._manifest is None or not self._manifest.is_there:
                 self.close()
                 self._manifest = Manifest(self._manifest_file)
             return self._manifest.committed()
-        except (DamagedIndex, OSError):
+        except (DamagedIndex, OSError) as error:
             self.close()
+            if writing and isinstance(error, OSError):
+                raise
             return None
 
     def _use(self, commit: Commit, keyword: KeywordIndex | None = None) -> Opened:
@@ -163,19 +168,19 @@ class IndexFiles:
 
     # Reading failed
 
-    def discard(self, error: DamagedIndex) -> None:
-        """Have what reading failed of made anew at the next refresh.
+    def discard(self, error: DamagedIndex, commit: Commit | None) -> None:
+        """Have a commit of which reading failed made anew at the next look.
 
-        Not so where it was only another process that changed it meanwhile: then
-        the commit is no longer the one that was opened. Vectors are looked at
+        Not so where another process or thread has committed meanwhile. Vectors are looked at
         again when they are opened, and go alone.
         """
-        opened = self.opened
+        if commit is None and self.opened is not None:
+            commit = self.opened.commit
         self.close()
-        if opened is None or isinstance(error, DamagedVectors):
+        if commit is None or isinstance(error, DamagedVectors):
             return
         with contextlib.suppress(OSError, MemvaultError), FileLock(self._lock.path, 1.0):
             found = self._committed()
-            if found is None or found.number == opened.commit.number:
+            if found is None or found.number == commit.number:
                 self.invalidate()
         self.close()

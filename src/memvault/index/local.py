@@ -8,7 +8,6 @@ index; in memory that is all there is.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from memvault.index.index_files import IndexFiles
 from memvault.index.keyword import KeywordIndex
 from memvault.index.overlay import overlay_of
 from memvault.index.place import Place
-from memvault.index.protocol import WHOLE, Patience
+from memvault.index.protocol import WHOLE, Patience, View
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.vector_stores import Progress, VectorStores
 from memvault.index.vectors import VectorCard
@@ -39,6 +38,8 @@ __all__ = ["Index"]
 
 _SLOW_BUDGET = 5.0
 _SHORT = 0.05
+_FRESH = 0.1
+"""Seconds after which a look taken before the index's lock no longer counts."""
 _LOOK_AGAIN = 1.0
 _OPEN_AGAIN = 0.1
 
@@ -67,9 +68,9 @@ class Index:
         """
         began, pause = time.monotonic(), _LOOK_AGAIN
         while True:
-            look = self._compared()
+            look, looked = self._compared(), time.monotonic()
             if look is not None and look.is_settled and (not vectors or self._finished()):
-                return self._view(EMPTY, vectors)
+                return self._view(EMPTY, vectors, patience)
             small = look is not None and not look.unread.size
             limit = patience.unreadable if look is None else patience.behind
             left = max(0.0, began + limit - time.monotonic())
@@ -77,13 +78,15 @@ class Index:
             try:
                 with self._files.locked(wait) as locked:
                     if locked:
-                        self._writer.update(vectors, _SLOW_BUDGET if vectors else None, look)
-                        return self._view(EMPTY, vectors)
+                        waited = time.monotonic() - looked > _FRESH
+                        budget = _SLOW_BUDGET if vectors else None
+                        self._writer.update(vectors, budget, None if waited else look)
+                        return self._view(EMPTY, vectors, patience)
             except StorageError:
-                return self._view(self._everything_read(), vectors)
+                return self._view(self._everything_read(), vectors, patience)
             if look is not None and (small or (patience.partly and not left)):
                 seen = overlay_of(self._store, self._analyser, look.known, look.read, look.unread)
-                return self._view(seen, vectors)
+                return self._view(seen, vectors, patience)
             if not left:
                 raise TimedOut(
                     "Another process is indexing this vault", "try again when it has finished"
@@ -179,9 +182,10 @@ class Index:
             self._cross_encoder = CrossEncoder(wanted.name, wanted.root)
         return self._cross_encoder.scores(query, texts)
 
-    def discard(self, error: DamagedIndex) -> None:
-        """Have what reading failed of made anew at the next refresh."""
-        self._files.discard(error)
+    def discard(self, error: DamagedIndex, view: View | None) -> None:
+        """Have what a view could not read made anew at the next look."""
+        seen = view if isinstance(view, Snapshot) else None
+        self._files.discard(error, seen.commit if seen else None)
 
     def close(self) -> None:
         """Let go of open files."""
@@ -216,7 +220,7 @@ class Index:
         known = opened.manifest.known() if opened is not None else {}
         return overlay_of(self._store, self._analyser, known, compare(known, self._store.scan()))
 
-    def _view(self, overlay: Overlay, vectors: bool) -> Snapshot:
+    def _view(self, overlay: Overlay, vectors: bool, patience: Patience) -> Snapshot:
         opened = self._files.opened
         manifest = opened.manifest if opened is not None else None
         keyword = opened.keyword if opened is not None else KeywordIndex(None)
@@ -232,13 +236,14 @@ class Index:
             if found is None and overlay.passages:
                 found = self._vector_stores.unwritten()
         embedder = self._vector_stores.embedder
-        later = None if vectors else self._with_vectors
-        return Snapshot(self._store, manifest, keyword, found, embedder, overlay, unembedded, later)
 
-    def _with_vectors(self, overlay: Overlay) -> Snapshot:
-        """Return an earlier view with vectors; some of what waits is embedded."""
-        if overlay.alive is None and self._files.opened is not None and not self._finished():
-            with contextlib.suppress(StorageError), self._files.locked(_SHORT) as locked:
-                if locked and (opened := self._files.open()) is not None:
-                    self._vector_stores.embed(opened.manifest, _SLOW_BUDGET)
-        return self._view(overlay, True)
+        def complete() -> Snapshot:
+            if overlay.alive is None and not self._finished():
+                return self.look(True, patience)
+            return self._view(overlay, True, patience)
+
+        later = None if vectors else complete
+        commit = opened.commit if opened is not None else None
+        return Snapshot(
+            self._store, commit, manifest, keyword, found, embedder, overlay, unembedded, later
+        )

@@ -29,7 +29,17 @@ __all__ = ["Known", "Manifest", "Row", "columns_of"]
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of one."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_DISK_ERRORS = {"full": errno.ENOSPC, "readonly": errno.EROFS, "disk I/O": errno.EIO}
+_REFUSALS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_CANTOPEN: errno.EIO,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+    sqlite3.SQLITE_NOMEM: errno.ENOMEM,
+    sqlite3.SQLITE_INTERRUPT: errno.EINTR,
+    sqlite3.SQLITE_PROTOCOL: errno.EIO,
+}
+"""What the system or SQLite refuses just now, which says nothing of the file."""
 _SCHEMA = """
 CREATE TABLE memories (
     uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
@@ -134,7 +144,8 @@ class Manifest:
             yield
             self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # not so where SQLite has rolled back by itself
+                self._db.execute("ROLLBACK")
             raise
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
@@ -276,13 +287,14 @@ def _mapped() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF in _BUSY:  # held by another process is not damaged
+        code = error.sqlite_errorcode & 0xFF
+        if code in _BUSY:  # held by another process is not damaged
             raise TimedOut(
                 f"Another process has held the index for {PATIENCE:g} seconds", "try again"
             ) from error
-        for said, number in _DISK_ERRORS.items():
-            if said in str(error):
-                raise OSError(number, os.strerror(number)) from error
+        if code in _REFUSALS:
+            number = _REFUSALS[code]
+            raise OSError(number, os.strerror(number)) from error
         raise DamagedIndex(str(error)) from error
     except sqlite3.Error as error:
         raise DamagedIndex(f"{type(error).__name__}: {error}") from error

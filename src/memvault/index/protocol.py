@@ -177,8 +177,8 @@ class Index(Protocol):
             EmbedderError: there is no cross-encoder on this machine.
         """
 
-    def discard(self, error: DamagedIndex) -> None:
-        """Have what could not be read made anew at the next look."""
+    def discard(self, error: DamagedIndex, view: View | None) -> None:
+        """Have what a view could not read made anew at the next look."""
 
     def notes(self) -> list[str]:
         """Say what a person should know of the index."""

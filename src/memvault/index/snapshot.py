@@ -8,6 +8,7 @@ from typing import NamedTuple
 from memvault.errors import EmbedderError, MemvaultError, NotFound
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.embedder import Embedder
+from memvault.index.file_states import Commit
 from memvault.index.keyword import KeywordDocument, KeywordIndex, field_lengths
 from memvault.index.manifest import Manifest
 from memvault.index.protocol import KeywordAnswer, Record, Stale, VectorAnswer, VectorHit
@@ -41,13 +42,14 @@ class Snapshot(NamedTuple):
     """What a search sees, a ``View``; valid until the next look. ``unembedded`` lack a vector."""
 
     store: Store
+    commit: Commit | None
     manifest: Manifest | None
     words: KeywordIndex
     vectors: Vectors | None
     open_embedder: Callable[[str], Embedder]
     overlay: Overlay
     unembedded: int
-    complete: Callable[[Overlay], Snapshot] | None
+    complete: Callable[[], Snapshot] | None
 
     @property
     def missing(self) -> int:
@@ -56,7 +58,7 @@ class Snapshot(NamedTuple):
 
     def with_vectors(self) -> Snapshot:
         """Return the same view, in which vectors can be searched too."""
-        return self.complete(self.overlay) if self.complete else self
+        return self.complete() if self.complete else self
 
     def record(self, uid: int) -> Record | None:
         """Return a memory's record."""

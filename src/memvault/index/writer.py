@@ -61,7 +61,7 @@ class Writer(NamedTuple):
         """
         for attempt in range(3):
             try:
-                opened = self.files.open() or self.files.begin()
+                opened = self.files.open(writing=True) or self.files.begin()
                 if look is not None and look.commit.number == opened.commit.number:
                     return self._apply(opened, look.whole, embed, budget)
                 diff = compare(opened.manifest.known(), self.store.scan())

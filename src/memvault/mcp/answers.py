@@ -142,6 +142,7 @@ def _looking(call: Call, uri: str = "") -> Iterator[None]:
     Raises:
         MCPError: something failed.
     """
+    call.only_reads = True
     with call.workspace.lock:
         try:
             call.workspace.look()

@@ -19,8 +19,10 @@ _CLEAR_STRENGTH = 0.6
 _CLEAR_LEAD = 0.12
 
 
-def target(engine: Engine, query: str) -> Memory:
+def target(engine: Engine, query: str, notes: list[str]) -> Memory:
     """Return the one memory that a name or a search clearly means.
+
+    ``notes`` gets what a search has to say.
 
     Raises:
         Ambiguous: none is clear; ``candidates`` are in its details.
@@ -34,7 +36,9 @@ def target(engine: Engine, query: str) -> Memory:
         raise UsageError("The query is empty", "name a memory by memId, path, title or words")
     from memvault.recall.values import Request, brief
 
-    found = engine.search(Request(query, limit=5, diverse=False)).found
+    answer = engine.search(Request(query, limit=5, diverse=False))
+    notes += answer.notes
+    found = answer.found
     if not found:
         raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
     best = found[0]

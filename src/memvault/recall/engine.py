@@ -81,7 +81,8 @@ class Engine:
         try:
             memory = self.resolve(name)
         except Ambiguous:
-            if any(resolve.is_name_of(name, record) for record in self._meant(name)):
+            found = self._tried(lambda _: self._meant(name))
+            if any(resolve.is_name_of(name, record) for record in found):
                 raise
             return None
         except NotFound:
@@ -116,12 +117,12 @@ class Engine:
 
         ``action`` is told whether this is the last time.
         """
-        for left in range(_TRIES, -1, -1):
+        for left in reversed(range(_TRIES)):
             try:
                 return action(left == 0)
             except (Stale, DamagedIndex) as error:
                 if isinstance(error, DamagedIndex):
-                    self._index.discard(error)
+                    self._index.discard(error, self._seen)
                 self.look_again()
                 if left == 0:
                     raise MemvaultError(
@@ -134,7 +135,8 @@ class Engine:
         wanted = resolve.cleaned(name)
         view = self._look(False, READABLE)
         found = resolve.meant(name, view.named(wanted))
-        if view.missing and [record.mem_id for record in found] != [wanted]:
+        whole = [record.mem_id for record in found] == [wanted]
+        if view.missing and not (whole and self._patience.partly):
             found = resolve.meant(name, self._look(False, WHOLE).named(wanted))
         return found
 
@@ -150,11 +152,14 @@ class Engine:
                 {"candidates": [brief(record) for record in found[:20]]},
             )
         try:
-            return self._store.read(found[0].path)
+            memory = self._store.read(found[0].path)
         except NotFound as error:
             if last:
                 raise
             raise Stale from error
+        if memory.etag != found[0].etag and not last:  # by now another memory may lie there
+            raise Stale
+        return memory
 
     def _single(self, request: Request, query: Query, last: bool) -> Answer:
         """Answer by one signal alone: what was retrieved is the order."""

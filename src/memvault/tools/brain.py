@@ -112,12 +112,13 @@ def _found_for(
     call: Call, query: str, threshold: float, limit: int, expression: str | None
 ) -> dict[str, Any]:
     """Return the memories that fit a query well enough, the most similar first."""
+    from memvault.index.protocol import READABLE
     from memvault.recall.values import Request
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
     chosen = filters(None, None, None, None, expression)
-    request = Request(query, limit=max(limit, _LOOKED_AT), filters=chosen)
+    request = Request(query, limit=max(limit, _LOOKED_AT), filters=chosen, patience=READABLE)
     answer = noted(call, call.engine.search(request))
     fitting = [found for found in answer if found.strength >= threshold]
     fitting.sort(key=lambda found: -found.strength)  # stable: of equals the better ranked first

@@ -46,7 +46,7 @@ def memory_compound(
 
     kind = layout.normal_type(memory_type) if memory_type else ""
     how = "section" if section and mode == "append" else mode
-    target = compound.target(call.engine, query)
+    target = compound.target(call.engine, query, call.notes)
     change = compound.compound(
         call.store, target, modifications, how, section or "", kind, if_match or ""
     )
@@ -87,7 +87,9 @@ def memory_forget(
     chosen = filters(memory_type, None, None, None, expression)
     if not query.strip() and not (expression or "").strip():
         raise UsageError("The query is empty", "say what to forget, or give a filter")
-    found = delete.candidates(call.engine, call.store, query, chosen, threshold, _MOST_FORGOTTEN)
+    found = delete.candidates(
+        call.engine, call.store, query, chosen, threshold, _MOST_FORGOTTEN, call.notes
+    )
     nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
     token = delete.token(found)
     given = "" if confirm is None else str(confirm).strip().lower()

@@ -60,6 +60,7 @@ def consolidate_memories(
     from memvault.consolidation import in_vault
 
     with in_vault.lock(call.store):
+        call.engine.look_again()
         given = _gathered(call, days)
         proposals = _proposals(call, given, extracted)
         writing = in_vault.apply(call.store, call.engine, proposals, given.episodes)

@@ -186,7 +186,7 @@ class Store:
             self._finish_move(private)
         return target
 
-    def finish_move(self, seconds: float = 0.0) -> None:
+    def finish_move(self, seconds: float = 1.0) -> None:
         """Take away the old file of a move that was killed before it did; its bytes are kept.
 
         A move under way has so many seconds to end. In a vault that cannot be
