@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import chain, count
 
 from memvault import clock
 from memvault.consolidation import sequences
@@ -205,14 +206,9 @@ def _unheld_procedures(
 
 def _free(name: str, texts: Sequence[str], taken: set[str]) -> str:
     """Return a name that no procedure has: the given one, one from the actions, or a number."""
-    if name.casefold() not in taken:
-        return name
     base = _named(texts) if texts else name
-    count, free = 1, base
-    while free.casefold() in taken:
-        count += 1
-        free = f"{base} ({count})"
-    return free
+    names = chain([name, base], (f"{base} ({number})" for number in count(2)))
+    return next(free for free in names if free.casefold() not in taken)
 
 
 def _merges(given: Given, analyser: Analyser, alike: Alike) -> list[Merge]:

@@ -35,17 +35,9 @@ def add(
     """
     name = clean_title(title)
     kind = layout.normal_type(memory_type) if memory_type.strip() else FALLBACK_TYPE
-    stamp = clock.iso()
-    kept = dict(header)
-    made = {
-        "id": layout.new_id(name),
-        "memory_type": kind,
-        "tags": kept.pop("tags", []),
-        **kept,
-        "created": stamp,
-        "modified": stamp,
-    }
-    return store.add(kind, name, made, content)
+    own = {"id": layout.new_id(name), "memory_type": kind, "tags": []}
+    times = dict.fromkeys(("created", "modified"), clock.iso())
+    return store.add(kind, name, {**own, **header, **times}, content)
 
 
 def clean_title(title: str) -> str:
@@ -99,19 +91,15 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
             )
         if key.casefold().replace("_", "").replace("-", "") in _RESERVED:
             raise UsageError(f"{key!r} is a key that the vault sets itself", "choose another key")
-        for entry in value if isinstance(value, list) else [value]:
+        entries = value if isinstance(value, list) else [value]
+        for entry in entries:
             if isinstance(entry, str | int) or (isinstance(entry, float) and math.isfinite(entry)):
                 continue
             raise UsageError(
                 f"The value of {key!r} must be a text, a number, true, false or a list of these",
                 "write nested values as a text, or as several keys",
             )
-        header[key] = value
-    if "tags" in header:
-        tags = header["tags"]
-        header["tags"] = clean_tags(
-            [str(tag) for tag in (tags if isinstance(tags, list) else [tags])]
-        )
+        header[key] = clean_tags([str(tag) for tag in entries]) if key == "tags" else value
     if area and area.strip():
         if header.get("area", area) != area:
             raise UsageError("The area is given twice with different values", "give it once")

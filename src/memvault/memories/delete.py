@@ -38,14 +38,13 @@ def candidates(
         return [Candidate(store.read(record.path), 1.0) for record in engine.listed(filters)]
     named = _named(engine, query)
     if named:
-        test = filters.test()
-        if test is not None:
+        if filters.test() is not None:
             passing = {record.path for record in engine.listed(filters)}
             named = [memory for memory in named if memory.path in passing]
         return [Candidate(memory, 1.0) for memory in named]
     found = engine.search(Request(query, limit=limit, filters=filters, diverse=False)).found
-    fitting = [Candidate(entry.memory, entry.strength) for entry in found]
-    fitting = [entry for entry in fitting if entry.score >= threshold]
+    scored = (Candidate(entry.memory, entry.strength) for entry in found)
+    fitting = (entry for entry in scored if entry.score >= threshold)
     return sorted(fitting, key=lambda entry: (-entry.score, entry.memory.path))
 
 

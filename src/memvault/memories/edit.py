@@ -55,9 +55,8 @@ def append(body: str, text: str, newline: str) -> str:
     addition = _clean(text, newline)
     if not body.strip():
         return f"{body or newline}{addition}"
-    ended = body.endswith(_ENDS)
-    blank = ended and (body.endswith(("\n\n", "\r\r", "\n\r\n")))
-    gap = "" if blank else newline if ended else newline * 2
+    blank = body.endswith(("\n\n", "\r\r", "\n\r\n"))
+    gap = "" if blank else newline if body.endswith(_ENDS) else newline * 2
     return f"{body}{gap}{addition}"
 
 

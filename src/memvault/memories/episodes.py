@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.errors import UsageError
@@ -151,14 +153,14 @@ def summary(episode: Episode) -> str:
         "Context": "; ".join(episode.context),
         "Actions": "; ".join(episode.actions),
         "Skills": ", ".join(episode.skills_used),
-        "Outcomes": "; ".join(map(_told, episode.outcomes)),
+        "Outcomes": "; ".join(map(_outcome_text, episode.outcomes)),
         "Reflection": episode.reflection,
     }
     lines = [f"{name}: {text}" for name, text in sections.items() if text]
     return "\n".join(lines) or episode.title
 
 
-def _told(outcome: Mapping[str, Any]) -> str:
+def _outcome_text(outcome: Mapping[str, Any]) -> str:
     """Return an outcome's type and what else it says: its text as it is, the rest as JSON."""
     details = [
         value if key == "text" and isinstance(value, str) else f"{key} {_json(value)}"
@@ -171,7 +173,7 @@ def _told(outcome: Mapping[str, Any]) -> str:
 def episode_of(memory: Memory) -> Episode:
     """Read an episode; what a person left out or wrote otherwise is empty."""
     sections = _sections(memory.body)
-    outcomes = [_outcome(entry) for entry in _entries(sections.get("outcomes", ""))]
+    outcomes = [_outcome(entry) for entry in _entries(sections["outcomes"])]
     given = memory.metadata
     success = given.get("success")
     return Episode(
@@ -179,11 +181,11 @@ def episode_of(memory: Memory) -> Episode:
         memory.path,
         memory.title,
         memory.created,
-        [_entry(line) for line in _entries(sections.get("context", ""))],
-        [_entry(line) for line in _entries(sections.get("actions", ""))],
+        [_entry(line) for line in _entries(sections["context"])],
+        [_entry(line) for line in _entries(sections["actions"])],
         outcomes,
         texts(given.get("skills_used")),
-        sections.get("reflection", "").strip(),
+        sections["reflection"].strip(),
         number(given.get("importance"), IMPORTANCE),
         success if isinstance(success, bool) else succeeded(outcomes),
         str(given.get("agent") or ""),
@@ -192,9 +194,7 @@ def episode_of(memory: Memory) -> Episode:
 
 def number(value: Any, otherwise: float) -> float:
     """Return a header's number in 0..1, or what stands for one that is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return otherwise
-    return min(max(float(value), 0.0), 1.0)
+    return min(max(float(value), 0.0), 1.0) if type(value) in (int, float) else otherwise
 
 
 def texts(value: object) -> list[str]:
@@ -236,17 +236,15 @@ def _code(text: str) -> str:
 
 def _sections(body: str) -> dict[str, str]:
     """Return what stands under each of the headings; the reflection goes on to the end."""
-    marks = list(headings(body))
-    ends = [start for start, *_ in marks[1:]] + [len(body)]
-    found: dict[str, list[str]] = {}
-    for (_, end, _, title), stop in zip(marks, ends, strict=False):
+    found: dict[str, str] = defaultdict(str)
+    for (_, end, _, title), (stop, *_) in pairwise([*headings(body), (len(body), 0, 0, "")]):
         name = title.strip().casefold()
         name = _ALSO.get(name, name)
         if name == "reflection":
-            found[name] = [body[end:]]
+            found[name] = body[end:]
             break
-        found.setdefault(name, []).append(body[end:stop])
-    return {name: "\n".join(parts) for name, parts in found.items()}
+        found[name] += f"{body[end:stop]}\n"
+    return found
 
 
 def _entries(section: str) -> list[str]:
@@ -293,11 +291,7 @@ def _value(written: str) -> Any:
 
 
 def similar(engine: Engine, query: str, limit: int, least: float) -> Answer:
-    """Find the episodes that are like a situation and matter enough, the best first.
-
-    Raises:
-        UsageError: the query is empty.
-    """
+    """Find the episodes that are like a situation and matter enough; else as ``search``."""
     return experience_store.search(
         engine,
         query,

@@ -106,11 +106,7 @@ def change(store: Store, memory: Memory, text: str | None, confidence: float | N
 
 
 def similar(engine: Engine, query: str, limit: int, category: str = "") -> Answer:
-    """Find the facts that fit a query, of a category where one is named, the best first.
-
-    Raises:
-        UsageError: the query is empty.
-    """
+    """Find the facts that fit a query, of a category where one is named; else as ``search``."""
     wanted = _category_key(category) if category.strip() else ""
     return experience_store.search(
         engine,

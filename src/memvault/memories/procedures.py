@@ -65,13 +65,12 @@ def procedure_of(memory: Memory) -> Procedure:
     """Read a procedure; what its header leaves out is as for one that was never used."""
     given = memory.metadata
     used: Any = given.get("usage_count")
-    whole = isinstance(used, int) and not isinstance(used, bool)
     return Procedure(
         memory.mem_id,
         memory.title,
         experience_store.text_of(memory),
         number(given.get("success_rate"), RATE),
-        max(used, 0) if whole else 0,
+        max(used, 0) if type(used) is int else 0,
         skills.found_id(given.get("skill_id")),
     )
 
@@ -144,11 +143,7 @@ def add(
 
 
 def clean_name(name: str) -> str:
-    """Return a name in the spelling under which it is kept and looked for.
-
-    Raises:
-        UsageError: nothing is left of it.
-    """
+    """Return a name as it is kept and looked for; errors as for ``clean_title``."""
     return normal_form("NFC", create.clean_title(name))
 
 
@@ -188,10 +183,7 @@ def outcome(store: Store, engine: Engine, name: str, success: bool) -> Procedure
 def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedure], list[str]]:
     """Find the procedures that fit a situation and mostly succeed, the best rate first.
 
-    Returns what the caller should be told besides too.
-
-    Raises:
-        UsageError: the situation is empty.
+    Returns what the caller should be told besides too; errors as for ``search``.
     """
     found, notes = experience_store.search(
         engine,

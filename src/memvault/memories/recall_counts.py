@@ -103,7 +103,7 @@ def _read(folder: Path) -> Counts:
     with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
         for mem_id, entry in json.loads(atomic.read(folder / _FILE, STATE)).items():
             number = entry.get("count") if isinstance(entry, dict) else None
-            if isinstance(number, int) and not isinstance(number, bool) and number > 0:
+            if type(number) is int and number > 0:
                 found[mem_id] = {"count": number, "last": str(entry.get("last", ""))}
     for line in lines:
         with contextlib.suppress(ValueError, RecursionError, TypeError):
