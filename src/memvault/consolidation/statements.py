@@ -126,7 +126,7 @@ def statement(sentence: str, analyser: Analyser, least: int = LEAST_WORDS) -> St
     if sum(stem == "not" or stem not in analyser.stop_stems for stem in telling) < least:
         return None
     names = words(" ".join(_MARKED_WORD.findall(sentence)), analyser)
-    limits = _tables(analyser).limits if analyser.language == "english" else frozenset(stems)
+    limits = _limits(analyser) if analyser.language == "english" else frozenset(stems)
     return Statement(sentence, (stems, signs(sentence)), limits.intersection(stems).union(names))
 
 
@@ -140,27 +140,24 @@ def words(text: str, analyser: Analyser) -> tuple[str, ...]:
     stems = analyser.sequence(text)
     if analyser.language != "english":
         return tuple(stems)
-    tables = _tables(analyser)
-    out: list[str] = []
-    for stem in stems:
-        if stem not in tables.light:
-            out += tables.other.get(stem, (stem,))
-    return tuple(out)
-
-
-class _Tables(NamedTuple):
-    """The stems of light words, of limiting words, and what stems stand for others."""
-
-    light: frozenset[str]
-    limits: frozenset[str]
-    other: dict[str, tuple[str, ...]]
+    meanings = _meanings(analyser)
+    return tuple(word for stem in stems for word in meanings.get(stem, (stem,)))
 
 
 @cache
-def _tables(analyser: Analyser) -> _Tables:
-    def stem(word: str) -> str:
-        return analyser.sequence(word)[0]
+def _meanings(analyser: Analyser) -> dict[str, tuple[str, ...]]:
+    """Return what stems stand for others, and which for nothing."""
+    spelled = {
+        **{word: (meant,) for word, meant in _SAME_WORD.items()},
+        **_NOT,
+        **dict.fromkeys(_LIGHT, ()),
+    }
+    return {
+        analyser.sequence(word)[0]: tuple(analyser.sequence(other)[0] for other in meant)
+        for word, meant in spelled.items()
+    }
 
-    same = {stem(word): (stem(meant),) for word, meant in _SAME_WORD.items()}
-    denied = {stem(word): tuple(map(stem, meant)) for word, meant in _NOT.items()}
-    return _Tables(frozenset(map(stem, _LIGHT)), frozenset(map(stem, _LIMITS)), {**same, **denied})
+
+@cache
+def _limits(analyser: Analyser) -> frozenset[str]:
+    return frozenset(analyser.sequence(word)[0] for word in _LIMITS)
