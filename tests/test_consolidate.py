@@ -323,7 +323,7 @@ def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
     workspace = Workspace(folder)
     call = Call(workspace)
     given = in_vault.gathered(call.store, call.engine, {}, 7, datetime.now(UTC))
-    proposals = rules.propose(given, analyser("english"), in_vault.alike(), datetime.now(UTC))
+    proposals = rules.propose(given, analyser("english"), datetime.now(UTC))
     edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
     writing = in_vault.apply(call.store, call.engine, proposals, ())
     assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from conftest import Run
 from episodes import WEEK, put, put_all
 from memvault import Vault
-from memvault.consolidation import in_vault, rules
+from memvault.consolidation import rules
 from memvault.consolidation.proposals import Given, Proposals
 from memvault.consolidation.sequences import parts, step
 from memvault.index.analysis import analyser
@@ -25,7 +25,6 @@ from memvault.model import Memory
 
 ENGLISH = analyser("english")
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-ALIKE = in_vault.alike()
 
 _WORDS = "cache build limit Docker is the not slow fast 12 60 old".split()
 SENTENCES = st.one_of(
@@ -91,7 +90,7 @@ FACTS = st.lists(st.tuples(SENTENCES, st.sampled_from([0.5, 0.9]), st.booleans()
 
 def proposed(found: Given) -> Proposals:
     """What the rules make of it."""
-    return rules.propose(found, ENGLISH, ALIKE, NOW)
+    return rules.propose(found, ENGLISH, NOW)
 
 
 def held_after(found: Given, proposals: Proposals, facts: int, procedures: int) -> Given:

@@ -11,7 +11,6 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, NamedTuple
 
 from memvault import clock
@@ -21,7 +20,6 @@ from memvault.consolidation.proposals import (
     NewProcedure,
     Proposals,
 )
-from memvault.consolidation.statements import Alike
 from memvault.errors import Conflict, MemvaultError, NotFound
 from memvault.memories import edit, episodes, facts, procedures, recall_counts
 from memvault.memories.episodes import Episode
@@ -33,7 +31,7 @@ from memvault.recall.filters import Filters
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store, private_folder
 
-__all__ = ["SOURCE", "Writing", "alike", "apply", "gathered", "lock", "prune_counts"]
+__all__ = ["SOURCE", "Writing", "apply", "gathered", "lock", "prune_counts"]
 
 SOURCE = "consolidation"
 
@@ -79,23 +77,6 @@ def _read(store: Store, engine: Engine, kind: str) -> Iterator[Memory]:
     for memory in readable(store, sorted(records, key=lambda record: record.path)):
         if memory.memory_type == kind and not memory.problem:
             yield memory
-
-
-def alike() -> Alike:
-    """Return the built-in embedder's similarity, loaded when it is first asked for."""
-
-    @cache
-    def table() -> Any:
-        from memvault.index.embedding.static import StaticEmbedder
-
-        return StaticEmbedder()
-
-    @cache
-    def similarity(first: str, second: str) -> float:
-        vectors = table().embed([first, second])
-        return float(table().calibration.similarity(float(vectors[0] @ vectors[1])))
-
-    return lambda first, second: similarity(*sorted((first, second)))
 
 
 def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Episode]) -> Writing:

@@ -27,7 +27,7 @@ from memvault.consolidation.proposals import (
     steps_of,
 )
 from memvault.consolidation.same_statements import Cluster, KnownStatements, clusters
-from memvault.consolidation.statements import Alike, Key, Statement, sentences, statement, unmarked
+from memvault.consolidation.statements import Key, Statement, sentences, statement, unmarked
 from memvault.index.analysis import Analyser
 from memvault.memories import skills
 from memvault.memories.episodes import Episode, number, texts
@@ -53,7 +53,6 @@ _LEAST_OF_FACTS = 2
 def propose(
     given: Given,
     analyser: Analyser,
-    alike: Alike,
     now: datetime,
     extracted: tuple[Iterable[NewFact], Iterable[NewProcedure]] | None = None,
 ) -> Proposals:
@@ -61,10 +60,10 @@ def propose(
 
     What the vault holds already is left out, and what concerns the facts that it holds added.
     """
-    found = [] if extracted else clusters(given.episodes, analyser, alike)
+    found = [] if extracted else clusters(given.episodes, analyser)
     facts, procedures = extracted or (_facts(found), _procedures(given.episodes, analyser))
-    fresh = _unheld_facts(given.facts, facts, analyser, alike)
-    merged = _merges(given, analyser, alike)
+    fresh = _unheld_facts(given.facts, facts, analyser)
+    merged = _merges(given, analyser)
     gone = {merge.other.path for merge in merged}
     return Proposals(
         fresh,
@@ -92,10 +91,10 @@ def _facts(found: Iterable[Cluster]) -> list[NewFact]:
 
 
 def _unheld_facts(
-    held: Iterable[Memory], facts: Iterable[NewFact], analyser: Analyser, alike: Alike
+    held: Iterable[Memory], facts: Iterable[NewFact], analyser: Analyser
 ) -> list[NewFact]:
     """Leave out new facts that a fact of the vault, archived ones too, or one before says."""
-    known = KnownStatements(alike)
+    known = KnownStatements()
     verbatim = set()
     proposals = set()
     for memory in held:
@@ -211,7 +210,7 @@ def _free(name: str, texts: Sequence[str], taken: set[str]) -> str:
     return next(free for free in names if free.casefold() not in taken)
 
 
-def _merges(given: Given, analyser: Analyser, alike: Alike) -> list[Merge]:
+def _merges(given: Given, analyser: Analyser) -> list[Merge]:
     """Return the facts that say the same as a more certain, or as certain but newer one.
 
     A fact whose memId other files have too is left alone: it could not be named.
@@ -222,7 +221,7 @@ def _merges(given: Given, analyser: Analyser, alike: Alike) -> list[Merge]:
         if not is_archived(memory.metadata) and memory.mem_id not in given.shared
     ]
     ranked.sort(key=lambda memory: (fact_of(memory).confidence, memory.modified), reverse=True)
-    known = KnownStatements(alike)
+    known = KnownStatements()
     keepers: dict[Key, Memory] = {}
     merged = []
     for memory in ranked:

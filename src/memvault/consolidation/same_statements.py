@@ -11,18 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from memvault.consolidation.statements import (
-    LEAST_WORDS,
-    Alike,
-    Key,
-    Statement,
-    sentences,
-    statement,
-)
+from memvault.consolidation.statements import LEAST_WORDS, Key, Statement, sentences, statement
 from memvault.index.analysis import Analyser
 from memvault.memories.episodes import Episode
 
@@ -52,10 +46,26 @@ class Cluster(NamedTuple):
     wordings: tuple[str, ...]
 
 
-class KnownStatements:
-    """Statements, to look up which of them says the same as another one."""
+@cache
+def _embedder() -> Any:
+    from memvault.index.embedding.static import StaticEmbedder
 
-    def __init__(self, alike: Alike) -> None:
+    return StaticEmbedder()
+
+
+@lru_cache(10_000)
+def _similarity(first: str, second: str) -> float:
+    vectors = _embedder().embed(sorted((first, second)))
+    return float(_embedder().calibration.similarity(float(vectors[0] @ vectors[1])))
+
+
+class KnownStatements:
+    """Statements, to look up which of them says the same as another one.
+
+    ``alike`` says how alike two texts are, in 0..1; the built-in embedder does if nothing else.
+    """
+
+    def __init__(self, alike: Callable[[str, str], float] = _similarity) -> None:
         self._alike = alike
         self._exact: dict[Key, Statement] = {}
         self._by_first: defaultdict[_Place, list[Statement]] = defaultdict(list)
@@ -94,7 +104,7 @@ class KnownStatements:
                 yield other
 
 
-def clusters(episodes: Iterable[Episode], analyser: Analyser, alike: Alike) -> list[Cluster]:
+def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[Cluster]:
     """Return the statements of episodes, each once.
 
     Of those that say the same the wording that most episodes have leads, the
@@ -119,7 +129,7 @@ def clusters(episodes: Iterable[Episode], analyser: Analyser, alike: Alike) -> l
             made.text,
         ),
     )
-    known = KnownStatements(alike)
+    known = KnownStatements()
     members: dict[Statement, list[Statement]] = {}
     for made in ordered:
         leader = known.find(made)

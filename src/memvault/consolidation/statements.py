@@ -10,7 +10,7 @@ denies or limits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from memvault.index.analysis import Analyser
 
 __all__ = [
     "LEAST_WORDS",
-    "Alike",
     "Key",
     "Statement",
     "sentences",
@@ -28,8 +27,6 @@ __all__ = [
     "words",
 ]
 
-Alike = Callable[[str, str], float]
-"""How alike two texts are, in 0..1."""
 Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 LEAST_WORDS = 3

@@ -93,12 +93,12 @@ def _extracted(call: Call, extractor: str | None, given: Given) -> Extracted | N
 
 def _proposals(call: Call, given: Given, extracted: Extracted | None) -> Proposals:
     from memvault import clock
-    from memvault.consolidation import in_vault, rules
+    from memvault.consolidation import rules
     from memvault.index.analysis import analyser
 
     language = analyser(call.settings.language)
     made = (extracted.facts, extracted.procedures) if extracted else None
-    return rules.propose(given, language, in_vault.alike(), clock.now(), made)
+    return rules.propose(given, language, clock.now(), made)
 
 
 def _result(
