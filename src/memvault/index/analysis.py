@@ -81,9 +81,9 @@ def fold(text: str) -> str:
     return normal_form("NFC", _MARKS.sub("", apart)).replace("ё", "е").casefold()
 
 
-def _composed(text: str) -> str:
-    """Return a text with its accents composed, as both spellings are one."""
-    return text if text.isascii() else normal_form("NFC", text)
+def _chunks(text: str) -> list[str]:
+    """Cut a text into chunks, its accents composed, as both spellings are one."""
+    return _CHUNK.findall(normal_form("NFC", text))
 
 
 class Analyser:
@@ -101,17 +101,16 @@ class Analyser:
         """Count the terms of a text."""
         stems: list[str] = []
         wholes: list[str] = []
-        for chunk in _CHUNK.findall(_composed(text)):
+        for chunk in _chunks(text):
             parts = self._parts(chunk)
             stems += parts[0]
-            if parts[1]:
-                wholes += parts[1]
+            wholes += parts[1]
         return Terms(Counter(stems), Counter(wholes))
 
     def sequence(self, text: str) -> list[str]:
         """Return a text's stems in their order, stop words and repeats among them."""
         stems: list[str] = []
-        for chunk in _CHUNK.findall(_composed(text)):
+        for chunk in _chunks(text):
             stems += self._parts(chunk)[0]
         return stems
 
@@ -141,7 +140,7 @@ class Analyser:
         Where nothing but stop words is left, they stay. A plain word is looked
         for as a whole too, since it may be a part-less spelling of an identifier.
         """
-        chunks = _CHUNK.findall(_composed(text))
+        chunks = _chunks(text)
         stops = stop_words(self.language)
         telling = [chunk for chunk in chunks if fold(_CONTRACTION.sub("", chunk)) not in stops]
         stems: list[str] = []
@@ -202,7 +201,7 @@ def analyser(language: str) -> Analyser:
 
 @cache
 def _stemmer(language: str) -> Callable[[str], str]:
-    """Return a Snowball stemmer that remembers what it stemmed; what is no word it only cuts.
+    """Return a Snowball stemmer; what is no word it only cuts.
 
     Its time grows with the square of some words' length.
     """
@@ -211,19 +210,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
     from py_rust_stemmers import SnowballStemmer
 
     stem = SnowballStemmer(language).stem_word
-    seen: dict[str, str] = {}
-
-    def stem_once(word: str) -> str:
-        if len(word) > _MAX_TERM:
-            return word[:_MAX_TERM]
-        found = seen.get(word)
-        if found is None:
-            if len(seen) > _MAX_CACHED:
-                seen.clear()
-            found = seen[word] = stem(word) or word
-        return found
-
-    return stem_once
+    return lambda word: word[:_MAX_TERM] if len(word) > _MAX_TERM else stem(word) or word
 
 
 @cache

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from memvault.model import Passage
-from memvault.vault.markdown import headings
+from memvault.vault.markdown import LINES, headings
 
 __all__ = ["LONGEST_TITLE", "VERSION", "blocks", "passages"]
 
@@ -20,7 +20,6 @@ _DENSE_LIMIT = 400
 _BLOCK = 6_000
 _MANY = 1_000
 """Passages of one body after which short ones are joined across headings."""
-_LINES = re.compile(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
 _SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。!?；]|\n")
 _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -61,7 +60,7 @@ def _paragraphs(body: str) -> Iterator[tuple[int, int, str]]:
     above: list[tuple[int, str]] = []
     marks = {start: (level, text[:LONGEST_TITLE]) for start, _, level, text in headings(body)}
     start, end, heading = -1, -1, ""
-    for line in _LINES.finditer(body):
+    for line in LINES.finditer(body):
         mark = marks.get(line.start())
         blank = not line[0].strip()
         if (blank or mark) and start >= 0:

@@ -71,9 +71,7 @@ def divided(diff: Diff) -> tuple[Diff, Diff]:
     """
     files = sorted((*diff.added, *(state for _, state in diff.changed)), key=_edited, reverse=True)
     parts = batches(files, _READ_FILES, _READ_BYTES)
-    if len(parts) < 2:
-        return diff, Diff([], [], [], [])
-    now = {state.path for state in parts[0]}
+    now = {state.path for part in parts[:1] for state in part}
     first = diff._replace(
         added=[state for state in diff.added if state.path in now],
         changed=[entry for entry in diff.changed if entry[1].path in now],

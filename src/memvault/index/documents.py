@@ -10,8 +10,8 @@ from typing import Any
 
 from memvault.index import chunks
 from memvault.index.analysis import Analyser, Terms
+from memvault.index.bm25f import KeywordDocument
 from memvault.index.chunks import LONGEST_TITLE
-from memvault.index.keyword import KeywordDocument
 from memvault.model import Memory
 from memvault.vault.codec import printable
 from memvault.vault.markdown import headings

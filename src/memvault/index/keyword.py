@@ -25,20 +25,12 @@ from memvault.index.bm25f import (
     WHOLE_WEIGHT,
     KeywordDocument,
     Segment,
-    field_lengths,
     memory_segment,
 )
 from memvault.index.errors import DamagedIndex
 from memvault.index.protocol import KeywordAnswer, KeywordHit
 
-__all__ = [
-    "FIELDS",
-    "KeywordAnswer",
-    "KeywordDocument",
-    "KeywordHit",
-    "KeywordIndex",
-    "field_lengths",
-]
+__all__ = ["KeywordIndex"]
 
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from memvault.errors import MemvaultError, NotFound
 from memvault.index.analysis import Analyser
+from memvault.index.bm25f import KeywordDocument
 from memvault.index.diff import Diff
 from memvault.index.documents import keyword_documents, passage_texts
-from memvault.index.keyword import KeywordDocument
 from memvault.index.manifest import Known, Row, columns_of
 from memvault.index.protocol import Record
 from memvault.index.snapshot import Overlay

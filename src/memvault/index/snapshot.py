@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
+from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.embedder import Embedder
 from memvault.index.file_states import Commit
-from memvault.index.keyword import KeywordDocument, KeywordIndex, field_lengths
+from memvault.index.keyword import KeywordIndex
 from memvault.index.manifest import Manifest
 from memvault.index.protocol import KeywordAnswer, Record, Stale, VectorAnswer, VectorHit
 from memvault.index.vectors import PassageHit, Vectors

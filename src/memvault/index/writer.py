@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from memvault.index.analysis import Analyser
+from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.diff import Diff, batches, compare
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.errors import DamagedIndex
 from memvault.index.file_states import Commit
 from memvault.index.index_files import IndexFiles, Opened
-from memvault.index.keyword import KeywordDocument, field_lengths
 from memvault.index.manifest import Known, Row
 from memvault.index.overlay import read_file
 from memvault.index.protocol import Record

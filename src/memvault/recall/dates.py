@@ -23,6 +23,7 @@ _EVENTS = frozenset("happen did do done".split())
 _MONTHS = (
     "january february march april may june july august september october november december".split()
 )
+_MONTHS_SHORT = [name[:3] for name in _MONTHS]
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 _COUNTS = {
     word: number
@@ -54,9 +55,7 @@ _RELATIVE = (
     rf"|{_COUNT.replace('count', 'ago')}\s+(?:of\s+)?{_UNIT.replace('unit', 'ages')}\s+ago"
     rf"|(?:last|past|previous)\s+(?P<weekday>{'|'.join(_DAYS)}))"
 )
-_HINT = re.compile(
-    "[0-9]|day|week|month|year|" + "|".join(name[:3] for name in _MONTHS), re.IGNORECASE
-)
+_HINT = re.compile("|".join(["[0-9]|day|week|month|year", *_MONTHS_SHORT]), re.IGNORECASE)
 """What every text with a date has; the patterns take some milliseconds to compile."""
 _VERBS = ("may", "march")
 _LED = re.compile(
@@ -163,16 +162,13 @@ def _is_verb(match: re.Match[str]) -> bool:
 
 
 def _absolute(parts: dict[str, str | None], today: date) -> Span | None:
-    month = _MONTHS.index(_full(parts["month"])) + 1 if parts.get("month") else None
-    month = int(parts["number"] or 0) if parts.get("number") else month
-    day = int(parts["day"] or 0) if parts.get("day") else None
+    numbers = {name: int(part) for name, part in parts.items() if part and part.isdigit()}
+    name, day = parts.get("month"), numbers.get("day")
+    month = numbers.get("number", _MONTHS_SHORT.index(name[:3].lower()) + 1 if name else None)
     try:
-        if parts.get("year"):
-            year = int(parts["year"] or 0)
-        else:
-            year = _last_year(month or 1, day or 1, today)
-        if parts.get("quarter"):
-            first = 3 * int(parts["quarter"] or 1) - 2
+        year = numbers.get("year") or _last_year(month or 1, day or 1, today)
+        if "quarter" in numbers:
+            first = 3 * numbers["quarter"] - 2
             return Span(date(year, first, 1), _month_end(year, first + 2))
         if month is None:
             if year > today.year:  # rather a size: nothing is remembered from then
@@ -198,10 +194,6 @@ def _last_year(month: int, day: int, today: date) -> int:
         except ValueError:  # no leap year
             continue
     raise ValueError(f"no year has a day {day} of month {month}")
-
-
-def _full(short: str | None) -> str:
-    return next(name for name in _MONTHS if name.startswith((short or "").lower()[:3]))
 
 
 def _month_end(year: int, month: int) -> date:

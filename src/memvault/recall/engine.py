@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeVar
 
 from memvault import clock
-from memvault.config import Settings
 from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.index import analysis
 from memvault.index.errors import DamagedIndex
@@ -54,9 +53,8 @@ class Engine:
                 or a cross-encoder was, and it cannot be loaded.
         """
         query = parse(request.query, self._analyser)
-        if request.mode == "hybrid":
-            return self._tried(lambda last: self._hybrid(request, query, last))
-        return self._tried(lambda last: self._single(request, query, last))
+        answered = self._hybrid if request.mode == "hybrid" else self._single
+        return self._tried(lambda last: answered(request, query, last))
 
     def listed(self, filters: Filters) -> list[Record]:
         """Return the records of all memories that pass, newest change first."""
@@ -98,10 +96,6 @@ class Engine:
         missing = self._seen.missing if self._seen is not None else 0
         left = f"{missing} memories are not indexed yet; another process is indexing them"
         return [left] if missing else []
-
-    @property
-    def _settings(self) -> Settings:
-        return self._store.settings
 
     def _look(self, vectors: bool, patience: Patience | None = None) -> View:
         wanted = patience or self._patience
@@ -172,7 +166,7 @@ class Engine:
     def _hybrid(self, request: Request, query: Query, last: bool) -> Answer:
         """Answer by words and meaning together, weighed with what the best memories say."""
         now = clock.now()
-        weights = self._settings.ranking
+        weights = self._store.settings.ranking
         if not request.diverse:
             weights = weights._replace(diversity=False)
         days = asked_days(query, self._analyser, weights, now)
@@ -288,14 +282,8 @@ class _Reader:
 
     def first(self, keys: Iterable[int], count: int) -> dict[int, Memory]:
         """Return the first hits that can be read and fit, in their order."""
-        found: dict[int, Memory] = {}
-        for key in keys:
-            if len(found) >= count:
-                break
-            memory = self.read(key)
-            if memory is not None:
-                found[key] = memory
-        return found
+        read = ((key, self.read(key)) for key in keys)
+        return dict(islice(((key, memory) for key, memory in read if memory is not None), count))
 
     def _fitting(self, key: int) -> Memory | None:
         try:

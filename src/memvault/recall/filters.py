@@ -49,7 +49,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 _METHODS: dict[str, Callable[..., Any]] = {
     "startswith": lambda text, part: text.startswith(part),
     "endswith": lambda text, part: text.endswith(part),
-    "contains": lambda whole, part: part in whole,
+    "contains": operator.contains,
     "lower": lambda text: text.lower(),
 }
 

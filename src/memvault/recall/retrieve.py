@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError
-from memvault.index.protocol import KeywordAnswer, KeywordHit, VectorAnswer, VectorHit, View
+from memvault.index.protocol import KeywordAnswer, KeywordHit, VectorHit, View
 from memvault.recall.dates import Span, nearness
 from memvault.recall.filters import Filters
 from memvault.recall.query import Query
@@ -95,7 +95,10 @@ def retrieve(view: View, query: Query, request: Request, days: Span | None) -> R
         return Retrieved(order=tuple(_by_tag(view, request.query, among)))
     if request.mode == "vector":
         return _by_vector(view, query, among, limit, None)
-    words = _by_words(view, query, among, limit, request.explain)
+    words = KeywordAnswer()
+    if not query.is_empty:
+        most = sys.maxsize if query.phrases else limit  # any hit may be the one with the phrase
+        words = view.keyword(query.stems, query.wholes, among, most, request.explain)
     keyword = {hit.key: hit for hit in words.hits}
     if request.mode == "keyword":
         found = Retrieved(keyword, words.rarity)
@@ -112,16 +115,6 @@ def _allowed(view: View, filters: Filters) -> Set[int] | None:
     if test is None:
         return None
     return {record.key for record in view.records() if test(record)}
-
-
-def _by_words(
-    view: View, query: Query, among: Set[int] | None, limit: int, explain: bool
-) -> KeywordAnswer:
-    if query.is_empty:
-        return KeywordAnswer()
-    if query.phrases:  # any of the hits may be the one that holds the phrase
-        limit = sys.maxsize
-    return view.keyword(query.stems, query.wholes, among, limit, explain)
 
 
 def _by_vector(
@@ -150,18 +143,13 @@ def _by_vector(
         hits = [hit for hit in hits if hit.key in also or hit.similarity >= _LEAST_SIMILARITY]
     vector = {hit.key: hit for hit in hits}
     order = (Scored(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits)
+    waiting = f"{answer.waiting} memories wait for their vectors; memvault reindex makes them"
     return Retrieved(
         vector=vector,
         has_vectors=answer.has_vectors,
         order=tuple(order) if also is None else (),
-        notes=_waiting(answer),
+        notes=(waiting,) if answer.waiting else (),
     )
-
-
-def _waiting(answer: VectorAnswer) -> tuple[str, ...]:
-    if not answer.waiting:
-        return ()
-    return (f"{answer.waiting} memories wait for their vectors; memvault reindex makes them",)
 
 
 def _by_date(view: View, span: Span, among: Set[int] | None) -> list[int]:

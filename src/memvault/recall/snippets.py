@@ -40,7 +40,7 @@ def fitting(body: str, query: Query, analyser: Analyser, near: int | None) -> Sh
     """
     every = chunks.passages(body)
     nearest = every[near] if near is not None and near < len(every) else None
-    passages = _telling(body, every)
+    passages = [entry for entry in every if _told(body, entry)] or every  # not only headings
     wanted = _wanted(query)
     best, most = passages[0], 0.0
     for passage in _likely(body, passages, query):
@@ -68,11 +68,6 @@ def _likely(body: str, passages: list[Passage], query: Query) -> list[Passage]:
 def _told(body: str, passage: Passage) -> str:
     """Return a passage's text without the headings, which are named apart."""
     return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
-
-
-def _telling(body: str, passages: list[Passage]) -> list[Passage]:
-    """Return the passages that say more than a heading, or all where none does."""
-    return [passage for passage in passages if _told(body, passage)] or passages
 
 
 def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:

@@ -95,11 +95,7 @@ def create(path: Path, data: bytes) -> None:
 def create_one_of(paths: Iterable[Path], data: bytes) -> Path:
     """Write a new file under the first name that is free, of several in one folder; return it.
 
-    The bytes are written once, however many of the names are taken.
-
-    Raises:
-        FileExistsError: all names are taken.
-        StorageError: the disk refused.
+    The bytes are written once, however many of the names are taken. Errors as for ``create``.
     """
     names = iter(paths)
     first = next(names)

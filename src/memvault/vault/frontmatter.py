@@ -94,12 +94,7 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
 
 
 def patch_entry(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
-    """Set one entry of the mapping under a key, leaving every other character as it was.
-
-    Raises:
-        ValueError: the header does not parse.
-        Refused: the header is written in a way that cannot be patched safely.
-    """
+    """Set one entry of the mapping under a key; errors as for ``patch_header``."""
     wanted = parse_header(header)
     held = wanted.get(key)
     if not isinstance(held, Mapping) or not held:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["first_heading", "headings"]
+__all__ = ["LINES", "first_heading", "headings"]
 
-_LINES = re.compile(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
+LINES = re.compile(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
 _FENCE = re.compile(r"[ ]{0,3}(```|~~~)")
 
 
 def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
     """Yield each heading outside code as (start, end of its line, level, text)."""
     fenced = False
-    for line in _LINES.finditer(body):
+    for line in LINES.finditer(body):
         text = line[0]
         start = text.lstrip(" ")[:3]
         if start in ("```", "~~~") and _FENCE.match(text):

@@ -10,10 +10,7 @@ from memvault.index.embedding.embedder import unit
 from memvault.index.embedding.fastembed_models import EMBEDDING, explained, load
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Matrix = npt.NDArray[np.float32]
+    from memvault.index.embedding.embedder import Matrix
 
 __all__ = ["OnnxEmbedder"]
 

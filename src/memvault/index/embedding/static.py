@@ -17,10 +17,11 @@ from memvault.index.embedding.embedder import BUILTIN, Calibration, unit
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from tokenizers import Tokenizer
 
     Matrix = npt.NDArray[np.float32]
 
-__all__ = ["DATA", "StaticEmbedder", "read_card"]
+__all__ = ["DATA", "StaticEmbedder", "open_tokenizer", "read_card"]
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
 _BATCH = 64
@@ -37,6 +38,27 @@ def read_card(folder: Path = DATA) -> dict[str, Any]:
     return card
 
 
+def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
+    """Return the table's tokenizer, and the id of what it does not know, or -1.
+
+    Raises:
+        EmbedderError: it cannot be loaded.
+    """
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # tokenizers raises plain Exception
+        raise EmbedderError(
+            f"The built-in tokenizer cannot be loaded: {error}",
+            "pip install --force-reinstall memvault",
+        ) from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    unknown = tokenizer.token_to_id("[UNK]")
+    return tokenizer, -1 if unknown is None else int(unknown)
+
+
 class StaticEmbedder:
     """Token vectors as 8-bit integers with one scale a row, shape (vocabulary, dimension)."""
 
@@ -44,23 +66,18 @@ class StaticEmbedder:
 
     def __init__(self, folder: Path = DATA) -> None:
         import numpy as np
-        from tokenizers import Tokenizer
 
+        self._tokenizer, self._unknown = open_tokenizer(folder)
         try:
             card = read_card(folder)
-            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
             mapped = np.load(folder / "table.npy", mmap_mode="r")
             self._table: npt.NDArray[np.int8] = np.asarray(mapped)
             self._scales: Matrix = np.load(folder / "scales.npy")
-        except Exception as error:  # tokenizers raises plain Exception
+        except Exception as error:
             raise EmbedderError(
                 f"The built-in embedder cannot be loaded: {error}",
                 "pip install --force-reinstall memvault",
             ) from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        unknown = self._tokenizer.token_to_id("[UNK]")
-        self._unknown = -1 if unknown is None else int(unknown)
         self.version = str(card["version"])
         self.dimension = int(card["dimension"])
         self.calibration = Calibration(float(card["slope"]), float(card["midpoint"]))

@@ -8,26 +8,18 @@ others; it counts here by its bytes.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
-from memvault.errors import EmbedderError
-from memvault.index.embedding.static import DATA
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from memvault.index.embedding.static import open_tokenizer
 
 __all__ = ["beginning", "count"]
 
 _UNKNOWN_BYTES = 2
 """Bytes of unknown text that count as one token."""
+_loaded = cache(open_tokenizer)
 
 
 def count(text: str) -> int:
-    """Return how many tokens a text has, rather too many than too few.
-
-    Raises:
-        EmbedderError: the tokenizer cannot be loaded.
-    """
+    """Return how many tokens a text has, rather too many; errors as for ``open_tokenizer``."""
     tokenizer, unknown = _loaded()
     found = tokenizer.encode(text, add_special_tokens=False)
     total = len(found.ids)
@@ -38,10 +30,7 @@ def count(text: str) -> int:
 
 
 def beginning(text: str, most: int) -> int:
-    """Return how many characters of a text's beginning have at most so many tokens.
-
-    Errors as for ``count``.
-    """
+    """Return how many characters of a text's beginning have at most so many tokens."""
     if count(text) <= most:
         return len(text)
     fits, too_long = 0, len(text)
@@ -52,20 +41,3 @@ def beginning(text: str, most: int) -> int:
         else:
             too_long = middle
     return fits
-
-
-@cache
-def _loaded() -> tuple[Tokenizer, int]:
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_file(str(DATA / "tokenizer.json"))
-    except Exception as error:  # tokenizers raises plain Exception
-        raise EmbedderError(
-            f"The built-in tokenizer cannot be loaded: {error}",
-            "pip install --force-reinstall memvault",
-        ) from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    unknown = tokenizer.token_to_id("[UNK]")
-    return tokenizer, -1 if unknown is None else int(unknown)
