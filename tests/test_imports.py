@@ -150,7 +150,7 @@ def test_talking_needs_no_index_and_no_watcher(indexed: Path, arguments: list[st
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid", "vector"])
-def test_a_recall_loads_the_sides_it_asks(indexed: Path, mode: str) -> None:
+def test_a_recall_loads_what_it_asks(indexed: Path, mode: str) -> None:
     """A keyword recall loads no vectors; with the built-in embedder nothing loads a model."""
     found = loaded(indexed, "recall", "wombat", "--mode", mode)
     assert among(found, NEVER, PERSON, SLOW) == []

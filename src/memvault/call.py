@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memvault.agents.address import Address
     from memvault.agents.messages.inbox import Inbox
     from memvault.agents.messages.leases import Lease
-    from memvault.index.local import Index
+    from memvault.index.local import LocalIndex
     from memvault.recall.engine import Engine
     from memvault.vault.store import Store
 
@@ -109,7 +109,7 @@ class Call:
         return self.workspace.store
 
     @property
-    def index(self) -> Index:
+    def index(self) -> LocalIndex:
         """The derived index."""
         return self.workspace.index
 

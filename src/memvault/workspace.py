@@ -12,7 +12,7 @@ from memvault import config, locate
 from memvault.user_folders import SETTINGS_FILE
 
 if TYPE_CHECKING:
-    from memvault.index.local import Index
+    from memvault.index.local import LocalIndex
     from memvault.vault.store import Store
 
 __all__ = ["Workspace"]
@@ -59,13 +59,13 @@ class Workspace:
         return Store(self.root, self.settings)
 
     @cached_property
-    def index(self) -> Index:
+    def index(self) -> LocalIndex:
         """The derived index, in a folder of the user's own."""
-        from memvault.index.local import Index
+        from memvault.index.local import LocalIndex
         from memvault.index.place import forget_older, place_of
 
         forget_older(self.root)
-        return Index(self.store, place_of(self.root), self._progress)
+        return LocalIndex(self.store, place_of(self.root), self._progress)
 
     def reload(self) -> None:
         """Forget settings and parts, because ``memvault.toml`` has changed."""

@@ -1,6 +1,6 @@
 """The index kept in step with the folder: looked at before every answer, mended by itself.
 
-``refresh`` scans the folder, compares, and indexes what differs under the
+``look`` scans the folder, compares, and indexes what differs under the
 index's lock (``writer``). Where another process holds the lock, or nothing can
 be written, changed files are read directly and searched beside the last good
 index; in memory that is all there is.
@@ -34,7 +34,7 @@ from memvault.vault.store import Store
 if TYPE_CHECKING:
     from memvault.index.embedding.cross_encoder import CrossEncoder
 
-__all__ = ["Index"]
+__all__ = ["LocalIndex"]
 
 _SLOW_BUDGET = 5.0
 _SHORT = 0.05
@@ -44,7 +44,7 @@ _LOOK_AGAIN = 1.0
 _OPEN_AGAIN = 0.1
 
 
-class Index:
+class LocalIndex:
     """The derived part of one vault, in a folder of the user's own, or in memory."""
 
     def __init__(self, store: Store, place: Place, progress: Progress) -> None:

@@ -112,7 +112,7 @@ def filters(
     """Make filters of a tool's arguments.
 
     Raises:
-        UsageError: a date is none.
+        UsageError: one is not a date.
     """
     from memvault.recall.filters import Filters
 
