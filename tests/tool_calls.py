@@ -203,7 +203,8 @@ def printed(root: Path, *line: str) -> Any:
     return json.loads(out.getvalue())
 
 
-REMOTE = Caller(programs=True, paths=True)
+TRUSTED = Caller()
+"""A client with the rights of the command line, whose answers can be compared."""
 
 
 def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = False) -> Any:
@@ -213,8 +214,8 @@ def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = Fa
     from memvault.mcp.calls import PendingCall
 
     workspace = Workspace(root)
-    call = PendingCall(workspace, REMOTE, tool, arguments)
-    answer = answers.result(Call(workspace, REMOTE), call.run())
+    call = PendingCall(workspace, TRUSTED, tool, arguments)
+    answer = answers.result(Call(workspace, TRUSTED), call.run())
     call.settle()
     workspace.close()
     text = answer.content[0].text  # type: ignore[union-attr]
