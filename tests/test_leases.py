@@ -78,7 +78,7 @@ def test_only_events_are_taken_out_of_a_lease(folder: Path, inbox: Inbox) -> Non
     strange = [own / "thesis.tex", write(folder, f"{PRIVATE}/claims/docs/a.md", "a")]
     strange[0].write_text("x")
     lease.put_back()
-    assert len(inbox.peek()[0]) == 1
+    assert len(inbox.peek()) == 1
     assert all(path.exists() for path in strange)
 
 
@@ -90,7 +90,7 @@ def test_events_go_back_under_the_readers_lock(folder: Path, inbox: Inbox) -> No
     with agent_lock(folder, Address("main")):
         lease.put_back()
         assert letters(inbox.folder) == {}
-    assert [event.data["name"] for event in inbox.peek()[0]] == ["x"]
+    assert [event.data["name"] for event in inbox.peek()] == ["x"]
 
 
 def test_a_taking_that_finds_nothing_leaves_nothing(folder: Path, inbox: Inbox) -> None:

@@ -10,8 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 from memvault.errors import UsageError
 
@@ -44,8 +43,8 @@ class Finished(NamedTuple):
     @property
     def last_words(self) -> str:
         """The last line of the complaint that says anything."""
-        lines = [line.strip() for line in self.complaint.splitlines() if line.strip()]
-        return lines[-1] if lines else ""
+        lines = (line.strip() for line in reversed(self.complaint.splitlines()))
+        return next(filter(None, lines), "")
 
 
 def run(
@@ -83,10 +82,9 @@ def run(
             child.attend(child.is_silent, min(deadline, afterwards))
         child.kill()
         child.attend(child.is_silent, afterwards)
+        return child.finished(not in_time)
     finally:
-        child.kill()
         child.close()
-    return child.finished(not in_time)
 
 
 class _Child:
@@ -135,9 +133,10 @@ class _Child:
                 return False
             ready = self._pipes.select(0)
             for key, _ in ready:
-                if not self._goes_on(cast("IO[bytes]", key.fileobj), key.data):
-                    self._pipes.unregister(key.fileobj)
-                    cast("IO[bytes]", key.fileobj).close()
+                pipe = cast("IO[bytes]", key.fileobj)
+                if not self._goes_on(pipe, key.data):
+                    self._pipes.unregister(pipe)
+                    pipe.close()
             self._pause(0 if ready else min(step, left))
             step = _SHORTEST if ready else min(step * 1.5, _LONGEST)
         return True
@@ -175,10 +174,11 @@ class _Child:
             self._killed = True  # from now on the number may be another's
 
     def close(self) -> None:
-        """Close the pipes, whoever still holds the other ends."""
-        process = self._process
-        for pipe in (process.stdin, process.stdout, process.stderr) if process else ():
-            if pipe is not None:
+        """Kill it, and close the pipes, whoever still holds the other ends."""
+        if self._process is not None:
+            self.kill()
+            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+                assert pipe is not None
                 pipe.close()
         self._pipes.close()
 
@@ -247,19 +247,15 @@ def located(
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
     """Let a signal wait for a moment: between a start and its noting nobody could be killed."""
-    came: list[tuple[int, FrameType | None]] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    try:
-        before = {
-            number: signal.signal(number, lambda *what: came.append(what)) for number in numbers
-        }
-    except ValueError:  # not the main thread, which alone is interrupted
-        yield
-        return
+    came: list[int] = []
+    before: dict[int, Any] = {}
+    with contextlib.suppress(ValueError):  # not the main thread, which alone is interrupted
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            before[number] = signal.signal(number, lambda sent, _: came.append(sent))
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        for which, handler in before.items():
+            signal.signal(which, handler if handler is not None else signal.SIG_DFL)
     if came:
-        signal.raise_signal(came[0][0])
+        signal.raise_signal(came[0])

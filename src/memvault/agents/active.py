@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from memvault.agents.address import Address
+from memvault.agents.locking import agent_lock
 from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused, StorageError, UsageError
 from memvault.index.embedding import tokens
 from memvault.model import Memory
@@ -22,13 +22,13 @@ from memvault.plain_files import STATE
 from memvault.recall import resolve
 from memvault.recall.engine import Engine
 from memvault.vault import atomic, layout
+from memvault.vault.lock import FileLock
 from memvault.vault.store import Store
 
-__all__ = ["MAX_LENGTH", "ActiveMemory", "Held", "Loaded", "Piece", "content", "fit"]
+__all__ = ["MAX_LENGTH", "ActiveMemory", "Held", "Piece"]
 
 MAX_LENGTH = 20_000
 """Characters that one load puts into active memory at most."""
-_FILE = "active.json"
 
 
 class Piece(NamedTuple):
@@ -61,89 +61,57 @@ class Held(NamedTuple):
     def notes(self) -> list[str]:
         """Warn of what is gone, or in the vault more than once."""
         return [
-            *(
-                f"{piece.mem_id} is no longer in the vault and has left active memory"
-                for piece in self.gone
-            ),
-            *(
-                f"{mem_id} is the memId of {len(paths)} files now; "
-                f"active memory waits until only one has it: {', '.join(paths)}"
-                for mem_id, paths in self.twins.items()
-            ),
+            f"{piece.mem_id} is no longer in the vault and has left active memory"
+            for piece in self.gone
+        ] + [
+            f"{mem_id} is the memId of {len(paths)} files now; "
+            f"active memory waits until only one has it: {', '.join(paths)}"
+            for mem_id, paths in self.twins.items()
         ]
-
-
-class Loaded(NamedTuple):
-    """A piece that was put in, its text, and what the set has come to."""
-
-    piece: Piece
-    text: str
-    held: Held
-
-
-def content(memory: Memory) -> str:
-    """Return a memory's text without the blank lines around it; offsets count in this."""
-    return memory.body.strip("\r\n")
-
-
-def fit(pieces: list[Piece], budget: int) -> tuple[list[Piece], list[Piece]]:
-    """Split pieces into what stays and what must go, least recently used first."""
-    total = sum(piece.tokens for piece in pieces)
-    out = 0
-    while total > budget and out < len(pieces) - 1:
-        total -= pieces[out].tokens
-        out += 1
-    return pieces[out:], pieces[:out]
 
 
 class ActiveMemory:
     """The active memory of one agent or sub-brain, kept in its private folder."""
 
-    def __init__(
-        self,
-        store: Store,
-        engine: Engine,
-        folder: Path,
-        lock: Callable[[], AbstractContextManager[object]],
-        budget: int,
-    ) -> None:
+    def __init__(self, store: Store, engine: Engine, owner: Address) -> None:
         self._store = store
         self._engine = engine
-        self._folder = folder
-        self._lock = lock
-        self._budget = budget
+        self._owner = owner
+        self._file = owner.private(store.root) / "active.json"
+        self._budget = store.settings.active_budget
 
     def look(self) -> Held:
         """Return the set, brought up to date; where nothing can be written, without keeping it."""
-        if not (self._folder / _FILE).is_file():
+        if not self._file.is_file():
             return Held([], [], [])
         try:
             with self._lock():
                 pieces = self._read()
-                return self._keep(pieces, pieces)
+                return self._kept(pieces, pieces)
         except StorageError:
             return self._current(self._read())
 
     def text(self, piece: Piece) -> str:
         """Return a piece's text as it is now; empty where it is gone, or in several files."""
-        try:
-            memory = self._memory(piece)
-        except Ambiguous:
-            return ""
-        return content(memory)[piece.offset : piece.offset + piece.length] if memory else ""
+        with contextlib.suppress(Ambiguous):
+            if memory := self._memory(piece):
+                return _content(memory)[piece.offset : piece.offset + piece.length]
+        return ""
 
-    def load(self, memory: Memory, offset: int = 0, wanted: int = 0) -> Loaded:
+    def load(self, memory: Memory, offset: int = 0, wanted: int = 0) -> tuple[Piece, str, Held]:
         """Put a part of a memory in, in place of what was held of it; the least used make room.
+
+        Returns the piece, its text, and what the set has come to.
 
         Raises:
             UsageError: the memory ends before ``offset``.
         """
         piece, text = self._cut(memory, offset, wanted)
         with self._lock():
-            pieces = self._read()
-            return Loaded(piece, text, self._keep(pieces, [*_without(pieces, piece), piece]))
+            before = self._read()
+            return piece, text, self._kept(before, [*_without(before, piece.mem_id), piece])
 
-    def evict(self, name: str) -> tuple[Piece, Held]:
+    def evict(self, name: str) -> Piece:
         """Take a memory out.
 
         Raises:
@@ -151,31 +119,32 @@ class ActiveMemory:
         """
         with self._lock():
             pieces = self._read()
-            evicted = self._named(pieces, name)
-            left = _without(pieces, evicted)
-            self._write(left)
-            return evicted, Held(left, [], [])
+            piece = self._named(pieces, name)
+            self._write(_without(pieces, piece.mem_id))
+            return piece
 
-    def mutate(self, name: str, change: Callable[[Memory], Memory]) -> Loaded:
+    def mutate(self, name: str, change: Callable[[Memory], Memory]) -> Held:
         """Change a memory that is in the set; the whole of it is held afterwards.
 
-        Raises:
-            NotFound: it is not in the set.
+        Errors as for ``evict``.
         """
         with self._lock():
-            pieces = self._read()
-            named = self._named(pieces, name)
-            memory = self._memory(named)
+            before = self._read()
+            piece = self._named(before, name)
+            memory = self._memory(piece)
             if memory is None:
                 raise NotFound(
-                    f"{named.mem_id} is no longer in the vault",
+                    f"{piece.mem_id} is no longer in the vault",
                     "memvault restore may bring it back",
                 )
-            piece, text = self._cut(change(memory), 0, 0)
-            return Loaded(piece, text, self._keep(pieces, [*_without(pieces, named), piece]))
+            whole, _ = self._cut(change(memory), 0, 0)
+            return self._kept(before, [*_without(before, piece.mem_id), whole])
 
-    def _keep(self, before: list[Piece], after: list[Piece]) -> Held:
-        """Bring a changed set up to date and keep it; the caller holds the agent's lock."""
+    def _lock(self) -> FileLock:
+        return agent_lock(self._store.root, self._owner)
+
+    def _kept(self, before: list[Piece], after: list[Piece]) -> Held:
+        """Bring the set up to date and keep it. The caller holds the agent's lock."""
         held = self._current(after)
         if held.pieces != before:
             self._write(held.pieces)
@@ -201,13 +170,17 @@ class ActiveMemory:
             elif memory.etag == piece.etag and piece.tokens <= self._budget:
                 fresh.append(piece._replace(path=memory.path, title=memory.title))
             else:
-                offset = min(piece.offset, max(0, len(content(memory)) - 1))
+                offset = min(piece.offset, max(0, len(_content(memory)) - 1))
                 fresh.append(self._cut(memory, offset, piece.wanted)[0])
-        return Held(*fit(fresh, self._budget), gone, twins)
+        total, out = sum(piece.tokens for piece in fresh), 0
+        while total > self._budget and out < len(fresh) - 1:
+            total -= fresh[out].tokens
+            out += 1
+        return Held(fresh[out:], fresh[:out], gone, twins)
 
     def _cut(self, memory: Memory, offset: int, wanted: int) -> tuple[Piece, str]:
         """Make a piece: as long as wanted, as the fixed maximum and the budget allow."""
-        whole = content(memory)
+        whole = _content(memory)
         if offset and offset >= len(whole):
             raise UsageError(
                 f"{memory.mem_id} ends before offset {offset}: it has {len(whole)} characters",
@@ -251,7 +224,20 @@ class ActiveMemory:
             found = own
             if not found:
                 raise
-        return _only(found, wanted)
+        if not found:
+            hint = f"memvault load {wanted} puts it there"
+            raise NotFound(f"{wanted} is not in active memory", hint)
+        if len(found) > 1:
+            candidates = [
+                {"memId": piece.mem_id, "title": piece.title, "filePath": piece.path}
+                for piece in found
+            ]
+            raise Ambiguous(
+                f"{wanted!r} names {len(found)} memories in active memory",
+                "use one of their memIds",
+                {"candidates": candidates},
+            )
+        return found[0]
 
     def _memory(self, piece: Piece) -> Memory | None:
         """Read the memory of a piece, wherever its file is by now; None where it is gone.
@@ -277,60 +263,39 @@ class ActiveMemory:
     def _read(self) -> list[Piece]:
         """Read the set; what is no piece of a memory in this vault is left out."""
         try:
-            entries = json.loads(atomic.read(self._folder / _FILE, STATE))["pieces"]
+            entries = json.loads(atomic.read(self._file, STATE))["pieces"]
             return [piece for entry in entries if (piece := self._piece(entry)) is not None]
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return []
 
-    def _piece(self, entry: object) -> Piece | None:
-        fields = Piece.__annotations__
-        if not isinstance(entry, dict) or entry.keys() != set(fields):
-            return None
-        piece = Piece(**entry)
-        values: list[object] = list(piece)
-        texts, numbers = values[:4], values[4:]
-        if "" in texts or {type(text) for text in texts} != {str}:
-            return None
-        if not all(type(number) is int and number >= 0 for number in numbers):
-            return None
-        try:
-            inside = layout.contained(self._store.root, piece.path) == piece.path
-        except MemvaultError:
-            return None
-        return piece if inside and layout.is_memory_path(piece.path) else None
+    def _piece(self, entry: Any) -> Piece | None:
+        with contextlib.suppress(TypeError, MemvaultError):
+            piece = Piece(**entry)
+            values: list[object] = list(piece)
+            if (
+                all(type(text) is str and text for text in values[:4])
+                and all(type(number) is int and number >= 0 for number in values[4:])
+                and layout.is_memory_path(piece.path)
+                and layout.contained(self._store.root, piece.path) == piece.path
+            ):
+                return piece
+        return None
 
     def _write(self, pieces: list[Piece]) -> None:
-        path = self._folder / _FILE
         document = {"version": 1, "pieces": [piece._asdict() for piece in pieces]}
-        data = (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode(
-            "utf-8", "replace"
-        )
-        with atomic.explained(path):
-            if path.is_symlink():
-                raise Refused(f"{path} is a link", "remove the link")
-        if path.exists():
-            atomic.replace(path, data)
+        data = json.dumps(document, indent=1).encode()
+        if self._file.is_symlink():
+            raise Refused(f"{self._file} is a link", "remove the link")
+        if self._file.exists():
+            atomic.replace(self._file, data)
         else:
-            atomic.create(path, data)
+            atomic.create(self._file, data)
 
 
-def _without(pieces: list[Piece], held: Piece) -> list[Piece]:
-    return [piece for piece in pieces if piece.mem_id != held.mem_id]
+def _without(pieces: list[Piece], mem_id: str) -> list[Piece]:
+    return [piece for piece in pieces if piece.mem_id != mem_id]
 
 
-def _only(found: list[Piece], name: str) -> Piece:
-    """Return the one piece that was found."""
-    if not found:
-        raise NotFound(f"{name} is not in active memory", f"memvault load {name} puts it there")
-    if len(found) > 1:
-        raise Ambiguous(
-            f"{name!r} names {len(found)} memories in active memory",
-            "use one of their memIds",
-            {
-                "candidates": [
-                    {"memId": piece.mem_id, "title": piece.title, "filePath": piece.path}
-                    for piece in found
-                ]
-            },
-        )
-    return found[0]
+def _content(memory: Memory) -> str:
+    """Return a memory's text without the blank lines around it; offsets count in this."""
+    return memory.body.strip("\r\n")

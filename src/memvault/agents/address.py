@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,16 +28,6 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         return f"{self.agent}/{self.brain}" if self.brain else self.agent
 
-    @property
-    def is_user(self) -> bool:
-        """Say whether a person is meant."""
-        return self.agent == USER
-
-    @property
-    def kind(self) -> str:
-        """``human`` or ``agent``."""
-        return "human" if self.is_user else "agent"
-
     def folder(self, root: Path) -> Path:
         """Return the folder of its files in the vault, which travel with git."""
         own = root / "agents" / self.agent
@@ -44,8 +35,7 @@ class Address(NamedTuple):
 
     def private(self, root: Path) -> Path:
         """Return the folder of what is only of this machine."""
-        own = root / ".memvault" / "agents" / self.agent
-        return own / "brains" / self.brain if self.brain else own
+        return self.folder(root / ".memvault")
 
     def of_brain(self, name: str) -> Address:
         """Return the address of a brain of the same agent; ``primary`` is the main one.
@@ -53,14 +43,13 @@ class Address(NamedTuple):
         Raises:
             UsageError: the name is none, or names another agent's brain.
         """
-        agent, slash, brain = name.partition("/")
-        if slash and agent != self.agent:
+        found = address(name if "/" in name else f"{self.agent}/{name}")
+        if found.agent != self.agent:
             raise UsageError(
                 f"{name!r} is a brain of another agent",
                 "brains talk to brains of the same agent; talk agent reaches the others",
             )
-        wanted = brain if slash else name
-        return Address(self.agent, "" if wanted == PRIMARY else _checked(wanted, "sub-brain"))
+        return found
 
 
 def address(text: str) -> Address:
@@ -70,10 +59,8 @@ def address(text: str) -> Address:
         UsageError: it cannot be a name.
     """
     agent, slash, brain = text.strip().partition("/")
-    found = Address(_checked(agent, "agent"))
-    if not slash or brain == PRIMARY:
-        return found
-    return Address(found.agent, _checked(brain, "sub-brain"))
+    main = not slash or brain == PRIMARY
+    return Address(_checked(agent, "an agent"), "" if main else _checked(brain, "a sub-brain"))
 
 
 def alike(root: Path, wanted: Address) -> str:
@@ -81,7 +68,7 @@ def alike(root: Path, wanted: Address) -> str:
     from difflib import get_close_matches
 
     names = known(root)
-    if wanted.agent in names or wanted.is_user:
+    if wanted.agent in (USER, *names):
         return ""
     folded = {name.casefold(): name for name in names}
     near = get_close_matches(wanted.agent.casefold(), list(folded), n=1, cutoff=0.8)
@@ -91,11 +78,15 @@ def alike(root: Path, wanted: Address) -> str:
 def known(root: Path) -> list[str]:
     """Return the agents that have a folder in a vault, or a file, in the order of their names."""
     try:
-        found = list((root / "agents").iterdir())
+        with os.scandir(root / "agents") as entries:
+            names = {
+                entry.name if entry.is_dir() else entry.name[:-3]
+                for entry in entries
+                if entry.is_dir() or entry.name.endswith(".md")
+            }
     except OSError:
         return []
-    names = {path.name for path in found if path.is_dir()}
-    return sorted(names | {path.stem for path in found if path.suffix == ".md"})
+    return sorted(names)
 
 
 def _checked(name: str, what: str) -> str:
@@ -105,9 +96,8 @@ def _checked(name: str, what: str) -> str:
     fits = plain and size <= _LONGEST and plain[0].isalnum()
     if not fits or not all(char.isalnum() or char in "-_." for char in plain):
         shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
-        article = "an" if what[0] in "aeiou" else "a"
         raise UsageError(
-            f"{shown!r} cannot be the name of {article} {what}",
+            f"{shown!r} cannot be the name of {what}",
             "use up to 60 letters, digits, hyphens, dots and underscores",
         )
     stem = plain.lower().split(".")[0].rstrip("0123456789")

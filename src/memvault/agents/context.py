@@ -55,8 +55,7 @@ def gather(
 
     def peek() -> tuple[list[Event], list[str]]:
         box = inbox()
-        events, _ = box.peek()
-        return events, box.problems
+        return box.peek(), box.problems
 
     events = read("the inbox was not looked at", peek)
     values = read("the memories were not looked at", lambda: keyvalues.all_values(store, address))
@@ -69,7 +68,7 @@ def gather(
     return Known(
         [
             Section(
-                "MEMORIES", [_dated(entry.modified, entry.key, entry.value) for entry in values]
+                "MEMORIES", [_dated(entry.modified, entry.name, entry.text) for entry in values]
             ),
             Section(
                 "GOALS",

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import clock
+from memvault.agents.address import Address
 from memvault.errors import Conflict, MemvaultError, Refused, StorageError, UsageError
 from memvault.vault import atomic, codec, layout
 from memvault.vault.frontmatter import new_header, parse_header, split
@@ -31,8 +32,8 @@ __all__ = ["Entries", "Entry", "Found", "Put", "normal", "one_line"]
 
 _LONGEST_NAME = 1_000
 _LONGEST_STEM = 80
-_CONFLICT = ("\n<<<<<<< ", "\n=======\n", "\n>>>>>>> ")
-"""What git writes around two versions, in this order, each mark at the beginning of a line."""
+_CONFLICT = ("<<<<<<< ", "======= ", ">>>>>>> ")
+"""How the lines begin that git writes around two versions, in this order."""
 _UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
 
 
@@ -59,13 +60,8 @@ def one_line(text: str, what: str) -> str:
 
 def _in_conflict(text: str) -> bool:
     """Say whether a text holds the marks of a conflict in git."""
-    lines, place = f"\n{text}\n", 0
-    for mark in _CONFLICT:
-        place = lines.find(mark, place)
-        if place < 0:
-            return False
-        place += len(mark) - 1  # the end of one line is the beginning of the next
-    return True
+    lines = iter(text.split("\n"))
+    return all(any(f"{line} ".startswith(mark) for line in lines) for mark in _CONFLICT)
 
 
 class Entry(NamedTuple):
@@ -105,11 +101,11 @@ class Put(NamedTuple):
 
 
 class Entries:
-    """The entries in one folder of the vault; ``key`` is the header's key that names them."""
+    """The entries in one of an agent's folders; ``key`` is the header's key that names them."""
 
-    def __init__(self, store: Store, folder: Path, key: str) -> None:
+    def __init__(self, store: Store, owner: Address, folder: str, key: str) -> None:
         self._store = store
-        self._folder = folder.relative_to(store.root).as_posix()
+        self._folder = (owner.folder(Path()) / folder).as_posix()
         self._key = key
 
     def read(self) -> Found:
@@ -127,7 +123,8 @@ class Entries:
         copies: list[Entry] = []
         for path in self._files():
             try:
-                entry = self._entry(path)
+                data, state = self._store.read_bytes(path)
+                entry = self._parsed(path, data, clock.iso_from_ns(state.mtime))
             except (MemvaultError, ValueError, OSError) as error:
                 reason = error.message if isinstance(error, MemvaultError) else str(error)
                 notes.append(f"{codec.printable(path)} is passed over: {reason}")
@@ -200,13 +197,11 @@ class Entries:
     def _remove(self, path: str) -> bool:
         """Take a file away; say whether it was still there."""
         file = self._store.root / path
-        with atomic.explained(path):
-            try:
-                self._store.history.keep(layout.derived_id(path), atomic.read(file))
-                file.unlink()
-            except FileNotFoundError:
-                return False
-        return True
+        with atomic.explained(path), contextlib.suppress(FileNotFoundError):
+            self._store.history.keep(layout.derived_id(path), atomic.read(file))
+            file.unlink()
+            return True
+        return False
 
     def _replace(self, path: str, data: bytes, fresh: bytes) -> None:
         """Replace a file's bytes, which are kept as a revision."""
@@ -215,24 +210,21 @@ class Entries:
 
     def _rewrite(self, old: Entry, new: Put) -> bool:
         """Write over an entry, as it is now; say whether it is still there."""
-        with atomic.explained(old.path):
-            try:
-                data = atomic.read(self._store.root / old.path)
-                now = self._parsed(old.path, data)
-                if now.name != old.name:
-                    return False
-                changes = {
-                    k: value for k, value in new.header.items() if now.header.get(k) != value
-                }
-                if now.header.get(self._key) in (None, ""):  # from now on it has its name for good
-                    changes = {self._key: now.name, **changes}
-                text = codec.plain_text(new.text)
-                fresh = _edited(data, now.header, changes, None if text == now.text else text)
-                if fresh != data:
-                    self._replace(old.path, data, fresh)
-            except (FileNotFoundError, ValueError):
+        with atomic.explained(old.path), contextlib.suppress(FileNotFoundError, ValueError):
+            data = atomic.read(self._store.root / old.path)
+            now = self._parsed(old.path, data)
+            if now.name != old.name:
                 return False
-        return True
+            header = now.header
+            changes = {key: value for key, value in new.header.items() if header.get(key) != value}
+            if header.get(self._key) in (None, ""):  # from now on it has its name for good
+                changes = {self._key: now.name, **changes}
+            text = codec.plain_text(new.text)
+            fresh = _edited(data, header, changes, None if text == now.text else text)
+            if fresh != data:
+                self._replace(old.path, data, fresh)
+            return True
+        return False
 
     def _create(self, new: Put) -> str:
         """Write a new file under a free name; return its path."""
@@ -262,17 +254,8 @@ class Entries:
         markdown = (name for name in names if name[0] != "." and name.lower().endswith(".md"))
         return [f"{self._folder}/{name}" for name in sorted(markdown)]
 
-    def _entry(self, path: str) -> Entry:
-        """Read a file as an entry.
-
-        Raises:
-            ValueError: it is none.
-            MemvaultError: it cannot be read.
-        """
-        data, state = self._store.read_bytes(path)
-        return self._parsed(path, data, clock.iso_from_ns(state.mtime))
-
     def _parsed(self, path: str, data: bytes, saved: str = "") -> Entry:
+        """Make an entry of a file's bytes; a ValueError says why they are none."""
         text = codec.decode(data)
         if text.encoding == "binary":
             raise ValueError(text.problem)

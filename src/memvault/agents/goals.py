@@ -39,34 +39,26 @@ def all_goals(store: Store, address: Address) -> tuple[list[Goal], list[str]]:
 def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
     """Set goals; what one leaves empty stays as it is; return how many there were.
 
-    The caller holds the agent's lock.
+    The caller holds the agent's lock, and has statuses from ``status_word``.
 
     Raises:
-        UsageError: an id or a status is none, or a new goal has no description;
-            nothing is written then.
+        UsageError: an id is none, or a new goal has no description; nothing is written then.
     """
     entries = _entries(store, address)
     found = entries.read()
-    known = found.entries
-    wanted: dict[str, Goal] = {}
+    puts: dict[str, Put] = {}
     for goal in goals:
         name = one_line(goal.id, "A goal's id")
-        before = wanted.get(name, Goal(name, ""))
-        status = status_word(goal.status) if goal.status else before.status
-        description = goal.description.strip() or before.description
-        if not description and name not in known:
+        before = puts.get(name) or found.entries.get(name)
+        text = goal.description.strip()
+        if not (before or text):
             hint = "; ".join(found.notes) or "say what is to be reached"
             raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
-        wanted[name] = Goal(name, description, status)
-    puts = []
-    for name, goal in wanted.items():
-        old = known.get(name)
-        status = goal.status or (old and old.header.get("status")) or ACTIVE
-        puts.append(
-            Put(name, old, {"status": status}, goal.description or (old.text if old else ""))
-        )
-    entries.put(puts)
-    return len(wanted)
+        status = goal.status or (before and before.header.get("status")) or ACTIVE
+        text = text or (before.text if before else "")
+        puts[name] = Put(name, found.entries.get(name), {"status": status}, text)
+    entries.put(puts.values())
+    return len(puts)
 
 
 def delete(store: Store, address: Address, ids: Iterable[str]) -> list[str]:
@@ -89,4 +81,4 @@ def status_word(text: str) -> str:
 
 
 def _entries(store: Store, address: Address) -> Entries:
-    return Entries(store, address.folder(store.root) / "goals", "id")
+    return Entries(store, address, "goals", "id")

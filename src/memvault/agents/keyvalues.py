@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from memvault.agents.address import Address
-from memvault.agents.entries import Entries, Put, one_line
+from memvault.agents.entries import Entries, Entry, Put, one_line
 from memvault.vault.store import Store
 
-__all__ = ["KeyValue", "all_values", "delete", "put"]
+__all__ = ["all_values", "delete", "put"]
 
 
-class KeyValue(NamedTuple):
-    """A value under its key, and when it was set."""
-
-    key: str
-    value: str
-    modified: str
-
-
-def all_values(store: Store, address: Address) -> tuple[list[KeyValue], list[str]]:
-    """Return every value, in the order of keys, and what to say of broken files."""
+def all_values(store: Store, address: Address) -> tuple[list[Entry], list[str]]:
+    """Return entries called by their keys, in the order of those, and what to say of others."""
     found = _entries(store, address).read()
-    values = [KeyValue(key, entry.text, entry.modified) for key, entry in found.entries.items()]
-    return values, found.notes
+    return list(found.entries.values()), found.notes
 
 
 def put(store: Store, address: Address, values: Iterable[tuple[str, str]]) -> int:
@@ -48,4 +38,4 @@ def delete(store: Store, address: Address, keys: Iterable[str]) -> list[str]:
 
 
 def _entries(store: Store, address: Address) -> Entries:
-    return Entries(store, address.folder(store.root) / "memories", "key")
+    return Entries(store, address, "memories", "key")

@@ -25,11 +25,6 @@ def private(root: Path, owner: Address) -> Path:
     return folder
 
 
-def agent_lock(root: Path, owner: Address) -> FileLock:
-    """Return the lock to hold while an agent's files are changed, use it with ``with``.
-
-    Raises:
-        Refused: a link leads out of the vault.
-        StorageError: the vault cannot be written.
-    """
-    return FileLock(private(root, owner) / "lock")
+def agent_lock(root: Path, owner: Address, timeout: float = 30.0) -> FileLock:
+    """Return the lock to hold while an agent's files are changed; errors as for ``private``."""
+    return FileLock(private(root, owner) / "lock", timeout)

@@ -76,52 +76,44 @@ def build(sections: Sequence[Section], budget: int, count: Callable[[str], int])
     cleaned = [_cleaned(section) for section in sections]
     total = sum(len(section.entries) for section in cleaned)
 
-    def tokens(keep: int) -> int:
-        return count(_written(cleaned, keep)) if keep else 0
+    def size(keep: int) -> int:
+        return count(_written(*_cut(cleaned, keep)))
 
     keep = total
-    if tokens(total) > budget:
-        keep = bisect_right(range(total), budget, key=tokens) - 1
-    kept = _first(cleaned, keep)
+    if total and size(total) > budget:
+        keep = bisect_right(range(1, total), budget, key=size)
+    kept, cut = _cut(cleaned, keep)
+    text = _written(kept, cut) if keep else ""
     shortened = [
         section.title
         for section in kept
         if any(len(entry.text) > _LONGEST for entry in section.entries)
     ]
-    text = _written(cleaned, keep) if keep else ""
-    present = [section for section in kept if section.entries]
-    return Block(text, count(text) if text else 0, present, _cut(cleaned, kept), shortened)
+    return Block(text, count(text), kept, cut, shortened)
 
 
-def _first(sections: Sequence[Section], keep: int) -> list[Section]:
-    """Return all sections with the first ``keep`` entries of them all."""
-    kept = []
-    for section in sections:
-        entries = section.entries[:keep]
-        keep -= len(entries)
-        kept.append(Section(section.title, entries))
-    return kept
+def _cut(sections: Sequence[Section], keep: int) -> tuple[list[Section], list[Cut]]:
+    """Return the sections of the first ``keep`` entries of all, and what is cut off."""
+    kept, cut = [], []
+    for title, entries in sections:
+        first = entries[:keep]
+        keep -= len(first)
+        if first:
+            kept.append(Section(title, first))
+        if len(first) < len(entries):
+            cut.append(Cut(title, len(entries) - len(first), len(entries)))
+    return kept, cut
 
 
-def _cut(sections: Sequence[Section], kept: Sequence[Section]) -> list[Cut]:
-    return [
-        Cut(whole.title, len(whole.entries) - len(part.entries), len(whole.entries))
-        for whole, part in zip(sections, kept, strict=True)
-        if len(part.entries) < len(whole.entries)
-    ]
-
-
-def _written(sections: Sequence[Section], keep: int) -> str:
-    kept = _first(sections, keep)
+def _written(kept: Sequence[Section], cut: Sequence[Cut]) -> str:
     lines = [OPEN, PREAMBLE]
     for section in kept:
-        if section.entries:
-            lines.append(f"{section.title}:")
-            for entry in section.entries:
-                first, *others = f"{entry.date} {entry.text}".strip().split("\n")
-                lines += [PREFIX + first, *(f"{PREFIX}  {line}" for line in others)]
-    left_out = ", ".join(f"{cut} of {of} {title}" for title, cut, of in _cut(sections, kept))
-    if left_out:
+        lines.append(f"{section.title}:")
+        for entry in section.entries:
+            first, *others = f"{entry.date} {entry.text}".strip().split("\n")
+            lines += [PREFIX + first, *(f"{PREFIX}  {line}" for line in others)]
+    if cut:
+        left_out = ", ".join(f"{part.left_out} of {part.of} {part.title}" for part in cut)
         lines.append(f"Left out for want of room: {left_out}")
     return "\n".join([*lines, CLOSE])
 
@@ -134,7 +126,7 @@ def _cleaned(section: Section) -> Section:
             text = f"{text[:_LONGEST]} …"
         if text:
             entries.append(Entry(_plain(entry.date).replace("\n", " ")[:40], text))
-    return Section(_plain(section.title).replace("\n", " "), entries)
+    return Section(section.title, entries)
 
 
 def _plain(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
@@ -55,11 +54,11 @@ def memory_create(
     memory = create.add(call.store, name, value, memory_type or "", header)
     result: dict[str, Any] = {"memId": memory.mem_id, "filePath": memory.path}
     try:
-        loaded = _active(call).load(memory)
+        held = _active(call).load(memory)[2]
     except MemvaultError as error:  # the memory is safe, and a second one would be wrong
         call.notes.append(f"the memory is not in active memory: {error.message}")
         return result
-    return {**result, "evicted": _left(call, loaded.held)}
+    return {**result, "evicted": _left(call, held)}
 
 
 @group.tool("memory_load", "load")
@@ -182,7 +181,7 @@ def memory_evict(
     mem_id: Annotated[str, Arg(f"The memory to take out: {_MEM_ID}", positional=True)],
 ) -> dict[str, Any]:
     """Evict a memory from active memory; the memory itself stays in the vault."""
-    piece, _ = _active(call).evict(mem_id)
+    piece = _active(call).evict(mem_id)
     return {"memId": piece.mem_id}
 
 
@@ -215,14 +214,14 @@ def memory_mutate(
         return changed.memory
 
     try:
-        loaded = _active(call).mutate(mem_id, change)
+        held = _active(call).mutate(mem_id, change)
     except MemvaultError as error:
         if not result:
             raise
         # The file has its new text; who was told otherwise would change it again.
         call.notes.append(f"active memory was not brought up to date: {error.message}")
         return result
-    return {**result, "evicted": _left(call, loaded.held)}
+    return {**result, "evicted": _left(call, held)}
 
 
 @group.tool("memory_search", "search", read_only=True)
@@ -300,13 +299,5 @@ def _left(call: Call, held: Held) -> list[str]:
 
 def _active(call: Call) -> ActiveMemory:
     from memvault.agents.active import ActiveMemory
-    from memvault.agents.locking import agent_lock
 
-    own = call.address
-    return ActiveMemory(
-        call.store,
-        call.engine,
-        own.private(call.root),
-        partial(agent_lock, call.root, own),
-        call.settings.active_budget,
-    )
+    return ActiveMemory(call.store, call.engine, call.address)

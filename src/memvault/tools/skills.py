@@ -109,11 +109,11 @@ def _requested(call: Call, skill_id: str, action: str) -> NotFound:
     from memvault.agents.locking import agent_lock
 
     with agent_lock(call.root, call.address):
-        asked = skill_requests.ask(call.store, call.address, skill_id, action)
+        request_id, path = skill_requests.ask(call.store, call.address, skill_id, action)
     return NotFound(
-        f"There is no skill {skill_id!r}; a request for it is in {asked.path}",
+        f"There is no skill {skill_id!r}; a request for it is in {path}",
         f"memvault procedure store NAME PROMPT --skill-id {skill_id} answers it",
-        {"skillRequestSubmitted": True, "requestId": asked.request_id},
+        {"skillRequestSubmitted": True, "requestId": request_id},
     )
 
 

@@ -157,7 +157,7 @@ def get_memories(
     from memvault.agents.keyvalues import all_values
 
     found, notes = all_values(call.store, call.address)
-    values = {entry.key: entry.value for entry in found}
+    values = {entry.name: entry.text for entry in found}
     wanted = {normal(key) for key in keys} if keys else set(values)
     call.notes += notes + [f"there is no memory {key!r}" for key in sorted(wanted - set(values))]
     return {"memories": [{"key": key, "value": values[key]} for key in values if key in wanted]}

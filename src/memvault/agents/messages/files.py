@@ -13,7 +13,6 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,39 +24,39 @@ __all__ = [
     "Letter",
     "another",
     "checked_text",
+    "header_of",
     "inside",
     "is_id",
     "listed",
     "new_id",
     "original",
     "read",
+    "read_or_note",
     "write",
 ]
 
 _ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
 _AGAIN = re.compile(rf"(.+?)-{_ID.pattern}", re.DOTALL)
+_STAMP = "%Y%m%dT%H%M%S.%fZ"
 _LONGEST_AGAIN = 180
 """Bytes of a name that are kept in front of an id; file systems take 255."""
 
 
 class Letter(NamedTuple):
-    """One file: the name without its ending, its header, its text, and when it was saved."""
+    """One file: the name without its ending, its header, its text.
+
+    ``timestamp`` is the moment that the header tells, else when the file was saved.
+    """
 
     name: str
     header: dict[str, Any]
     text: str
-    saved: str
-
-    @property
-    def timestamp(self) -> str:
-        """When it was written: as its header says, else when it was saved."""
-        moment = clock.parse(str(self.header.get("timestamp", "")))
-        return clock.iso(moment) if moment else self.saved
+    timestamp: str
 
 
 def new_id() -> str:
     """Return a fresh name, later in order than any that this process made before."""
-    return f"{_stamp(clock.rising())}-{clock.nonce(10)}"
+    return f"{clock.rising():{_STAMP}}-{clock.nonce(10)}"
 
 
 def is_id(name: str) -> bool:
@@ -77,19 +76,9 @@ def original(name: str) -> str:
     return again[1] if again else name
 
 
-def _stamp(moment: datetime) -> str:
-    return f"{moment:%Y%m%dT%H%M%S.%fZ}"
-
-
 def write(folder: Path, name: str, header: Mapping[str, Any], text: str) -> None:
-    """Write a new letter, whole or not at all.
-
-    Raises:
-        FileExistsError: there is one of that name.
-        StorageError: the disk refused.
-    """
-    values = {key: value for key, value in header.items() if value is not None}
-    atomic.create(folder / f"{name}.md", codec.encode_new(values, text))
+    """Write a new letter; errors as for ``atomic.create``."""
+    atomic.create(folder / f"{name}.md", codec.encode_new(header, text))
 
 
 def listed(folder: Path) -> list[str]:
@@ -101,26 +90,22 @@ def listed(folder: Path) -> list[str]:
     Raises:
         StorageError: the folder cannot be read.
     """
-    found: list[tuple[str, str]] = []
     try:
         with atomic.explained(folder), os.scandir(folder) as entries:
-            for entry in entries:
-                name = entry.name
-                if name.startswith(".") or not name.endswith(".md") or entry.is_symlink():
-                    continue
-                stem = name[:-3]
-                found.append((stem if is_id(stem) else _written_stamp(entry), name))
+            plain = [entry.name for entry in entries if not entry.is_symlink()]
     except FileNotFoundError:
         return []
-    return [name for _, name in sorted(found)]
+    names = [name for name in plain if name.endswith(".md") and not name.startswith(".")]
+    return sorted(names, key=lambda name: (_order(folder / name), name))
 
 
-def _written_stamp(entry: os.DirEntry[str]) -> str:
+def _order(path: Path) -> str:
+    if is_id(path.stem):
+        return path.stem
+    moment = None
     with contextlib.suppress(ValueError, OSError):
-        moment = clock.parse(read(Path(entry.path)).timestamp)
-        if moment is not None:
-            return _stamp(moment)
-    return _stamp(clock.now())
+        moment = clock.parse(read(path).timestamp)
+    return f"{moment or clock.now():{_STAMP}}"
 
 
 def read(path: Path) -> Letter:
@@ -137,13 +122,31 @@ def read(path: Path) -> Letter:
         raise
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from error
-    header, body = codec.read_header(data)
-    if header is None:
-        if not body.strip():
-            raise ValueError("it is empty")
-        if re.match(r"---[ \t]*(\r?\n|\Z)", body):
-            raise ValueError("its front matter has no closing line")
-    return Letter(path.name[:-3], header or {}, codec.plain_text(body).strip("\n"), saved)
+    header, text = codec.read_header(data)
+    if header is None and not text.strip():
+        raise ValueError("it is empty")
+    if header is None and re.match(r"---[ \t]*(\r?\n|\Z)", text):
+        raise ValueError("its front matter has no closing line")
+    moment = clock.parse(str(header.get("timestamp", ""))) if header else None
+    body = codec.plain_text(text).strip("\n")
+    return Letter(path.name[:-3], header or {}, body, clock.iso(moment) if moment else saved)
+
+
+def read_or_note(root: Path, path: Path, what: str, problems: list[str]) -> Letter | None:
+    """Read a letter; None where it is gone, or none, which goes to the problems."""
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            return read(path)
+        except ValueError as error:
+            problems.append(f"{path.relative_to(root).as_posix()} is not {what}: {error}")
+    return None
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """Return a letter's header; empty where it cannot be read."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return read(path).header
+    return {}
 
 
 def checked_text(text: str, what: str = "message") -> str:

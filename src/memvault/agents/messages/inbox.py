@@ -8,6 +8,7 @@ at any moment: only once its caller has them are events gone for good.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,13 +60,13 @@ class Inbox:
         self,
         root: Path,
         owner: Address,
-        due: Callable[[], list[str]] | None = None,
-        next_due: Callable[[], float | None] | None = None,
+        due: Callable[[], list[str]] = list,
+        next_due: Callable[[], float] = lambda: math.inf,
     ) -> None:
-        self.folder = message_files.inside(root, owner.folder(root) / "inbox")
+        self.folder = owner.folder(root) / "inbox"
         self.next_due = next_due
         self.problems: list[str] = []
-        self._taken_names: frozenset[str] | None = None
+        self._taken_names: frozenset[str] = frozenset()
         self._root = root
         self._owner = owner
         self._due = due
@@ -87,36 +88,30 @@ class Inbox:
             StorageError: the disk refused.
         """
         name = event_id or message_files.new_id()
-        if event_id is not None:
+        if event_id:
             if not layout.is_mem_id(event_id):
                 raise UsageError(f"{event_id!r} cannot be an event's id", "use letters and digits")
             if self._leases.hold(event_id):
                 return event_id
         body = _BODIES.get(kind, "message")
-        rest = {key: value for key, value in data.items() if key != body}
-        assert not rest.keys() & set(_OWN_KEYS), "an event's data may not use the header's own keys"
-        header = {"id": name, "type": kind, "timestamp": timestamp or clock.iso(), **rest}
+        header = {"id": name, "type": kind, "timestamp": timestamp or clock.iso()}
+        header |= {key: value for key, value in data.items() if key not in (body, *header)}
         message_files.inside(self._root, self.folder)
         with contextlib.suppress(FileExistsError):
             message_files.write(self.folder, name, header, str(data.get(body, "")))
         return name
 
-    def peek(self, count: int | None = None, kind: str | None = None) -> tuple[list[Event], int]:
-        """Look at events without taking them, the oldest first.
-
-        Of a ``kind`` only those; the number is that of all the others there are.
-        """
+    def peek(self) -> list[Event]:
+        """Look at all events without taking them, the oldest first."""
         with self._lock():
             read = [self._event(name) for name in message_files.listed(self.folder)]
-        events = [event for event in read if event is not None]
-        found = [event for event in events if kind in (None, event.kind)][:count]
-        return found, len(events) - len(found)
+        return [event for event in read if event is not None]
 
     def pop(
         self,
         count: int = 1,
         kind: str | None = None,
-        fits: Callable[[Event], bool] | None = None,
+        fits: Callable[[Event], bool] = lambda _: True,
     ) -> Popped:
         """Take events, the oldest first; each is handed to exactly one caller.
 
@@ -127,60 +122,50 @@ class Inbox:
         """
         taken: list[Event] = []
         left = 0
-        lease: Lease | None = None
-        with self._lock(), contextlib.ExitStack() as undone:
+        with self._lock(), contextlib.ExitStack() as undoing:
+            lease: Lease | None = None
             for name in message_files.listed(self.folder):
-                if len(taken) == count:  # no more is read than needed
+                if len(taken) == count:
                     left += message_files.is_id(name[:-3]) or self._event(name) is not None
                 elif (event := self._event(name)) is None:
                     continue
-                elif kind not in (None, event.kind) or not (fits is None or fits(event)):
+                elif kind not in (None, event.kind) or not fits(event):
                     left += 1
                 else:
                     if lease is None:
                         lease = self._leases.begin()
-                        undone.callback(lease.undo)
+                        undoing.callback(lease.undo)
                     if lease.add(name):
                         taken.append(event)
-            if not taken:  # perhaps others took the files away by hand
-                return Popped([], left)
-            undone.pop_all()
-        return Popped(taken, left, lease)
+            if taken:  # else others took the files away by hand
+                undoing.pop_all()
+        return Popped(taken, left, lease if taken else None)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
         """Hold the agent's lock; dead takers' events are back and due plans fired."""
         lock = agent_lock(self._root, self._owner)
         message_files.inside(self._root, self.folder)
-        self.problems, self._taken_names = [], None
         with lock:
-            self.problems += self._leases.recover()
-            atomic.sweep(self.folder)
-            if self._due is not None:  # where it fails, nothing may be taken: see ``plans.firing``
-                self.problems += self._due()
-            yield
-
-    def _names(self) -> frozenset[str]:
-        """Return the names that no service may have, looked up once for each look at the inbox."""
-        if self._taken_names is None:
             self._taken_names = services.taken(self._root)
-        return self._taken_names
+            self.problems = self._leases.recover()
+            atomic.sweep(self.folder)
+            self.problems += self._due()  # where it fails, nothing may be taken: ``plans.firing``
+            yield
 
     def _event(self, name: str) -> Event | None:
         """Read a file of the inbox; what is no event is named in ``problems``.
 
         So is a service that would pass for somebody; it is told as one without a name.
         """
-        where = (self.folder / name).relative_to(self._root).as_posix()
-        try:
-            event = _event(message_files.read(self.folder / name))
-        except FileNotFoundError:
+        path = self.folder / name
+        letter = message_files.read_or_note(self._root, path, "an event", self.problems)
+        if letter is None:
             return None
-        except ValueError as error:
-            self.problems.append(f"{where} is not an event: {error}")
-            return None
+        event = _event(letter)
         called = str(event.data.get("name", ""))
-        if event.kind == SERVICE and services.is_taken(called, self._names()):
+        if event.kind == SERVICE and services.is_taken(called, self._taken_names):
+            where = path.relative_to(self._root).as_posix()
             self.problems.append(
                 f"{where} is the event of a service, which may not be called {called!r}"
             )

@@ -37,16 +37,11 @@ class Leases:
 
     def __init__(self, root: Path, owner: Address, inbox: Path) -> None:
         self.inbox = inbox
-        self._root = root
-        self._owner = owner
+        self.root = root
+        self.owner = owner
 
     def begin(self) -> Lease:
-        """Make an empty lease of this process.
-
-        Raises:
-            Refused: a link or a file is in the way.
-            StorageError: the disk refused.
-        """
+        """Make an empty lease of this process; errors as for ``place``."""
         self.place("popped")  # what cannot be settled is better not taken
         folder = self.place("claims") / message_files.new_id()
         lock = FileLock(folder.with_name(f"{folder.name}.lock"))
@@ -95,22 +90,9 @@ class Leases:
 
         Raises:
             Refused: a link or a file is in the way.
+            StorageError: the disk refused.
         """
-        return message_files.inside(self._root, private(self._root, self._owner) / name)
-
-    def restore(self, folder: Path) -> None:
-        """Move the events of a lease back into the inbox, whose lock the caller holds."""
-        message_files.inside(self._root, folder)
-        message_files.inside(self._root, self.inbox)
-        with _mapped(folder):
-            for name in message_files.listed(folder):
-                _move_back(folder / name, self.inbox)
-            with contextlib.suppress(OSError):  # gone, or something that is no event is in it
-                folder.rmdir()
-
-    def lock(self) -> FileLock:
-        """Return the agent's lock."""
-        return agent_lock(self._root, self._owner)
+        return message_files.inside(self.root, private(self.root, self.owner) / name)
 
 
 class Lease:
@@ -149,14 +131,13 @@ class Lease:
 
     def put_back(self) -> None:
         """The caller will not have them: back into the inbox, by the next look at the latest."""
+        home = self._home
         try:
-            with contextlib.suppress(MemvaultError, OSError):
-                lock = self._home.lock()
-                if lock.acquire(_PATIENCE):
-                    try:
-                        self._home.restore(self._folder)
-                    finally:
-                        lock.release()
+            with (
+                contextlib.suppress(MemvaultError, OSError),
+                agent_lock(home.root, home.owner, _PATIENCE),
+            ):
+                self._restore()
         finally:
             self._release()
 
@@ -167,9 +148,19 @@ class Lease:
             MemvaultError: that failed; they are where they were.
         """
         try:
-            self._home.restore(self._folder)
+            self._restore()
         finally:
             self._release()
+
+    def _restore(self) -> None:
+        """Move the events back into the inbox, whose lock the caller holds."""
+        inbox = message_files.inside(self._home.root, self._home.inbox)
+        folder = message_files.inside(self._home.root, self._folder)
+        with _mapped(folder):
+            for name in message_files.listed(folder):
+                _move_back(folder / name, inbox)
+            with contextlib.suppress(OSError):  # gone, or something that is no event is in it
+                folder.rmdir()
 
     def _release(self) -> None:
         self._lock.release()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.agents.address import Address, address
+from memvault.agents.address import USER, Address, address
 from memvault.agents.locking import private
 from memvault.agents.messages import files as message_files
 from memvault.agents.messages.inbox import SPACE_MESSAGE, Inbox
@@ -132,15 +132,15 @@ class Spaces:
         return found[::-1], len(names) - broken
 
     def _message(self, path: Path) -> Message | None:
-        """Read a message; a file that is none is named in ``problems``."""
-        try:
-            return _message(message_files.read(path))
-        except FileNotFoundError:
+        """Read a message; one without a header was written by the user."""
+        letter = message_files.read_or_note(self._root, path, "a message", self.problems)
+        if letter is None:
             return None
-        except ValueError as error:
-            where = path.relative_to(self._root).as_posix()
-            self.problems.append(f"{where} is not a message: {error}")
-            return None
+        sender = str(letter.header.get("senderName") or "user")
+        kind = letter.header.get("senderType")
+        if kind not in ("human", "agent"):
+            kind = "human" if sender == "user" else "agent"
+        return Message(letter.name, sender, kind, letter.text, letter.timestamp)
 
     def send(self, space: Space, text: str) -> Message:
         """Put a message into a space, and an event into every other member's inbox.
@@ -150,7 +150,8 @@ class Spaces:
             StorageError: the disk refused.
         """
         text = message_files.checked_text(text, "text")
-        message = Message(message_files.new_id(), str(self._me), self._me.kind, text, clock.iso())
+        kind = "human" if self._me.agent == USER else "agent"
+        message = Message(message_files.new_id(), str(self._me), kind, text, clock.iso())
         sender = {"senderName": message.sender, "senderType": message.sender_type}
         message_id, timestamp = message.message_id, message.timestamp
         header = {"id": message_id, **sender, "timestamp": timestamp}
@@ -170,25 +171,17 @@ class Spaces:
     def _members(self, space: Space) -> list[str]:
         """Name the members: by their file's header, or by its name where it says none."""
         folder = self._folder(space.space_id, "members")
-        found = []
-        for name in message_files.listed(folder):
-            stem = name[:-3].replace("~", "/")
-            try:
-                found.append(str(message_files.read(folder / name).header.get("agent") or stem))
-            except (FileNotFoundError, ValueError):
-                found.append(stem)
-        return sorted(set(found))
+        names = message_files.listed(folder)
+        agents = [(name, message_files.header_of(folder / name).get("agent")) for name in names]
+        return sorted({str(agent or name[:-3].replace("~", "/")) for name, agent in agents})
 
     def _named(self, space_id: str) -> Space:
         return Space(space_id, self._name(space_id) or space_id)
 
     def _name(self, space_id: str) -> str:
         """Return the name that a space's file gives it; empty where it gives none."""
-        try:
-            letter = message_files.read(self._folder(space_id) / "space.md")
-            return str(letter.header.get("name") or "")
-        except (FileNotFoundError, ValueError):
-            return ""
+        header = message_files.header_of(self._folder(space_id) / "space.md")
+        return str(header.get("name") or "")
 
     def _id(self, given: str) -> str:
         """Return the folder's name for what a caller calls a space.
@@ -209,15 +202,11 @@ class Spaces:
         other = f"{space_id}-{digest}"
         if self._exists(other):
             return other
-        name = self._name(space_id) if self._exists(space_id) else ""
+        name = self._name(space_id)
         return other if name and _spelling(name) != _spelling(plain) else space_id
 
     def _exists(self, space_id: str) -> bool:
-        """Say whether there is a space of that id.
-
-        Raises:
-            Refused: a link or a file is in its folder's place.
-        """
+        """Say whether there is a space of that id; errors as for ``inside``."""
         return layout.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
 
     def _folder(self, *parts: str) -> Path:
@@ -232,16 +221,3 @@ def _spelling(name: str) -> str:
     """Return a space's name without what people write now in one way and now in another."""
     folded = normal_form("NFC", name).casefold()
     return re.sub(r"[\s_-]+", " ", folded).strip()
-
-
-def _message(letter: message_files.Letter) -> Message:
-    """Make a message of a file; one without a header was written by the user."""
-    sender = str(letter.header.get("senderName") or "user")
-    kind = letter.header.get("senderType")
-    return Message(
-        letter.name,
-        sender,
-        str(kind) if kind in ("human", "agent") else "human" if sender == "user" else "agent",
-        letter.text,
-        letter.timestamp,
-    )

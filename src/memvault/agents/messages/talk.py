@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from memvault import clock, visible
 from memvault.agents.address import Address, address
-from memvault.agents.locking import private
+from memvault.agents.locking import agent_lock
 from memvault.agents.messages import files as message_files
 from memvault.agents.messages.inbox import TALK, Event, Inbox
 from memvault.errors import NotFound, Refused
@@ -98,36 +97,36 @@ class Talks:
         text = message_files.checked_text(message)
         talk_id = next_id(self._root)
         line = {"time": clock.iso(), "severity": severity, "message": text, "talkId": talk_id}
-        folder = private(self._root, self._me)
-        path = folder / "log.jsonl"
         data = visible.as_json(line).encode()  # people read it with tail
-        with FileLock(folder / "lock"), atomic.explained(path):
+        path = self._me.private(self._root) / "log.jsonl"
+        with agent_lock(self._root, self._me), atomic.explained(path):
             if path.is_file() and path.lstat().st_size > _LARGEST_LOG:
-                path.replace(folder / "log.1.jsonl")
+                path.replace(path.with_name("log.1.jsonl"))
             atomic.append_line(path, data)
         return talk_id
 
     def _sender(self, talk_id: int, inbox: Inbox) -> Address | None:
-        for number, name in reversed(self._record()["heard"]):
-            if number == talk_id:
-                return address(name)
-        for event in inbox.peek(kind=TALK)[0]:
-            if _number(event.data.get("talkId")) == talk_id:
+        heard = dict(self._record()["heard"])
+        if talk_id in heard:
+            return address(heard[talk_id])
+        for event in inbox.peek():
+            if event.kind == TALK and _number(event.data.get("talkId")) == talk_id:
                 return address(str(event.data.get("from", "")))
         return None
 
     def _note(self, which: str, talks: list[tuple[int, str]]) -> None:
-        folder = private(self._root, self._me)
-        with FileLock(folder / "lock"):
+        with agent_lock(self._root, self._me):
             record = self._record()
             talks = [*record[which], *talks]
             early, late = talks[:-_KEPT], talks[-_KEPT:]
             recent = {name for _, name in late}
             # Whom it talked to once, it may wait for.
-            last = {name: number for number, name in early if name not in recent}
-            first = [(number, name) for name, number in last.items() if which == "sent"]
-            record[which] = [*first, *late]
-            atomic.put(folder / "talks.json", json.dumps(record).encode())
+            last = {
+                name: number for number, name in early if which == "sent" and name not in recent
+            }
+            record[which] = [*((number, name) for name, number in last.items()), *late]
+            path = self._me.private(self._root) / "talks.json"
+            atomic.put(path, json.dumps(record).encode())
 
     def _record(self) -> dict[str, list[tuple[int, str]]]:
         """Return the record; one that is missing or damaged is empty."""
@@ -155,18 +154,12 @@ def next_id(root: Path) -> int:
             last = int(atomic.read(path, STATE))
         except (OSError, ValueError):
             last = 0
-        # Never ahead of the clock, or a lost record would tell.
-        while last - 100 < (now := _milliseconds()) <= last:
-            time.sleep(0.001)
-        fresh = max(now, last + 1)
+        now = int(clock.now().timestamp() * 1000) - _BEGINNING
+        fresh = max(1, now, last + 1)
         if fresh >= _WRAP:
             fresh = 1
         atomic.put(path, str(fresh).encode())
     return fresh
-
-
-def _milliseconds() -> int:
-    return max(1, int(clock.now().timestamp() * 1000) - _BEGINNING)
 
 
 def _number(value: Any) -> int:

@@ -6,10 +6,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memvault.agents.address import USER, Address, address
 from memvault.agents.messages.inbox import SERVICE, TALK, Event, Inbox, Popped
+from memvault.agents.messages.watch import Waker, waker
 from memvault.errors import Refused, TimedOut, UsageError
 
 __all__ = ["Happened", "Wanted", "wait"]
@@ -99,13 +100,19 @@ def wait(
     """
     for entry in wanted:
         if entry.sender is not None and not talked_to(entry.sender, entry.talk_id):
-            raise _not_talked_to(entry)
+            user = entry.kind == "User"
+            who = "the user" if user else entry.parameter
+            which = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
+            say = "talk user MESSAGE" if user else f"talk agent {who} MESSAGE"
+            raise Refused(
+                f"There is no {which} to {who} to wait for", f"memvault {say} comes first"
+            )
     begun = time.monotonic()
     times = [entry for entry in wanted if entry.kind == "Time"]
     soonest = min(times, key=lambda entry: float(entry.parameter), default=None)
     until = float(soonest.parameter) if soonest else math.inf
     deadline = math.inf if timeout is None else timeout
-    sleeper: Any = None
+    sleeper: Waker | None = None
     stuck = False
     try:
         while True:
@@ -125,35 +132,15 @@ def wait(
                     "wait again, or longer",
                 )
             if sleeper is None:
-                sleeper = _sleeper(inbox, turn)  # what came before it watched is looked for again
-                continue
-            due = _due(inbox)  # one that came due since the look runs at the next
-            pause, stuck = (_STUCK if stuck else _SHORTEST, True) if due <= 0 else (due, False)
-            rest = min(until, deadline) - passed
-            sleeper.sleep(max(_SHORTEST, min(rest, pause)))
+                sleeper = waker(inbox.folder, turn)
+                continue  # look again for what came before it watched
+            due = inbox.next_due()  # a plan that came due since the look runs at the next
+            pause = due if due > 0 else _STUCK if stuck else _SHORTEST
+            stuck = due <= 0
+            sleeper.sleep(max(_SHORTEST, min(until - passed, deadline - passed, pause)))
     finally:
         if sleeper is not None:
             sleeper.close()
-
-
-def _due(inbox: Inbox) -> float:
-    """Return in how many seconds a plan is due; none or less where one was due already."""
-    due = inbox.next_due() if inbox.next_due else None
-    return math.inf if due is None else due
-
-
-def _sleeper(inbox: Inbox, turn: threading.Condition) -> Any:
-    from memvault.agents.messages.watch import waker
-
-    return waker(inbox.folder, turn)
-
-
-def _not_talked_to(entry: Wanted) -> Refused:
-    user = entry.kind == "User"
-    command = "talk user MESSAGE" if user else f"talk agent {entry.parameter} MESSAGE"
-    who = "the user" if user else entry.parameter
-    which = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
-    return Refused(f"There is no {which} to {who} to wait for", f"memvault {command} comes first")
 
 
 def _seconds(text: str) -> float:

@@ -7,10 +7,11 @@ caller really sleeps: no change falls between looking and sleeping.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
@@ -23,29 +24,6 @@ _AT_LEAST = 5.0
 taker left that was killed shows in no folder that is watched."""
 
 
-class Waker(Protocol):
-    """Something that sleeps until files of a folder may have changed.
-
-    What changed since the waker was made wakes its first sleep.
-    """
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep, the condition's lock released; wake at a change, or after ``seconds`` at most."""
-
-    def close(self) -> None:
-        """Stop looking; doing so twice does no harm."""
-
-
-def waker(folder: Path, turn: threading.Condition) -> Waker:
-    """Return a waker for a folder: told by the system, or polling where that does not work."""
-    if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
-        try:
-            return Watching(folder, turn)
-        except Exception:  # whatever watchdog meets: no more watches, no such file system
-            return Polling(folder, turn)
-    return Polling(folder, turn)
-
-
 class Polling:
     """Looks at the folder five times a second."""
 
@@ -55,7 +33,7 @@ class Polling:
         self._seen = _state(folder)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until a listing differs from the last one, or someone notifies the condition."""
+        """Sleep until a listing differs, someone notifies the condition, or the time is over."""
         seconds = min(seconds, _AT_LEAST)
         while seconds > 0:
             woken = self._turn.wait(min(seconds, _POLL))
@@ -83,7 +61,7 @@ class Watching:
         self._start()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until the system says that a file came or changed."""
+        """Sleep until the system says that a file came or changed, or the time is over."""
         if self._instead is not None:
             self._instead.sleep(seconds)
             return
@@ -107,25 +85,23 @@ class Watching:
     def _start(self) -> None:
         import logging
 
-        from watchdog.events import (
-            DirDeletedEvent,
-            DirMovedEvent,
-            FileClosedEvent,
-            FileCreatedEvent,
-            FileModifiedEvent,
-            FileMovedEvent,
-            FileSystemEventHandler,
-        )
+        from watchdog import events
         from watchdog.observers import Observer
 
         notice = self._notice
 
-        class Handler(FileSystemEventHandler):
-            def on_any_event(self, event: FileSystemEvent) -> None:
+        class Handler(events.FileSystemEventHandler):
+            def on_any_event(self, event: events.FileSystemEvent) -> None:
                 notice(event)
 
-        own = [DirDeletedEvent, DirMovedEvent]
-        kinds = [FileCreatedEvent, FileMovedEvent, FileModifiedEvent, FileClosedEvent, *own]
+        kinds = [
+            events.FileCreatedEvent,
+            events.FileMovedEvent,
+            events.FileModifiedEvent,
+            events.FileClosedEvent,
+            events.DirDeletedEvent,
+            events.DirMovedEvent,
+        ]
         self._gone = False
         self._folder.mkdir(parents=True, exist_ok=True)
         self._inode = _inode(self._folder)
@@ -144,6 +120,22 @@ class Watching:
                 self._changed = True
                 self._gone = self._gone or gone
                 self._turn.notify_all()
+
+
+Waker = Polling | Watching
+"""Something that sleeps until files of a folder may have changed.
+
+What changed since it was made wakes its first sleep.
+"""
+
+
+def waker(folder: Path, turn: threading.Condition) -> Waker:
+    """Return a waker for a folder: told by the system, or polling where that does not work."""
+    if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
+        # Whatever watchdog meets: no more watches, no such file system.
+        with contextlib.suppress(Exception):
+            return Watching(folder, turn)
+    return Polling(folder, turn)
 
 
 def _state(folder: Path) -> frozenset[tuple[str, int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
@@ -85,16 +86,13 @@ def upcoming(
 ) -> tuple[list[Standing], list[str]]:
     """Return how every plan stands, the next due first, and what to say of broken files.
 
-    Raises:
-        StorageError: the folder cannot be read.
-        Refused: it is a link or a file.
+    Errors as for ``Entries.read``.
     """
     found, notes = plan_files.all_plans(store, address)
     records = plan_state.load(address.private(store.root))
     stands = [standing(plan, records.get(plan.id), now, zone) for plan in found]
     return sorted(
-        stands,
-        key=lambda stand: (stand.status != ACTIVE, stand.next_run or _NEVER, stand.plan.id),
+        stands, key=lambda stand: (stand.status != ACTIVE, stand.next_run or _NEVER, stand.plan.id)
     ), notes
 
 
@@ -120,15 +118,19 @@ def put(
     puts: dict[str, Put] = {}
     for plan in wanted:
         name = one_line(plan.name, "A plan's name")
-        old, fresh = known.get(name), layout.named_id(name)
-        plan_id = old.name if old else fresh if fresh not in taken else layout.new_id(name)
-        before = _before(old, records, now, zone)
+        old = known.get(name)
+        before = None
+        if old is not None:
+            with contextlib.suppress(UsageError):
+                before = standing(plan_files.read(old), records.get(old.name), now, zone)
         header = {"name": name, **_lines(plan, name, before, now, zone)}
+        fresh = layout.named_id(name)
+        plan_id = old.name if old else fresh if fresh not in taken else layout.new_id(name)
         puts[name] = Put(plan_id, old, header, plan.instruction.strip(), stem=name)
     entries.put(puts.values())
-    there = {plan.id: plan for plan in plan_files.all_plans(store, address)[0]}
-    written = [there[entry.name] for entry in puts.values() if entry.name in there]
-    stands = [standing(plan, records.get(plan.id), now, zone) for plan in written]
+    now_there = {plan.id: plan for plan in plan_files.all_plans(store, address)[0]}
+    ids = [entry.name for entry in puts.values() if entry.name in now_there]
+    stands = [standing(now_there[name], records.get(name), now, zone) for name in ids]
     plan_state.save(folder, records | {stand.plan.id: stand.record for stand in stands})
     return stands
 
@@ -140,11 +142,9 @@ def delete(store: Store, address: Address, wanted: Iterable[str]) -> list[str]:
     """
     entries = plan_files.entries_of(store, address)
     there = entries.read().entries
-    by_name = {plan_files.name_of(entry): name for name, entry in there.items()}
-    ids = {}
-    for given in wanted:
-        name = normal(given)
-        ids[given] = name if name in there else by_name.get(name, name)
+    meant = {plan_files.name_of(entry): name for name, entry in there.items()}
+    meant |= {name: name for name in there}
+    ids = {given: meant.get(normal(given), given) for given in wanted}
     missing = set(entries.delete(ids.values()))
     folder = private(store.root, address)
     records = plan_state.load(folder)
@@ -152,19 +152,6 @@ def delete(store: Store, address: Address, wanted: Iterable[str]) -> list[str]:
     if left != records:
         plan_state.save(folder, left)
     return [given for given, plan_id in ids.items() if plan_id in missing]
-
-
-def _before(
-    entry: Entry | None, records: dict[str, Record], now: datetime, zone: tzinfo
-) -> Standing | None:
-    """Return how the plan stands that is to be set again, if it is one."""
-    if entry is None:
-        return None
-    try:
-        plan = plan_files.read(entry)
-    except UsageError:
-        return None
-    return standing(plan, records.get(plan.id), now, zone)
 
 
 def _lines(
@@ -182,19 +169,19 @@ def _lines(
         )
     if schedule.kind == "scheduledAt":
         schedule = schedule._replace(text=clock.iso(first))
-    again = before is not None and before.plan.schedule == schedule
+    again = before if before is not None and before.plan.schedule == schedule else None
     status, since = ACTIVE, None
     if schedule.kind == "scheduledAt":
-        if before and again and before.status == COMPLETED:
+        if again is not None and again.status == COMPLETED:
             status = COMPLETED
-        elif first < now - _TOO_LATE and not again:
+        elif first < now - _TOO_LATE and again is None:
             raise UsageError(
                 f"{wanted.schedule.text} is more than a week ago",
                 "a moment of the last days is due at once; choose a later one",
             )
     if schedule.kind == "runAfter":
-        waiting = before.next_run if before and again else None
-        since = clock.iso(waiting if waiting and waiting <= now else first)
+        waiting = again.next_run if again is not None else None
+        since = clock.iso(waiting if waiting is not None and waiting <= now else first)
     kinds = {**dict.fromkeys(KINDS), schedule.kind: schedule.text}
     return {**kinds, "nextRunAt": since, "status": status}
 

@@ -45,9 +45,7 @@ class Plan(NamedTuple):
 def all_plans(store: Store, address: Address) -> tuple[list[Plan], list[str]]:
     """Return every plan in the order of ids, and what to say of broken files.
 
-    Raises:
-        StorageError: the folder cannot be read.
-        Refused: it is a link or a file.
+    Errors as for ``Entries.read``.
     """
     found = entries_of(store, address).read()
     plans, notes = [], found.notes
@@ -61,7 +59,7 @@ def all_plans(store: Store, address: Address) -> tuple[list[Plan], list[str]]:
 
 def entries_of(store: Store, address: Address) -> Entries:
     """Return the folder of an agent's plans."""
-    return Entries(store, address.folder(store.root) / "plans", "id")
+    return Entries(store, address, "plans", "id")
 
 
 def name_of(entry: Entry) -> str:

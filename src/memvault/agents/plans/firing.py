@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 from collections.abc import Callable
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -28,6 +29,7 @@ from typing import Any
 
 from memvault import clock
 from memvault.agents.address import Address
+from memvault.agents.entries import Entries
 from memvault.agents.locking import private
 from memvault.agents.messages.inbox import PLAN, Inbox
 from memvault.agents.plans import agenda, schedule
@@ -58,9 +60,9 @@ def inbox(
     def due_now() -> list[str]:
         return fire(store, address, now(), zone, deliver)
 
-    def seconds() -> float | None:
+    def seconds() -> float:
         at = next_due(store, address, zone, now())
-        return (at - now()).total_seconds() if at else None
+        return (at - now()).total_seconds() if at else math.inf
 
     box = Inbox(store.root, address, due_now, seconds)
     return box
@@ -99,13 +101,13 @@ def fire(
     records = plan_state.load(folder)
     _complete(folder, records, deliver)  # of a look that was cut off
     try:
-        found, notes = plan_files.all_plans(store, address)
+        plans, notes = plan_files.all_plans(store, address)
     except MemvaultError as error:
         return [f"no plan runs: {error.message}"]
     stands = []
     # What is known of a plan whose file cannot be read just now is kept.
     entered = dict(records) if notes else {}
-    for plan in found:
+    for plan in plans:
         stand = agenda.standing(plan, records.get(plan.id), now, zone)
         run = due(stand, now, zone)
         if run is not None:
@@ -115,10 +117,10 @@ def fire(
     if entered != records:
         plan_state.save(folder, entered)
     _complete(folder, entered, deliver)
-    marked = dict(entered)
-    notes += _mark(store, address, stands, marked)
-    if marked != entered:
-        plan_state.save(folder, marked)
+    before = dict(entered)
+    notes += _mark(plan_files.entries_of(store, address), stands, entered)
+    if entered != before:
+        plan_state.save(folder, entered)
     return notes
 
 
@@ -158,38 +160,28 @@ def _pending(plan: Plan, at: datetime) -> Pending:
 
 
 def _complete(folder: Path, records: dict[str, Record], deliver: Deliver) -> None:
-    """Deliver the events of runs that are entered, and strike the entries out.
-
-    Raises:
-        MemvaultError: one of both was not possible.
-    """
+    """Deliver the events of runs that are entered, and strike the entries out; else raise."""
     begun = {name: record.pending for name, record in records.items() if record.pending}
     for pending in begun.values():
         deliver(pending.event_id, pending.at, pending.data)
-    for name in begun:
-        records[name] = records[name]._replace(pending=None)
     if begun:
+        records.update({name: records[name]._replace(pending=None) for name in begun})
         plan_state.save(folder, records)
 
 
-def _mark(
-    store: Store, address: Address, stands: list[Standing], records: dict[str, Record]
-) -> list[str]:
+def _mark(entries: Entries, stands: list[Standing], records: dict[str, Record]) -> list[str]:
     """Let files say which plans have ended, or go on again, to people and to other machines.
 
-    The records of those whose files do now are marked; returns what to say of the others.
+    Records tell whose files do now; returns what to say of the others.
     """
     notes = []
-    entries = plan_files.entries_of(store, address)
-    for stand in stands:
-        if stand.status == stand.plan.status:
-            continue
-        try:
-            entries.mark(stand.plan.entry, {"status": stand.status})
-        except (Conflict, Refused):
-            pass  # a person is just changing it, or wrote a header that cannot be patched
-        except MemvaultError as error:
-            notes.append(f"{stand.plan.entry.path} does not say {stand.status}: {error.message}")
-        else:
-            records[stand.plan.id] = records[stand.plan.id]._replace(marked=True)
+    for plan, status, *_ in stands:
+        if status != plan.status:
+            try:
+                entries.mark(plan.entry, {"status": status})
+                records[plan.id] = records[plan.id]._replace(marked=True)
+            except (Conflict, Refused):
+                pass  # a person is just changing it, or wrote a header that cannot be patched
+            except MemvaultError as error:
+                notes.append(f"{plan.entry.path} does not say {status}: {error.message}")
     return notes

@@ -57,8 +57,7 @@ class Schedule(NamedTuple):
     def first(self, now: datetime, zone: tzinfo) -> datetime | None:
         """Return when it is due for the first time, seen from now; None if never.
 
-        Raises:
-            UsageError: it makes no sense.
+        Errors as for ``check``.
         """
         if self.kind == "cron":
             return next_after(self.text, now, zone)
@@ -122,38 +121,30 @@ def _moments(cron: str, start: datetime, zone: tzinfo, reverse: bool = False) ->
     return CronSim(line, start.astimezone(zone), reverse)
 
 
+@lru_cache(maxsize=256)
 def _line(cron: str) -> str:
-    """Return a cron line with single blanks.
+    """Return a cron line with single blanks, if it is one."""
+    from cronsim import CronSim, CronSimError
 
-    Raises:
-        UsageError: it is none.
-    """
     line = " ".join(cron.split())
-    problem = _problem(line)
+    problem = ""
+    if line.count(" ") != 4:
+        problem = "it needs five fields"
+    elif len(line) > _LONGEST_CRON:
+        problem = "it is too long"
+    else:
+        try:
+            CronSim(line, datetime(2026, 1, 1, tzinfo=UTC))
+        except CronSimError as error:
+            problem = str(error).lower()
+        except Exception:
+            problem = "it cannot be read"
     if problem:
         raise UsageError(
             f"{line[:60]!r} is not a valid cron line: {problem}",
             "write minute, hour, day of month, month and weekday, as in '0 9 * * MON-FRI'",
         )
     return line
-
-
-@lru_cache(maxsize=256)
-def _problem(line: str) -> str:
-    """Say what is wrong with a cron line; empty where nothing is."""
-    if len(line.split()) != 5:
-        return "it needs five fields"
-    if len(line) > _LONGEST_CRON:
-        return "it is too long"
-    from cronsim import CronSim, CronSimError
-
-    try:
-        CronSim(line, datetime(2026, 1, 1, tzinfo=UTC))
-    except CronSimError as error:
-        return str(error).lower()
-    except Exception:
-        return "it cannot be read"
-    return ""
 
 
 def delay(text: str) -> timedelta:
