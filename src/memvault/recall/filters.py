@@ -202,11 +202,7 @@ def _comparison(first: ast.expr, operators: list[ast.cmpop], others: list[ast.ex
 
 
 def _sides(left: ast.expr, right: ast.expr) -> tuple[Test, Test]:
-    """Compile what stands on both sides of a comparison; times are compared as times.
-
-    Raises:
-        UsageError: a time is compared with a text that is none.
-    """
+    """Compile what stands on both sides of a comparison; times are compared as times."""
     for one, other in ((left, right), (right, left)):
         if (
             isinstance(one, ast.Name)
@@ -228,7 +224,10 @@ def _sides(left: ast.expr, right: ast.expr) -> tuple[Test, Test]:
 
 
 def _moment(text: str) -> tuple[str, int | None]:
-    """Return a moment as memories spell it, and how many characters of theirs to compare."""
+    """Return a moment as memories spell it, and how many characters of theirs to compare.
+
+    A text that is no time is a ``UsageError``.
+    """
     plain = text.strip()
     rest = "-01-01"[len(plain) - 4 :] if _DATE.fullmatch(plain) else ""
     moment = clock.parse(plain + rest)

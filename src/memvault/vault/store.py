@@ -72,11 +72,7 @@ class Store:
         return codec.read_memory(data, state, self.known_types)
 
     def at(self, path: str) -> Memory | None:
-        """Return the memory whose file has exactly this path, or None; no index is asked.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
+        """Return the memory whose file has exactly this path, or None; errors as for ``read``."""
         if listed(self.root, path, self.settings.ignore):
             with contextlib.suppress(NotFound):
                 return self.read(path)
@@ -295,11 +291,7 @@ class Store:
 
 
 def _check_etag(memory: Memory, data: bytes, seen: str | None) -> None:
-    """Make sure that bytes are those that a caller saw.
-
-    Raises:
-        Conflict: they are not.
-    """
+    """Make sure that bytes are those that a caller saw; others are a ``Conflict``."""
     found = codec.etag(data)
     if seen is not None and seen != found:
         raise Conflict(
