@@ -32,42 +32,30 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
     The first block has all that the header says, the others as much of it as
     does not multiply with the body.
     """
-    extra = analyser.terms("\n".join(_values(memory.metadata)))
-    name = analyser.terms(printable(PurePosixPath(memory.path).stem))
-    kind = analyser.terms(memory.memory_type[:LONGEST_TITLE])
     marks = [(place, text[:LONGEST_TITLE]) for place, _, _, text in headings(memory.body)]
     places = [place for place, _ in marks]
-    title, tags, wholes = _shared(memory, analyser, None)
+    common = _common(memory, analyser, None)
     found: list[KeywordDocument] = []
     for start, end in chunks.blocks(chunks.passages(memory.body)):
         if len(found) == 1:
-            title, tags, wholes = _shared(memory, analyser, _LONGEST_REPEATED)
+            common = _common(memory, analyser, _LONGEST_REPEATED)
         body = analyser.terms(memory.body[start:end])
         inside = marks[bisect_left(places, start) : bisect_left(places, end)]
         above = " \n".join(text for _, text in inside)
-        stems = body.stems if found else body.stems + extra.stems + name.stems
-        found.append(
-            KeywordDocument(
-                uid,
-                {
-                    "title": title.stems,
-                    "headings": analyser.terms(above).stems if above else Counter(),
-                    "body": stems,
-                    "tags": tags.stems,
-                    "type": kind.stems,
-                    "identifier": wholes + body.wholes,
-                },
-            )
-        )
+        fields = {
+            **common,
+            "headings": analyser.terms(above).stems,
+            "body": body.stems + common["body"],
+            "identifier": common["identifier"] + body.wholes,
+        }
+        found.append(KeywordDocument(uid, fields))
     return found
 
 
-def _shared(
-    memory: Memory, analyser: Analyser, most: int | None
-) -> tuple[Terms, Terms, Counter[str]]:
-    """Return the terms of title and tags, and the whole ones, that stand in every block.
+def _common(memory: Memory, analyser: Analyser, most: int | None) -> dict[str, Counter[str]]:
+    """Return what a memory's blocks have in common, of each part at most so many characters.
 
-    They are of at most so many characters of each part.
+    The first one's body, which has all, gets the file's name and the header's other values.
     """
 
     def terms(text: str) -> Terms:
@@ -79,7 +67,14 @@ def _shared(
     tags = terms("\n".join(memory.tags))
     path = terms(printable(memory.path))
     extra = terms("\n".join(_values(memory.metadata)))
-    return named, tags, named.wholes + tags.wholes + path.wholes + extra.wholes
+    name = analyser.terms(printable(PurePosixPath(memory.path).stem))
+    return {
+        "title": named.stems,
+        "tags": tags.stems,
+        "type": analyser.terms(memory.memory_type[:LONGEST_TITLE]).stems,
+        "body": Counter() if most else extra.stems + name.stems,
+        "identifier": named.wholes + tags.wholes + path.wholes + extra.wholes,
+    }
 
 
 def _beginning(text: str, most: int | None) -> str:

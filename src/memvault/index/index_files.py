@@ -98,10 +98,8 @@ class IndexFiles:
         assert self._manifest is not None
         before = self.opened
         if keyword is None:
-            if before is not None and before.commit.number == commit.number:
-                keyword = before.keyword
-            else:
-                keyword = KeywordIndex(self._keyword_folder)
+            same = before is not None and before.commit.number == commit.number
+            keyword = before.keyword if before and same else KeywordIndex(self._keyword_folder)
         if before is not None and before.keyword is not keyword:
             before.keyword.close()
         self.opened = Opened(self._manifest, keyword, commit)

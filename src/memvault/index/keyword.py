@@ -12,11 +12,11 @@ few classes (``whoosh_pickles``). Whatever it raises becomes ``DamagedIndex``.
 from __future__ import annotations
 
 import errno
-import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from memvault.index import bm25f
 from memvault.index.bm25f import (
@@ -35,31 +35,23 @@ __all__ = ["KeywordIndex"]
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors that say nothing of the index: this process may open no more files, or have no memory."""
 
 
-def _writing(function: Callable[P, R]) -> Callable[P, R]:
+@contextmanager
+def _writing() -> Iterator[None]:
     """Turn what Whoosh raises of an index that it cannot read into ``DamagedIndex``.
 
     What the disk says, and errors that only a mistake in a program raises, pass.
     """
-
-    @functools.wraps(function)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:
-            refused = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-            if refused or not _is_whooshs(error):
-                raise
-            raise DamagedIndex(f"{type(error).__name__}: {error}") from error
-
-    return guarded
+    try:
+        yield
+    except Exception as error:
+        refused = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        if refused or not _is_whooshs(error):
+            raise
+        raise DamagedIndex(f"{type(error).__name__}: {error}") from error
 
 
 def _is_whooshs(error: Exception) -> bool:
@@ -71,23 +63,19 @@ def _is_whooshs(error: Exception) -> bool:
     return str(module).startswith(("whoosh.", "memvault.index.whoosh_"))
 
 
-def _reading(function: Callable[P, R]) -> Callable[P, R]:
+@contextmanager
+def _reading() -> Iterator[None]:
     """Turn whatever reading an index raises into ``DamagedIndex``.
 
     Bytes that are not as Whoosh wrote them end in almost any error. Nothing of
     a caller's may run in what is guarded.
     """
-
-    @functools.wraps(function)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:
-            if isinstance(error, OSError) and error.errno in _SCARCE:
-                raise
-            raise DamagedIndex(f"{type(error).__name__}: {error}") from error
-
-    return guarded
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _SCARCE:
+            raise
+        raise DamagedIndex(f"{type(error).__name__}: {error}") from error
 
 
 class KeywordIndex:
@@ -99,7 +87,7 @@ class KeywordIndex:
         self._reader: Any = None
 
     @classmethod
-    @_writing
+    @_writing()
     def create(cls, folder: Path) -> KeywordIndex:
         """Make an empty index in an empty folder."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -113,7 +101,7 @@ class KeywordIndex:
             self._index = _storage(self._folder).open_index()
         return self._index
 
-    @_writing
+    @_writing()
     def apply(
         self, removed: Iterable[int], added: Iterable[KeywordDocument], merge: bool = False
     ) -> None:
@@ -134,7 +122,7 @@ class KeywordIndex:
         writer.commit(optimize=merge, merge=merge or many)
         self.close()
 
-    @_reading
+    @_reading()
     def wasted(self) -> float:
         """Return the share of documents that are marked deleted and still take room."""
         reader = self._open_reader()
@@ -161,7 +149,8 @@ class KeywordIndex:
         segments = [*self._segments(), memory_segment(list(overlay))]
         wanted = [(stem, FIELDS) for stem in stems]
         wanted += [(whole, {WHOLE: WHOLE_WEIGHT}) for whole in wholes]
-        scores, rarity, told = _reading(bm25f.score)(segments, wanted, lengths, explain)
+        with _reading():
+            scores, rarity, told = bm25f.score(segments, wanted, lengths, explain)
         found: dict[int, KeywordHit] = {}
         for place in sorted(scores, key=scores.__getitem__, reverse=True):
             uid = segments[place[0]].uid(place[1])
@@ -176,7 +165,7 @@ class KeywordIndex:
                 break
         return KeywordAnswer(list(found.values()), rarity)
 
-    @_reading
+    @_reading()
     def _segments(self) -> list[Segment]:
         if self._opened() is None:
             return []
@@ -194,7 +183,7 @@ class KeywordIndex:
             def length(name: str, number: int, leaf: Any = leaf) -> float:
                 return float(leaf.doc_field_length(number, name))
 
-            @_reading
+            @_reading()
             def uid(number: int, leaf: Any = leaf) -> int:
                 return int(leaf.stored_fields(number)["uid"])
 

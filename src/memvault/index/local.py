@@ -60,11 +60,8 @@ class LocalIndex:
     def look(self, vectors: bool, patience: Patience) -> Snapshot:
         """Bring the index up to date with the folder and return a view of it.
 
-        Without ``vectors`` the view has no vectors, and none are made.
-
-        Raises:
-            TimedOut: another process is indexing, for longer than ``patience`` lasts.
-            VaultUnreadable: the vault's folder cannot be listed.
+        Without ``vectors`` the view has no vectors, and none are made. Errors as for
+        the protocol's.
         """
         began, pause = time.monotonic(), _LOOK_AGAIN
         while True:
@@ -168,13 +165,7 @@ class LocalIndex:
         return table.match(query, texts) if isinstance(table, StaticEmbedder) else None
 
     def judge(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well the cross-encoder in the settings finds that each text fits a query.
-
-        It is loaded once and never fetched.
-
-        Raises:
-            EmbedderError: it cannot be loaded.
-        """
+        """Return how well a cross-encoder finds that each text fits; it is never fetched."""
         if self._cross_encoder is None:
             from memvault.index.embedding.cross_encoder import CrossEncoder
 

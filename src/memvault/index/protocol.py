@@ -165,6 +165,7 @@ class Index(Protocol):
 
         Raises:
             TimedOut: another process is indexing, for longer than ``patience`` lasts.
+            VaultUnreadable: the vault's folder cannot be listed.
         """
 
     def nearness(self, query: str, texts: Sequence[str]) -> list[float] | None:

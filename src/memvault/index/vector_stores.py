@@ -59,11 +59,7 @@ class VectorStores:
         return self._choice[1]
 
     def embedder(self, name: str, download: bool = False) -> Embedder:
-        """Return an embedder, loaded once.
-
-        Raises:
-            EmbedderError: it cannot be loaded.
-        """
+        """Return an embedder, loaded once; errors as for ``open_embedder``."""
         if name not in self._embedders:
             root = self.choice.root if name == self.wanted else self._store.root
             if root is not None and not permitted.is_allowed(name, root):
@@ -147,7 +143,7 @@ class VectorStores:
             return
         found = self.opened(self.wanted, manifest)
         if found is not None and not found.is_settled:
-            found.settle()
+            found.write_card()
         if self.is_finished(manifest):
             return
         deadline = time.monotonic() + budget if slow and budget is not None else None

@@ -114,7 +114,7 @@ class Vectors:
         folder.mkdir(parents=True, exist_ok=True)
         made = cls(folder, card)
         made._begin()
-        made._write_card()
+        made.write_card()
         return made
 
     def append(self, uids: Sequence[int], counts: Sequence[int], vectors: Matrix) -> None:
@@ -126,7 +126,7 @@ class Vectors:
 
         self._extend(np.repeat(np.asarray(uids, dtype=np.int64), counts), vectors)
         self.card = self.card._replace(last_uid=int(uids[-1]))
-        self._write_card()
+        self.write_card()
 
     def _begin(self) -> None:
         """Make the card's two files, empty."""
@@ -157,16 +157,12 @@ class Vectors:
     def keep(self, calibration: Calibration) -> None:
         """Write down what the cosines mean."""
         self.card = self.card._replace(calibrated=calibrate.VERSION, **calibration._asdict())
-        self._write_card()
+        self.write_card()
 
     @property
     def is_settled(self) -> bool:
         """Whether the files are as the card says, and need not be read whole to be trusted."""
         return self._states() == self.card.states
-
-    def settle(self) -> None:
-        """Note how the files are now, which were found whole."""
-        self._write_card()
 
     def _states(self) -> tuple[State, ...]:
         return tuple(state_of(self.folder / name) or () for name, _ in self._files())
@@ -231,7 +227,7 @@ class Vectors:
         )
         self._begin()
         self._extend(uids[kept], rows[kept])
-        self._write_card()
+        self.write_card()
         for name in old:
             (self.folder / name).unlink(missing_ok=True)
 
@@ -263,7 +259,8 @@ class Vectors:
         except ValueError as error:  # cut off since the card was read
             raise DamagedVectors(str(error)) from error
 
-    def _write_card(self) -> None:
+    def write_card(self) -> None:
+        """Write the card, and on it how the files are now."""
         self.card = self.card._replace(states=self._states())
         data = json.dumps(self.card._asdict()).encode()
         atomic.put(self.folder / "card.json", data, durable=False)

@@ -42,11 +42,7 @@ _READERS = (
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return a class that an index may hold.
-
-        Raises:
-            UnpicklingError: it may not.
-        """
+        """Return a class that an index may hold; others are an ``UnpicklingError``."""
         if (module, name) not in ALLOWED:
             raise pickle.UnpicklingError(f"{module}.{name} has no place in an index")
         return super().find_class(module, name)

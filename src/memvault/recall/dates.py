@@ -182,11 +182,7 @@ def _absolute(parts: dict[str, str | None], today: date) -> Span | None:
 
 
 def _last_year(month: int, day: int, today: date) -> int:
-    """Return the year when there last was such a day.
-
-    Raises:
-        ValueError: there never is.
-    """
+    """Return the year when there last was such a day; ``ValueError`` where there never is."""
     for year in range(today.year, max(0, today.year - 9), -1):
         try:
             if date(year, month, day) <= today:
@@ -213,9 +209,9 @@ def _relative(parts: dict[str, str | None], today: date) -> Span:
         back = (today.weekday() - _DAYS.index(parts["weekday"].lower())) % 7 or 7
         return Span(today - timedelta(days=back), today - timedelta(days=back))
     if parts["ages"]:
-        days = _number(parts["ago"]) * _LENGTHS[parts["ages"].lower()]
-        slack = timedelta(days=_LENGTHS[parts["ages"].lower()] // 2)
-        middle = today - timedelta(days=days)
+        length = _LENGTHS[parts["ages"].lower()]
+        slack = timedelta(days=length // 2)
+        middle = today - timedelta(days=_number(parts["ago"]) * length)
         return Span(middle - slack, middle + slack)
     unit, which = str(parts["unit"]).lower(), str(parts["which"]).lower()
     if parts["count"] or which == "past":

@@ -136,15 +136,8 @@ def compile_expression(text: str) -> Callable[[Values], bool]:
         raise UsageError(f"The filter {shown!r} cannot be read", _ALLOWED) from error
     if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
         raise UsageError("The filter has too many parts", "shorten it")
-    test = _compile(tree.body)
-
-    def passes(values: Values) -> bool:
-        try:
-            return bool(test(values))
-        except (TypeError, AttributeError):
-            return False
-
-    return passes
+    test = _safe(_compile(tree.body))
+    return lambda values: bool(test(values))
 
 
 def _compile(node: ast.expr) -> Test:
@@ -161,12 +154,10 @@ def _compile(node: ast.expr) -> Test:
             return lambda values: not inner(values)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return lambda _: -number
-        case ast.BoolOp(op=ast.And(), values=operands):
+        case ast.BoolOp(op=kind, values=operands):
+            enough = all if isinstance(kind, ast.And) else any
             tests = [_safe(_compile(operand)) for operand in operands]
-            return lambda values: all(test(values) for test in tests)
-        case ast.BoolOp(op=ast.Or(), values=operands):
-            tests = [_safe(_compile(operand)) for operand in operands]
-            return lambda values: any(test(values) for test in tests)
+            return lambda values: enough(test(values) for test in tests)
         case ast.Compare(left=first, ops=operators, comparators=others):
             return _comparison(first, operators, others)
         case ast.Call(func=ast.Attribute(value=subject, attr=name), args=arguments, keywords=[]):
@@ -175,7 +166,7 @@ def _compile(node: ast.expr) -> Test:
 
 
 def _safe(test: Test) -> Test:
-    """Make one side of and, or, not false where its values do not go together."""
+    """Make a test, or one side of and, or, not, false where its values do not go together."""
 
     def safe(values: Values) -> Any:
         try:
@@ -211,11 +202,7 @@ def _comparison(first: ast.expr, operators: list[ast.cmpop], others: list[ast.ex
 
 
 def _sides(left: ast.expr, right: ast.expr) -> tuple[Test, Test]:
-    """Compile what stands on both sides of a comparison; times are compared as times.
-
-    Raises:
-        UsageError: a time is compared with a text that is none.
-    """
+    """Compile what stands on both sides of a comparison; times are compared as times."""
     for one, other in ((left, right), (right, left)):
         if (
             isinstance(one, ast.Name)
@@ -237,7 +224,10 @@ def _sides(left: ast.expr, right: ast.expr) -> tuple[Test, Test]:
 
 
 def _moment(text: str) -> tuple[str, int | None]:
-    """Return a moment as memories spell it, and how many characters of theirs to compare."""
+    """Return a moment as memories spell it, and how many characters of theirs to compare.
+
+    A text that is no time is a ``UsageError``.
+    """
     plain = text.strip()
     rest = "-01-01"[len(plain) - 4 :] if _DATE.fullmatch(plain) else ""
     moment = clock.parse(plain + rest)

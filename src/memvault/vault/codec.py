@@ -60,11 +60,7 @@ class Text(NamedTuple):
     problem: str = ""
 
     def encode(self, text: str) -> bytes:
-        """Spell another text the way this file is spelled.
-
-        Raises:
-            Refused: the file's encoding cannot.
-        """
+        """Spell another text as this file is spelled; what that cannot spell is ``Refused``."""
         if self.encoding.startswith("utf"):  # half a character can only be left out
             return self.bom + text.encode(self.encoding, "replace")
         try:

@@ -106,11 +106,7 @@ def patch_entry(header: str, key: str, name: str, value: Any, newline: str = "\n
 
 
 def _made_safely(make: Callable[[], str], wanted: Mapping[str, Any], what: str) -> str:
-    """Return a patched header that reads as it should.
-
-    Raises:
-        Refused: it does not.
-    """
+    """Return a patched header that reads as it should; one that does not is ``Refused``."""
     import yaml
 
     try:

@@ -17,7 +17,7 @@ from memvault.vault import atomic, codec, layout
 
 __all__ = ["FILE", "Move", "begin", "end", "left_behind"]
 
-FILE = "moving.json"
+FILE = ".memvault/moving.json"
 
 
 class Move(NamedTuple):
@@ -29,21 +29,21 @@ class Move(NamedTuple):
     after: str
 
 
-def begin(private: Path, move: Move) -> None:
+def begin(root: Path, move: Move) -> None:
     """Note what is about to be done; the caller holds the vault lock."""
-    atomic.put(private / FILE, json.dumps(move._asdict()).encode())
+    atomic.put(root / FILE, json.dumps(move._asdict()).encode())
 
 
-def end(private: Path) -> None:
+def end(root: Path) -> None:
     """Take the note away; one that stays is believed no more than its etags are right."""
     with contextlib.suppress(OSError):
-        (private / FILE).unlink(missing_ok=True)
+        (root / FILE).unlink(missing_ok=True)
 
 
-def left_behind(root: Path, private: Path) -> str | None:
+def left_behind(root: Path) -> str | None:
     """Return the old file of a move that wrote the new one, where both are as noted."""
     try:
-        move = Move(**json.loads(atomic.read(private / FILE, 64 * 1024)))
+        move = Move(**json.loads(atomic.read(root / FILE, 64 * 1024)))
         paths = (move.source, move.target)
         if not all(layout.is_memory_path(path) for path in paths) or move.source == move.target:
             return None

@@ -62,25 +62,19 @@ def listed(root: Path, path: str, ignore: tuple[str, ...] = ()) -> bool:
     Each folder on the way is listed, since a file system may find a name that
     it would spell otherwise.
     """
-    if state_of(root, path) is None:
+    if state_of(root, path) is None or not layout.is_memory_path(path):
         return False
-    files: list[FileState] = []
-    pending = [""]
+    folder = ""
     for part in path.split("/"):
-        if not pending:
-            return False
-        folder = pending.pop()
         inside = f"{folder}/{part}" if folder else part
-        if part.startswith(".") or (ignore and layout.is_ignored(inside, ignore)):
-            return False
         try:
-            with os.scandir(root / folder if folder else root) as entries:
-                entry = next((entry for entry in entries if entry.name == part), None)
+            linked = part not in os.listdir(root / folder) or (root / inside).is_symlink()
         except OSError:
             return False
-        if entry is not None:
-            _look(entry, inside, files, pending)
-    return [state.path for state in files] == [path]
+        if linked or layout.is_ignored(inside, ignore):
+            return False
+        folder = inside
+    return True
 
 
 def _look(entry: os.DirEntry[str], path: str, files: list[FileState], pending: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -72,11 +72,7 @@ class Store:
         return codec.read_memory(data, state, self.known_types)
 
     def at(self, path: str) -> Memory | None:
-        """Return the memory whose file has exactly this path, or None; no index is asked.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
+        """Return the memory whose file has exactly this path, or None; errors as for ``read``."""
         if listed(self.root, path, self.settings.ignore):
             with contextlib.suppress(NotFound):
                 return self.read(path)
@@ -129,10 +125,7 @@ class Store:
         named = dict(changes)
         if self._moved(memory, memory_type) != memory.path and "id" not in memory.metadata:
             named["id"] = memory.mem_id  # one that is derived from the path would change with it
-
-        def edited(data: bytes, state: FileState) -> bytes:
-            return self._edited(memory, data, state, named, body)
-
+        edited = partial(self._edited, memory, named, body)
         return self._rewritten(memory, edited, if_match, memory_type)
 
     def rewrite(self, memory: Memory, data: bytes) -> Change:
@@ -146,9 +139,8 @@ class Store:
         if_match: str | None,
         memory_type: str | None,
     ) -> Change:
-        private = self.root / ".memvault"
         with self._lock():
-            self._finish_move(private)
+            self._finish_move()
             data, state = self.read_bytes(memory.path)
             for seen in (if_match, memory.etag):
                 _check_etag(memory, data, seen)
@@ -159,19 +151,19 @@ class Store:
                 revision = self._replaced(memory, data, after)
             else:
                 revision = self.history.keep(memory.mem_id, data)
-                path = self._move(private, memory, path, after)
+                path = self._move(memory, path, after)
         return Change(self._written(path, after), revision)
 
     def _written(self, path: str, data: bytes) -> Memory:
         """Return the memory just written, even if its file has gone since."""
         return self.parse(data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0))
 
-    def _move(self, private: Path, memory: Memory, path: str, after: bytes) -> str:
+    def _move(self, memory: Memory, path: str, after: bytes) -> str:
         """Write a memory's new bytes under a free name, and take the old file away."""
         etag = codec.etag(after)
         try:
             for target in self._names_beside(path):
-                moving.begin(private, moving.Move(memory.path, memory.etag, target, etag))
+                moving.begin(self.root, moving.Move(memory.path, memory.etag, target, etag))
                 with contextlib.suppress(FileExistsError):
                     atomic.create(self.root / target, after)
                     break
@@ -183,7 +175,7 @@ class Store:
                 (self.root / target).unlink()
                 raise
         finally:
-            self._finish_move(private)
+            self._finish_move()
         return target
 
     def finish_move(self, seconds: float = 1.0) -> None:
@@ -192,19 +184,18 @@ class Store:
         A move under way has so many seconds to end. In a vault that cannot be
         written both files stay.
         """
-        private = self.root / ".memvault"
-        if os.path.lexists(private / moving.FILE):
+        if os.path.lexists(self.root / moving.FILE):
             with contextlib.suppress(MemvaultError, OSError), self._lock(seconds):
-                self._finish_move(private)
+                self._finish_move()
 
-    def _finish_move(self, private: Path) -> None:
-        old = moving.left_behind(self.root, private)
+    def _finish_move(self) -> None:
+        old = moving.left_behind(self.root)
         if old is not None:
             memory = self.read(old)
             if any(name.endswith(memory.etag) for name in self.history.revisions(memory.mem_id)):
                 with atomic.explained(old):
                     (self.root / old).unlink(missing_ok=True)
-        moving.end(private)
+        moving.end(self.root)
 
     def _replaced(self, memory: Memory, data: bytes, after: bytes) -> str:
         """Replace a memory's bytes; return the revision that the file is kept as.
@@ -234,10 +225,10 @@ class Store:
     def _edited(
         self,
         memory: Memory,
-        data: bytes,
-        state: FileState,
         changes: Mapping[str, Any],
         body: str | None,
+        data: bytes,
+        state: FileState,
     ) -> bytes:
         """Return the new bytes; a title or id that would be lost moves to the header."""
         edited = codec.edit(data, changes, body)
@@ -300,11 +291,7 @@ class Store:
 
 
 def _check_etag(memory: Memory, data: bytes, seen: str | None) -> None:
-    """Make sure that bytes are those that a caller saw.
-
-    Raises:
-        Conflict: they are not.
-    """
+    """Make sure that bytes are those that a caller saw; others are a ``Conflict``."""
     found = codec.etag(data)
     if seen is not None and seen != found:
         raise Conflict(

@@ -64,11 +64,7 @@ def anchors() -> list[Pair]:
 
 
 def fitted(embedder: Embedder) -> Calibration:
-    """Find what an embedder's cosines mean by embedding the anchors.
-
-    Raises:
-        EmbedderError: they cannot be embedded.
-    """
+    """Find what an embedder's cosines mean by embedding the anchors; errors as for both."""
     import numpy as np
 
     pairs = anchors()

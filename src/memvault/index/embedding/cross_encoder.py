@@ -23,13 +23,7 @@ class CrossEncoder:
     """A cross-encoder run by ONNX Runtime on the processor."""
 
     def __init__(self, name: str, root: Path | None, download: bool = False) -> None:
-        """Load one of fastembed's cross-encoders, or a folder's with ``model.onnx``.
-
-        Folders may be relative to the vault ``root``. Only with ``download`` is the network used.
-
-        Raises:
-            EmbedderError: there is no such model, or it is not on this machine.
-        """
+        """Load one of fastembed's cross-encoders, or a folder's; errors as for ``load``."""
         self.name = name
         self._model, self.version = load(CROSS_ENCODER, name, root, download)
 

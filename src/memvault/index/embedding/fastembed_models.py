@@ -23,6 +23,7 @@ from memvault.user_folders import models_folder
 __all__ = ["CROSS_ENCODER", "EMBEDDING", "Kind", "Loaded", "explained", "known_models", "load"]
 
 _MAX_TOKENS = 512
+"""Tokens of a text at most, also where the model takes more: attention grows with the square."""
 _NEEDED = ("model.onnx", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _LOCAL = "local/"
 """How the names begin that folders get in fastembed's list, which no one else should see."""
@@ -64,7 +65,8 @@ def load(kind: Kind, name: str, root: Path | None, download: bool) -> Loaded:
         loaded = _by_name(kind, name, download) if folder is None else _from_folder(kind, folder)
         tokenizer = getattr(loaded.model.model, "tokenizer", None)
         if tokenizer is not None:
-            tokenizer.enable_truncation(max_length=_capped(tokenizer.truncation))
+            most = int((tokenizer.truncation or {}).get("max_length", _MAX_TOKENS))
+            tokenizer.enable_truncation(max_length=min(most, _MAX_TOKENS))
     return loaded
 
 
@@ -190,9 +192,3 @@ def _quietly(kind: Kind, name: str, **options: Any) -> Any:
     return make(
         name, cuda=False, enable_cpu_mem_arena=False, threads=os.cpu_count() or 1, **options
     )
-
-
-def _capped(truncation: dict[str, Any] | None) -> int:
-    """Return how many tokens the model takes, at most 512: attention grows with the square."""
-    given = int((truncation or {}).get("max_length", _MAX_TOKENS))
-    return min(given, _MAX_TOKENS)

@@ -120,9 +120,7 @@ def fingerprint(name: str, root: Path | None) -> Fingerprint | None:
 def allow(name: str, root: Path, tried: Fingerprint | None) -> None:
     """Let the vault's settings name a folder on this machine, as long as it holds what was tried.
 
-    Raises:
-        StorageError: that cannot be kept.
-        Refused: the user's state folder lies in a vault.
+    Errors as for ``grants.grant``.
     """
     folder = folder_of(name, root)
     if folder is not None and tried is not None:
@@ -178,8 +176,7 @@ def _refusal(name: str, option: str) -> str:
 def _sizes(folder: Path) -> dict[str, int]:
     """Return the size of every file below a folder, by its path.
 
-    Raises:
-        OSError: there is a linked folder, whose files could change unseen.
+    A linked folder, whose files could change unseen, is an ``OSError``.
     """
     found = {}
     for parent, folders, names in os.walk(folder):
