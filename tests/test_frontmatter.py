@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from memvault.errors import Refused
 from memvault.model import FileState, Memory
 from memvault.vault import codec
-from memvault.vault.frontmatter import new_header, parse_header, patch_header, split
+from memvault.vault.frontmatter import new_header, patch_header, split
+from memvault.vault.plain_yaml import parse_header
 
 NEWLINES = st.sampled_from(["\n", "\r\n", "\r"])
 KEYS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True).filter(

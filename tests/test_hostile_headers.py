@@ -12,7 +12,8 @@ from conftest import Run, write
 from memvault.index.overlay import header_problem
 from memvault.model import FileState
 from memvault.vault.codec import read_memory
-from memvault.vault.frontmatter import parse_header, patch_entry, patch_header
+from memvault.vault.frontmatter import patch_entry, patch_header
+from memvault.vault.plain_yaml import parse_header
 
 _AS_WRITTEN = {
     "!!int 5": "5",

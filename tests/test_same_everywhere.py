@@ -20,9 +20,9 @@ from conftest import examples
 from memvault import schema
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Parameter
+from memvault.schema import Arg, Parameter
 from memvault.tools.core import reference, registry
-from memvault.tools.core.registry import Arg, Tool
+from memvault.tools.core.registry import Tool
 from tool_calls import normal, over_mcp, printed, sayable, words
 
 TOOLS = registry.all_tools()

@@ -8,8 +8,6 @@ import os
 import signal
 import sys
 
-__all__ = ["main"]
-
 _OBJECTS = 100_000
 """New objects between two looks for rubbish: what start-up makes lives until the end."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from memvault.recall.engine import Engine
     from memvault.vault.store import Store
 
-__all__ = ["Call", "Caller", "Delivery", "never"]
-
 
 def never() -> bool:
     """Say that the caller is still there."""

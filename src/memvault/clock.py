@@ -7,8 +7,6 @@ import re
 import threading
 from datetime import UTC, datetime, timedelta, tzinfo
 
-__all__ = ["iso", "iso_from_ns", "nonce", "now", "parse", "rising", "since", "zone"]
-
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _TURN = threading.Lock()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["COMMANDS", "FILE", "GROUPS", "Command"]
-
 FILE = Path(__file__).parent / "data" / "commands.tsv"
 
 

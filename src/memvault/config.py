@@ -13,15 +13,6 @@ from memvault.model import MemoryType
 from memvault.settings_file import MODEL, SettingsFile, are_texts
 from memvault.user_folders import SETTINGS_FILE
 
-__all__ = [
-    "BUILTIN_TYPES",
-    "LANGUAGES",
-    "SETTINGS_FILE",
-    "Ranking",
-    "Settings",
-    "load_settings",
-]
-
 _MOST_NAMED = 10
 _MOST_IGNORED = 10_000
 """Characters of all patterns of ``ignore``: each file of the vault is held against them."""

@@ -20,8 +20,6 @@ from memvault.plain_files import SETTING, read
 from memvault.user_folders import is_own_alone, user_folder, vault_above
 from memvault.vault import atomic
 
-__all__ = ["grant", "granted", "revoke"]
-
 
 def granted(root: Path, kind: str, name: str) -> dict[str, Any]:
     """Return what was kept with a decision; nothing where there is none.

@@ -10,8 +10,6 @@ from memvault import visible
 from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
 from memvault.user_folders import SETTINGS_FILE, home_expanded, is_owned
 
-__all__ = ["find_vault"]
-
 
 def find_vault(given: str | None) -> Path:
     """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent.

@@ -4,22 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = [
-    "CATEGORY",
-    "EPISODE",
-    "FACT",
-    "FALLBACK_TYPE",
-    "IMPORTANCE",
-    "LEAST_IMPORTANCE",
-    "PROCEDURE",
-    "RATE",
-    "SOURCE",
-    "FileState",
-    "Memory",
-    "MemoryType",
-    "Passage",
-]
-
 FALLBACK_TYPE = "context"
 EPISODE, FACT, PROCEDURE = "episode", "fact", "procedure"
 """The types of memory whose recalls are counted."""

@@ -7,8 +7,6 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["MEMORY", "SETTING", "STATE", "read"]
-
 MEMORY = 64 * 1024 * 1024
 """Bytes of a memory, a message or an entry at most."""
 SETTING = 1024 * 1024

@@ -14,8 +14,6 @@ from typing import IO, Any, NamedTuple, cast
 
 from memvault.errors import UsageError
 
-__all__ = ["Finished", "environment", "is_below", "located", "run"]
-
 _COMPLAINT = 64 * 1024
 """How much is kept of the end of what a program writes to standard error."""
 _PIECE = 64 * 1024

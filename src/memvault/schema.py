@@ -15,20 +15,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from memvault.errors import UsageError
 
-__all__ = [
-    "JSON_NAMES",
-    "Arg",
-    "Cli",
-    "Parameter",
-    "bind",
-    "declared",
-    "input_schema",
-    "kebab",
-    "normal_key",
-    "normal_name",
-    "property_schema",
-]
-
 _LARGEST = 1e300
 JSON_NAMES = {
     str: "string",

@@ -10,8 +10,6 @@ from typing import Any
 from memvault.errors import MemvaultError
 from memvault.plain_files import SETTING, read
 
-__all__ = ["MODEL", "SettingsFile", "are_texts", "with_setting"]
-
 _HINT = "correct the line, or delete it for the default"
 _MOST_DOTS = 100
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")

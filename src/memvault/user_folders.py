@@ -11,17 +11,6 @@ from typing import Literal
 
 from memvault.errors import UsageError
 
-__all__ = [
-    "NotPrivate",
-    "home_expanded",
-    "is_own_alone",
-    "is_owned",
-    "make_private",
-    "models_folder",
-    "user_folder",
-    "vault_above",
-]
-
 SETTINGS_FILE = "memvault.toml"
 """The file that makes a folder a vault."""
 

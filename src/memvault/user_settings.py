@@ -23,8 +23,6 @@ from memvault.errors import StorageError, UsageError
 from memvault.settings_file import MODEL, SettingsFile, are_texts
 from memvault.user_folders import home_expanded, is_own_alone, user_folder, vault_above
 
-__all__ = ["UserSettings", "file", "load"]
-
 _NAME = "settings.toml"
 _FOLDERS = "a list of folders", are_texts
 

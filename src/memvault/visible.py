@@ -12,8 +12,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["as_json", "escaped", "line", "shell", "text"]
-
 _UNSEEN = re.compile(
     "[\x7f-\x9f"  # delete, and what steers a terminal as ESC does
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns text round

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from memvault.index.local import LocalIndex
     from memvault.vault.store import Store
 
-__all__ = ["Workspace"]
-
 
 def _silent(what: str, done: int, total: int) -> None:
     """Tell nobody how far it is."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from memvault import plain_files
 from memvault.agents.address import Address
 from memvault.agents.locking import agent_lock
 from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused, StorageError, UsageError
@@ -22,10 +23,7 @@ from memvault.plain_files import STATE
 from memvault.recall import resolve
 from memvault.recall.engine import Engine
 from memvault.vault import atomic, layout
-from memvault.vault.lock import FileLock
 from memvault.vault.store import Store
-
-__all__ = ["MAX_LENGTH", "ActiveMemory", "Held", "Piece"]
 
 MAX_LENGTH = 20_000
 """Characters that one load puts into active memory at most."""
@@ -85,7 +83,7 @@ class ActiveMemory:
         if not self._file.is_file():
             return Held([], [], [])
         try:
-            with self._lock():
+            with self._locked():
                 pieces = self._read()
                 return self._kept(pieces, pieces)
         except StorageError:
@@ -107,7 +105,7 @@ class ActiveMemory:
             UsageError: the memory ends before ``offset``.
         """
         piece, text = self._cut(memory, offset, wanted)
-        with self._lock():
+        with self._locked():
             before = self._read()
             return piece, text, self._kept(before, [*_without(before, piece.mem_id), piece])
 
@@ -117,7 +115,7 @@ class ActiveMemory:
         Raises:
             NotFound: it is not in the set.
         """
-        with self._lock():
+        with self._locked():
             pieces = self._read()
             piece = self._named(pieces, name)
             self._write(_without(pieces, piece.mem_id))
@@ -128,7 +126,7 @@ class ActiveMemory:
 
         Errors as for ``evict``.
         """
-        with self._lock():
+        with self._locked():
             before = self._read()
             piece = self._named(before, name)
             memory = self._memory(piece)
@@ -140,8 +138,11 @@ class ActiveMemory:
             whole, _ = self._cut(change(memory), 0, 0)
             return self._kept(before, [*_without(before, piece.mem_id), whole])
 
-    def _lock(self) -> FileLock:
-        return agent_lock(self._store.root, self._owner)
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with agent_lock(self._store.root, self._owner):
+            self._engine.look_again()  # others may have changed the set, and moved its files
+            yield
 
     def _kept(self, before: list[Piece], after: list[Piece]) -> Held:
         """Bring the set up to date and keep it. The caller holds the agent's lock."""
@@ -263,7 +264,7 @@ class ActiveMemory:
     def _read(self) -> list[Piece]:
         """Read the set; what is no piece of a memory in this vault is left out."""
         try:
-            entries = json.loads(atomic.read(self._file, STATE))["pieces"]
+            entries = json.loads(plain_files.read(self._file, STATE))["pieces"]
             return [piece for entry in entries if (piece := self._piece(entry)) is not None]
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return []

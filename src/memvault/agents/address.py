@@ -9,8 +9,6 @@ from typing import NamedTuple
 from memvault.errors import UsageError
 from memvault.vault.normal_form import normal_form
 
-__all__ = ["PRIMARY", "USER", "Address", "address", "alike", "known"]
-
 USER = "user"
 """The participant that is a person."""
 PRIMARY = "primary"

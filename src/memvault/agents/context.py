@@ -16,8 +16,6 @@ from memvault.recall.engine import Engine
 from memvault.recall.values import Found, Request
 from memvault.vault.store import Store
 
-__all__ = ["RECALLED", "Known", "gather"]
-
 RECALLED = "RECALLED"
 """The title of the section of memories that fit the task."""
 _MOST = 10

@@ -20,15 +20,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault import clock
+from memvault import clock, plain_files
 from memvault.agents.address import Address
 from memvault.errors import Conflict, MemvaultError, Refused, StorageError, UsageError
 from memvault.vault import atomic, codec, layout
-from memvault.vault.frontmatter import new_header, parse_header, split
+from memvault.vault.frontmatter import new_header, split
 from memvault.vault.normal_form import normal_form
+from memvault.vault.plain_yaml import parse_header
 from memvault.vault.store import Store
-
-__all__ = ["Entries", "Entry", "Found", "Put", "normal", "one_line"]
 
 _LONGEST_NAME = 1_000
 _LONGEST_STEM = 80
@@ -172,7 +171,7 @@ class Entries:
             StorageError: the disk refused.
         """
         with atomic.explained(entry.path), contextlib.suppress(FileNotFoundError):
-            data = atomic.read(self._store.root / entry.path)
+            data = plain_files.read(self._store.root / entry.path)
             if codec.etag(data) == entry.etag:
                 self._replace(entry.path, data, codec.edit(data, header, None))
                 return
@@ -198,7 +197,7 @@ class Entries:
         """Take a file away; say whether it was still there."""
         file = self._store.root / path
         with atomic.explained(path), contextlib.suppress(FileNotFoundError):
-            self._store.history.keep(layout.derived_id(path), atomic.read(file))
+            self._store.history.keep(layout.derived_id(path), plain_files.read(file))
             file.unlink()
             return True
         return False
@@ -211,7 +210,7 @@ class Entries:
     def _rewrite(self, old: Entry, new: Put) -> bool:
         """Write over an entry, as it is now; say whether it is still there."""
         with atomic.explained(old.path), contextlib.suppress(FileNotFoundError, ValueError):
-            data = atomic.read(self._store.root / old.path)
+            data = plain_files.read(self._store.root / old.path)
             now = self._parsed(old.path, data)
             if now.name != old.name:
                 return False

@@ -11,8 +11,6 @@ from memvault.agents.entries import Entries, Put, one_line
 from memvault.errors import UsageError
 from memvault.vault.store import Store
 
-__all__ = ["ACTIVE", "Goal", "all_goals", "delete", "put", "status_word"]
-
 ACTIVE = "active"
 _WORD = re.compile(r"\w[\w-]{0,39}")
 

@@ -8,8 +8,6 @@ from memvault.agents.address import Address
 from memvault.agents.entries import Entries, Entry, Put, one_line
 from memvault.vault.store import Store
 
-__all__ = ["all_values", "delete", "put"]
-
 
 def all_values(store: Store, address: Address) -> tuple[list[Entry], list[str]]:
     """Return entries called by their keys, in the order of those, and what to say of others."""

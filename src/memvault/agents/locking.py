@@ -9,8 +9,6 @@ from memvault.vault import layout
 from memvault.vault.lock import FileLock
 from memvault.vault.store import private_folder
 
-__all__ = ["agent_lock", "private"]
-
 
 def private(root: Path, owner: Address) -> Path:
     """Return the folder of what is an agent's and only of this machine; it may not be there yet.

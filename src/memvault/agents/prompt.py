@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from memvault.vault.normal_form import normal_form
 
-__all__ = ["CLOSE", "OPEN", "PREAMBLE", "PREFIX", "Block", "Cut", "Entry", "Section", "build"]
-
 OPEN, CLOSE = "<memory-data>", "</memory-data>"
 PREFIX = "> "
 PREAMBLE = (

@@ -11,8 +11,6 @@ from memvault.agents.entries import Entries, Put, normal
 from memvault.vault import layout
 from memvault.vault.store import Store
 
-__all__ = ["ask"]
-
 
 def ask(store: Store, address: Address, skill_id: str, action: str) -> tuple[str, str]:
     """Ask for a skill; return the request's id and its file's path in the vault.

@@ -20,8 +20,6 @@ from memvault.errors import MemvaultError, UsageError, VaultNotFound, as_error
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
-__all__ = ["run"]
-
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; every error but the output's ends here."""

@@ -20,16 +20,6 @@ from memvault.errors import UsageError
 from memvault.schema import Parameter
 from memvault.tools.core.registry import Tool
 
-__all__ = [
-    "built",
-    "long_text",
-    "run_tool",
-    "shared_options",
-    "take_shared",
-    "tool_command",
-    "with_signature",
-]
-
 
 def tool_command(tool: Tool, name: str, options: Options) -> Any:
     """Build a tool's command."""

@@ -13,8 +13,6 @@ from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.errors import MemvaultError, UsageError
 
-__all__ = ["extra_command"]
-
 
 def init(options: Options, folder: str, bare: bool) -> None:
     """Make a folder a vault.

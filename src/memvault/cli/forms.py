@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["FORMS", "VIEWS"]
-
 Result = Mapping[str, Any]
 
 _REVISION = "Before: revision {previousRevision}"

@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from memvault.call import Caller
     from memvault.workspace import Workspace
 
-__all__ = ["SHARED", "Options"]
-
-
 SHARED = (
     ("vault", "--vault", "DIR", "The vault; else MEMVAULT_VAULT, else the nearest memvault.toml"),
     ("agent", "--agent", "NAME", "Who is asking; else MEMVAULT_AGENT, else main"),

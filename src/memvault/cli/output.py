@@ -13,8 +13,6 @@ from memvault import visible
 from memvault.cli.streams import writing
 from memvault.errors import MemvaultError
 
-__all__ = ["Progress", "failure", "flush", "notes", "result"]
-
 _PATIENCE = 1.0
 
 

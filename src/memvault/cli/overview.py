@@ -5,8 +5,6 @@ from __future__ import annotations
 from memvault.cli.options import SHARED
 from memvault.command_table import COMMANDS, GROUPS
 
-__all__ = ["EXTRA_COMMANDS", "overview"]
-
 EXTRA_COMMANDS = {
     "init": "Make a folder a vault; files that are there stay as they are",
     "call": 'Run a tool with JSON arguments, as memvault call memory_recall \'{"query": "x"}\'',

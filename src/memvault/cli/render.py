@@ -14,8 +14,6 @@ from typing import Any
 
 from memvault.cli.forms import FORMS, VIEWS
 
-__all__ = ["Line", "lines"]
-
 Line = list[tuple[str, str]]
 Result = Mapping[str, Any]
 

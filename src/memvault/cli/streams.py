@@ -10,8 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-__all__ = ["OutputError", "guarded", "stopping", "writing"]
-
 _SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from memvault.plugins.fingerprint import Fingerprint
     from memvault.plugins.tool_file import Kept
 
-__all__ = ["trust", "trust_vault", "untrust", "untrust_vault"]
-
 
 def trust(options: Options, name: str, yes: bool) -> None:
     """Let a registered tool run on this machine, as it is now.

@@ -15,8 +15,6 @@ from itertools import chain
 from memvault.consolidation.statements import Statement, words
 from memvault.index.analysis import Analyser
 
-__all__ = ["Sides", "contradictions"]
-
 _OPPOSITES = (
     "pass/fail enabled/disabled allowed/forbidden on/off before/after true/false "
     "required/optional fast/slow safe/unsafe with/without more/less increases/decreases "

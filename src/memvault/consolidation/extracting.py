@@ -19,8 +19,6 @@ from memvault.model import CATEGORY
 from memvault.process import run
 from memvault.vault.codec import plain_text
 
-__all__ = ["BadLine", "Extracted", "extract", "read_lines"]
-
 _SECONDS = 600.0
 _MOST_BYTES = 5_000_000
 _SHOWN = 120

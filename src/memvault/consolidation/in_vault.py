@@ -31,8 +31,6 @@ from memvault.recall.filters import Filters
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store, private_folder
 
-__all__ = ["SOURCE", "Writing", "apply", "gathered", "lock", "prune_counts"]
-
 SOURCE = "consolidation"
 
 

@@ -10,20 +10,6 @@ from typing import NamedTuple
 from memvault.memories.episodes import Episode, texts
 from memvault.model import CATEGORY, EPISODE, Memory
 
-__all__ = [
-    "Contradiction",
-    "Forgotten",
-    "Given",
-    "Merge",
-    "NewFact",
-    "NewProcedure",
-    "Proposals",
-    "confidence_of",
-    "origin",
-    "proposal_id",
-    "steps_of",
-]
-
 _STEP = re.compile(r"\d+[.)]\s+(.+)")
 
 

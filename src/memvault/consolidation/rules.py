@@ -37,8 +37,6 @@ from memvault.memories.procedures import clean_name
 from memvault.model import IMPORTANCE, Memory
 from memvault.vault.normal_form import normal_form
 
-__all__ = ["REPEATED", "propose"]
-
 REPEATED = 2
 """Different episodes that must say or do the same before it is proposed."""
 MOSTLY = 0.5

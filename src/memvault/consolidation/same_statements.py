@@ -20,8 +20,6 @@ from memvault.consolidation.statements import LEAST_WORDS, Key, Statement, sente
 from memvault.index.analysis import Analyser
 from memvault.memories.episodes import Episode
 
-__all__ = ["Cluster", "KnownStatements", "clusters", "shortens"]
-
 _BAR = 0.75
 """As alike as two wordings must be; the built-in table gives about 0.86 to the same words."""
 _MOST_DROPPED = 2

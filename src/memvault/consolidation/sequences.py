@@ -9,8 +9,6 @@ from typing import NamedTuple
 from memvault.consolidation.statements import signs, words
 from memvault.index.analysis import Analyser
 
-__all__ = ["Step", "Steps", "parts", "repeated", "step"]
-
 _MOST_ACTIONS = 100
 """Actions of one episode that are looked at: the first ones."""
 

@@ -16,17 +16,6 @@ from typing import NamedTuple
 
 from memvault.index.analysis import Analyser
 
-__all__ = [
-    "LEAST_WORDS",
-    "Key",
-    "Statement",
-    "sentences",
-    "signs",
-    "statement",
-    "unmarked",
-    "words",
-]
-
 Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 LEAST_WORDS = 3

@@ -17,8 +17,6 @@ from typing import NamedTuple
 
 from memvault.vault.normal_form import normal_form
 
-__all__ = ["VERSION", "Analyser", "Terms", "analyser"]
-
 VERSION = 3
 """Raised whenever the same text gives other terms, so that old indexes are made anew."""
 

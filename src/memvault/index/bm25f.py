@@ -11,18 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-__all__ = [
-    "FIELDS",
-    "WHOLE",
-    "WHOLE_WEIGHT",
-    "KeywordDocument",
-    "Place",
-    "Segment",
-    "field_lengths",
-    "memory_segment",
-    "score",
-]
-
 FIELDS: Mapping[str, float] = {
     "title": 3.0,
     "headings": 1.5,

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from memvault.model import Passage
 from memvault.vault.markdown import LINES, headings
 
-__all__ = ["LONGEST_TITLE", "VERSION", "blocks", "passages"]
-
 VERSION = 3
 """Raised whenever the same body gives other passages."""
 

@@ -10,8 +10,6 @@ from memvault.index.manifest import Known
 from memvault.model import FileState
 from memvault.vault.scan import Scan
 
-__all__ = ["Diff", "batches", "compare", "divided"]
-
 _GRANULARITY = 1_000_000_000
 """Nanoseconds within which two edits may leave a file with the same times."""
 _MOST_FILES = 2_000

@@ -16,8 +16,6 @@ from memvault.model import Memory
 from memvault.vault.codec import printable
 from memvault.vault.markdown import headings
 
-__all__ = ["keyword_documents", "passage_texts"]
-
 _NAMED_ELSEWHERE = frozenset(
     "id memory_type tags tag title created modified date updated importance confidence".split()
 )

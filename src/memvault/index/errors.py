@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DamagedIndex", "DamagedVectors"]
-
 
 class DamagedIndex(Exception):
     """The index on disk cannot be used; it is made anew, never repaired."""

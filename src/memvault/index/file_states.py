@@ -10,8 +10,6 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Commit", "State", "state_of", "states_in"]
-
 State = tuple[int, ...]
 """Size, time of change of content and of the file, and inode."""
 _TABLE = ".toc"

@@ -28,8 +28,6 @@ from memvault.index.place import KEPT, Place
 from memvault.user_folders import make_private
 from memvault.vault.lock import FileLock
 
-__all__ = ["IndexFiles", "Opened"]
-
 _FORMAT = 3
 _SETTLE = 0.02
 

@@ -30,8 +30,6 @@ from memvault.index.bm25f import (
 from memvault.index.errors import DamagedIndex
 from memvault.index.protocol import KeywordAnswer, KeywordHit
 
-__all__ = ["KeywordIndex"]
-
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12
 

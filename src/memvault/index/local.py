@@ -34,8 +34,6 @@ from memvault.vault.store import Store
 if TYPE_CHECKING:
     from memvault.index.embedding.cross_encoder import CrossEncoder
 
-__all__ = ["LocalIndex"]
-
 _SLOW_BUDGET = 5.0
 _SHORT = 0.05
 _FRESH = 0.1

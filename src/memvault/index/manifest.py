@@ -24,8 +24,6 @@ from memvault.index.protocol import Record
 from memvault.model import FileState
 from memvault.vault.normal_form import folded
 
-__all__ = ["Known", "Manifest", "Row", "columns_of"]
-
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of one."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -16,8 +16,6 @@ from memvault.index.snapshot import Overlay
 from memvault.model import FileState, Memory
 from memvault.vault.store import Store
 
-__all__ = ["Read", "overlay_of", "read_file"]
-
 Read = tuple[Memory, FileState, int]
 """A memory, its file's state, and when that was looked at, in nanoseconds."""
 

@@ -30,8 +30,6 @@ from memvault.user_folders import (
 from memvault.vault import atomic, layout
 from memvault.vault.lock import FileLock
 
-__all__ = ["KEPT", "Place", "clean", "folder_name", "forget_older", "place_of"]
-
 _INDEXES = "indexes"
 _VAULT = "vault"
 """Holds the real path of the vault that an index is of; its time is when that was last used."""

@@ -14,21 +14,6 @@ from typing import Any, NamedTuple, Protocol
 from memvault.index.errors import DamagedIndex
 from memvault.model import Memory
 
-__all__ = [
-    "AT_ONCE",
-    "READABLE",
-    "WHOLE",
-    "Index",
-    "KeywordAnswer",
-    "KeywordHit",
-    "Patience",
-    "Record",
-    "Stale",
-    "VectorAnswer",
-    "VectorHit",
-    "View",
-]
-
 
 class Stale(Exception):
     """What a view says is no longer so: look again."""

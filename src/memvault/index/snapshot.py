@@ -17,8 +17,6 @@ from memvault.index.vectors import PassageHit, Vectors
 from memvault.model import Memory
 from memvault.vault.store import Store
 
-__all__ = ["Overlay", "Snapshot"]
-
 
 class Overlay(NamedTuple):
     """Changed memories read directly because the index could not be written.

@@ -20,8 +20,6 @@ from memvault.index.manifest import Manifest
 from memvault.index.vectors import VectorCard, Vectors
 from memvault.vault.store import Store
 
-__all__ = ["Progress", "VectorStores"]
-
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is, and how much there is."""
 

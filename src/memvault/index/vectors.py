@@ -22,6 +22,7 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memvault import plain_files
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.errors import DamagedVectors
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Matrix = npt.NDArray[np.float32]
-
-__all__ = ["PassageHit", "VectorCard", "Vectors", "folder_name"]
 
 
 class VectorCard(NamedTuple):
@@ -93,7 +92,7 @@ class Vectors:
         whole and held against their checksums.
         """
         try:
-            entries: dict[str, Any] = json.loads(atomic.read(folder / "card.json", SETTING))
+            entries: dict[str, Any] = json.loads(plain_files.read(folder / "card.json", SETTING))
             card = VectorCard(**entries)._replace(
                 checksums=tuple(entries["checksums"]),
                 states=tuple(tuple(state) for state in entries["states"]),

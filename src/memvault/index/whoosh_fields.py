@@ -9,8 +9,6 @@ from typing import Any
 from whoosh.fields import FieldType
 from whoosh.formats import Existence
 
-__all__ = ["Bag"]
-
 
 class Bag(FieldType):  # type: ignore[misc]  # Whoosh's classes are only partly typed
     """Terms already counted: no analyser, no positions, the count as the posting's weight."""

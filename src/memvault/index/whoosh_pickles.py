@@ -13,8 +13,6 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import IO, Any
 
-__all__ = ["ALLOWED", "restrict"]
-
 ALLOWED = frozenset(
     {
         ("builtins", "int"),

@@ -24,8 +24,6 @@ from memvault.index.vector_stores import Progress, VectorStores
 from memvault.model import FileState
 from memvault.vault.store import Store
 
-__all__ = ["Look", "Writer"]
-
 _WASTE = 0.5
 
 

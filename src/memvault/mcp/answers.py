@@ -17,17 +17,6 @@ from memvault.errors import MemvaultError, NotFound, as_error
 from memvault.tools.core import available, reference
 from memvault.upkeep import paths
 
-__all__ = [
-    "INSTRUCTIONS",
-    "SCHEME",
-    "read_memory",
-    "resource_templates",
-    "resources",
-    "result",
-    "tools",
-    "unknown_tool",
-]
-
 SCHEME = "memvault://memory/"
 _MARKDOWN = "text/markdown"
 _PAGE = 100

@@ -16,8 +16,6 @@ from memvault.tools.core import available, invoke
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
-__all__ = ["PendingCall"]
-
 
 class PendingCall:
     """One call of a tool.

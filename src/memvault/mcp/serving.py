@@ -23,8 +23,6 @@ from memvault.mcp import answers, wire
 from memvault.mcp.calls import PendingCall
 from memvault.workspace import Workspace
 
-__all__ = ["Serving", "serve"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Context = ServerRequestContext[Any, Any]
 Answer = TypeVar("Answer")

@@ -25,8 +25,6 @@ from mcp.shared.message import SessionMessage
 from memvault import visible
 from memvault.errors import UsageError
 
-__all__ = ["Incoming", "Outgoing", "diverted", "incoming"]
-
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 _LAST_WORDS = 2.0
 """Seconds that the end waits for a client to read what it was told."""

@@ -13,8 +13,6 @@ from memvault.vault.store import Change, Store
 if TYPE_CHECKING:  # a memory that is named needs no search
     from memvault.recall.engine import Engine
 
-__all__ = ["compound", "target", "update"]
-
 _CLEAR_STRENGTH = 0.6
 _CLEAR_LEAD = 0.12
 

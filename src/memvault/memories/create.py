@@ -14,8 +14,6 @@ from memvault.vault import layout
 from memvault.vault.codec import plain_text
 from memvault.vault.store import Store
 
-__all__ = ["add", "clean_tags", "clean_title", "metadata_header", "title_of"]
-
 _LONGEST_TITLE = 60
 _MARKS = re.compile(r"^[\s>#*+-]+|^\s*\d+[.)]\s+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")

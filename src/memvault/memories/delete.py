@@ -16,8 +16,6 @@ from memvault.recall.values import Request
 from memvault.vault.history import Discarded
 from memvault.vault.store import Store
 
-__all__ = ["Candidate", "candidates", "delete", "forget", "named", "token"]
-
 
 class Candidate(NamedTuple):
     """A memory that would go, and how well it fits, in 0..1."""

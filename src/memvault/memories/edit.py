@@ -15,8 +15,6 @@ from memvault.vault.codec import plain_text
 from memvault.vault.markdown import headings
 from memvault.vault.store import Change, Store
 
-__all__ = ["append", "modified", "modified_now", "replace_all", "replace_section", "retried"]
-
 _ENDS = ("\n", "\r")
 _TRIES = 6
 """Times that a change is tried, where an editor saves the file meanwhile."""

@@ -27,21 +27,6 @@ if TYPE_CHECKING:
     from memvault.recall.engine import Engine
     from memvault.recall.values import Answer
 
-__all__ = [
-    "ERROR",
-    "TYPE",
-    "Episode",
-    "Story",
-    "add",
-    "body_of",
-    "episode_of",
-    "number",
-    "similar",
-    "succeeded",
-    "summary",
-    "texts",
-]
-
 TYPE = "episode"
 ERROR = "action_error"
 """The ``type`` of an outcome that is a failure."""

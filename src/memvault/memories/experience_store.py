@@ -23,21 +23,6 @@ if TYPE_CHECKING:  # storing needs none of recall
     from memvault.recall.filters import Filters
     from memvault.recall.values import Answer, Found
 
-__all__ = [
-    "ARCHIVED",
-    "Origin",
-    "distance",
-    "is_archived",
-    "linked",
-    "memories_of",
-    "one_line",
-    "readable",
-    "search",
-    "text_of",
-    "unquoted",
-    "with_text",
-]
-
 ARCHIVED = "archived"
 _LONGEST = 200
 _UNLINKED = re.compile(r"[\[\]|#^]")

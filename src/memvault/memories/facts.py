@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # storing needs none of recall
     from memvault.recall.engine import Engine
     from memvault.recall.values import Answer
 
-__all__ = ["TYPE", "Fact", "add", "change", "fact_of", "similar"]
-
 TYPE = "fact"
 
 

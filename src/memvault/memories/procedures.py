@@ -26,21 +26,6 @@ from memvault.vault.lock import FileLock
 from memvault.vault.normal_form import normal_form
 from memvault.vault.store import Change, Store, private_folder
 
-__all__ = [
-    "ALPHA",
-    "TYPE",
-    "Procedure",
-    "add",
-    "averaged",
-    "clean_name",
-    "fitting",
-    "held",
-    "outcome",
-    "procedure_of",
-    "put",
-    "with_skill",
-]
-
 TYPE = "procedure"
 ALPHA = 0.1
 """How much the latest outcome counts in the moving average."""

@@ -16,13 +16,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from memvault import clock
+from memvault import clock, plain_files
 from memvault.plain_files import STATE
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
 from memvault.vault.store import private_folder
-
-__all__ = ["count", "counts", "prune"]
 
 _FILE = "access.json"
 _RECENT = "access.jsonl"
@@ -99,9 +97,9 @@ def _read(folder: Path) -> Counts:
         return found
     lines: list[bytes] = []
     with contextlib.suppress(OSError):
-        lines = atomic.read(folder / _RECENT, STATE).splitlines()
+        lines = plain_files.read(folder / _RECENT, STATE).splitlines()
     with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
-        for mem_id, entry in json.loads(atomic.read(folder / _FILE, STATE)).items():
+        for mem_id, entry in json.loads(plain_files.read(folder / _FILE, STATE)).items():
             number = entry.get("count") if isinstance(entry, dict) else None
             if type(number) is int and number > 0:
                 found[mem_id] = {"count": number, "last": str(entry.get("last", ""))}

@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
-from memvault import clock
+from memvault import clock, plain_files
 from memvault.errors import Ambiguous, NotFound
 from memvault.model import FileState, Memory
 from memvault.recall.resolve import meant
-from memvault.vault import atomic
 from memvault.vault.history import Discarded
 from memvault.vault.store import Store
-
-__all__ = ["Trashed", "restore", "revert", "trash"]
 
 
 class Trashed(NamedTuple):
@@ -31,7 +28,7 @@ def trash(store: Store) -> list[Trashed]:
     found = []
     for item in store.history.discarded():
         with contextlib.suppress(OSError):
-            data = atomic.read(item.file)
+            data = plain_files.read(item.file)
             memory = store.parse(data, FileState(item.path, len(data), 0, 0, 0))
             moment = clock.parse(item.when)
             when = clock.iso(moment) if moment else item.when

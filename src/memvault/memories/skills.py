@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from memvault.errors import UsageError
 from memvault.vault.normal_form import normal_form
 
-__all__ = ["below", "branches", "checked_id", "found_id", "key"]
-
 _ID = re.compile(r"[^\W_][\w-]*(\.[^\W_][\w-]*){0,7}")
 _LONGEST = 120
 

@@ -23,8 +23,6 @@ from memvault.errors import Refused, StorageError, UsageError
 from memvault.plugins import programs
 from memvault.plugins.tool_file import FOLDER, Kept
 
-__all__ = ["Fingerprint", "Known", "fingerprint_of"]
-
 Known = dict[str, tuple[str, int]]
 """The digests and sizes of files that were looked at already, by their paths in the vault."""
 

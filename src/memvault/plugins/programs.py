@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-__all__ = ["PYTHON", "Reading", "reading"]
-
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
 _NODE = ("package.json", "package-lock.json", ".npmrc")
 _PACKAGE = ("pyproject.toml", "setup.cfg", "setup.py")

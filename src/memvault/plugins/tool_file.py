@@ -12,30 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
-from memvault import schema
+from memvault import plain_files, schema
 from memvault.command_table import COMMANDS
 from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.plain_files import SETTING
 from memvault.schema import Arg, Parameter, normal_name
 from memvault.vault import atomic, codec, layout
 from memvault.vault.store import Store, private_folder
-
-__all__ = [
-    "FOLDER",
-    "TIMEOUT",
-    "Definition",
-    "Found",
-    "Kept",
-    "ToolCommand",
-    "ToolDescription",
-    "ToolName",
-    "ToolParameters",
-    "ToolTimeout",
-    "arguments",
-    "defined",
-    "put",
-    "read_all",
-]
 
 FOLDER = "tools"
 TIMEOUT = 60.0
@@ -269,7 +252,7 @@ def read_all(root: Path) -> Found:
 
 def _read(root: Path, path: str) -> Kept | None:
     """Read one file; one without a header is a text about tools, and none itself."""
-    data = atomic.read(root / path, SETTING)
+    data = plain_files.read(root / path, SETTING)
     header, text = codec.read_header(data)
     if header is None:
         return None

@@ -15,8 +15,6 @@ from memvault.plugins.fingerprint import Fingerprint, Known, fingerprint_of
 from memvault.plugins.tool_file import Kept
 from memvault.schema import normal_name
 
-__all__ = ["grant", "require", "revoke", "trusted"]
-
 _KIND = "tool"
 
 

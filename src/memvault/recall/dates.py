@@ -16,8 +16,6 @@ from memvault.config import Ranking
 from memvault.index.analysis import Analyser
 from memvault.recall.query import Query
 
-__all__ = ["Days", "Named", "Span", "asked_days", "named", "nearness"]
-
 _EVENTS = frozenset("happen did do done".split())
 """Words that ask for anything at all."""
 _MONTHS = (

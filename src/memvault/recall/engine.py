@@ -23,8 +23,6 @@ from memvault.vault.store import Store
 
 Result = TypeVar("Result")
 
-__all__ = ["Engine"]
-
 _READ = 30
 """Memories that are read before they are ranked; 50 or 100 gave no better order."""
 _TRIES = 3

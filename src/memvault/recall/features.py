@@ -16,8 +16,6 @@ from memvault.index.analysis import Analyser, fold
 from memvault.model import Memory
 from memvault.recall.query import Query
 
-__all__ = ["SentenceFeatures", "likely_stretches", "measure", "stretches"]
-
 _LENGTH = 150
 _LONGEST = 400
 _LONG_BODY = 200_000

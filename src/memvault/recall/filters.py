@@ -23,8 +23,6 @@ from memvault.errors import UsageError
 from memvault.index.protocol import Record
 from memvault.vault.layout import normal_type
 
-__all__ = ["Filters", "compile_expression"]
-
 Values = Mapping[str, Any]
 Test = Callable[[Values], Any]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["KEYWORD_WEIGHT", "fuse", "scaled"]
-
 KEYWORD_WEIGHT = 0.6
 _LEAST_SPREAD = 0.2
 """Cosines that differ by less say little: 0.01 must not count as all that there is."""

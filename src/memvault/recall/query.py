@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from memvault.index.analysis import Analyser, fold
 
-__all__ = ["Query", "parse"]
-
 _PHRASE = re.compile(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')
 _SPACE = re.compile(r"\s+")
 _LONGEST = 4_000

@@ -20,8 +20,6 @@ from memvault.recall.features import SentenceFeatures
 from memvault.recall.fusion import scaled
 from memvault.recall.values import Scored
 
-__all__ = ["Candidate", "Ranked", "rank", "with_rest"]
-
 _WEIGHTS = {"keyword": 0.33, "vector": 0.18, "together": 0.21, "order": 0.12, "words": 0.16}
 _RELATIVE = {"vector": 0.2, "words": 0.1}
 """Parts that are scaled over the candidates, and by how much these must differ to count fully."""

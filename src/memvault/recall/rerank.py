@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from memvault.recall.values import Scored
 
-__all__ = ["judged_count", "rerank"]
-
 _WEIGHT = 0.8
 """What the cross-encoder counts; the score before it counts the rest."""
 _LEAST, _MOST = 20, 50

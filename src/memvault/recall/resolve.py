@@ -7,8 +7,6 @@ from typing import Protocol, TypeVar
 
 from memvault.vault.normal_form import folded
 
-__all__ = ["Nameable", "cleaned", "is_name_of", "meant"]
-
 
 class Nameable(Protocol):
     """Whatever has a memory's names."""

@@ -14,8 +14,6 @@ from memvault.recall.filters import Filters
 from memvault.recall.query import Query
 from memvault.recall.values import Request, Scored
 
-__all__ = ["CANDIDATES", "Retrieved", "retrieve"]
-
 CANDIDATES = 200
 """How many hits by words and by vectors make the candidates, whatever the limit."""
 _LEAST_SIMILARITY = 0.1

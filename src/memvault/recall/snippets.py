@@ -10,8 +10,6 @@ from memvault.index.analysis import Analyser, fold
 from memvault.model import Passage
 from memvault.recall.query import Query
 
-__all__ = ["Shown", "beginning", "coverage", "fitting", "show"]
-
 _LENGTH = 240
 _WORDS = re.compile(r"\S+")
 _SPACE = re.compile(r"\s+")

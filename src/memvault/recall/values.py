@@ -11,8 +11,6 @@ from memvault.recall.filters import Filters
 if TYPE_CHECKING:
     from memvault.index.protocol import Record
 
-__all__ = ["Answer", "Found", "Request", "Scored", "brief"]
-
 
 class Request(NamedTuple):
     """What to look for. ``mode`` is hybrid, keyword, vector or tag.

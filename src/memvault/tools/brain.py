@@ -6,21 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.registry import Arg, Group
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, count_shown, filters, listed, noted
 
 if TYPE_CHECKING:
     from memvault.agents.active import ActiveMemory, Held
     from memvault.model import Memory
-
-__all__ = [
-    "memory_active",
-    "memory_create",
-    "memory_evict",
-    "memory_load",
-    "memory_mutate",
-    "memory_search",
-]
 
 group = Group("brain", "Active memory and context", place=20)
 

@@ -14,10 +14,8 @@ from memvault.plugins.tool_file import (
     ToolParameters,
     ToolTimeout,
 )
-from memvault.schema import normal_name
-from memvault.tools.core.registry import Arg, Cli, Group, Tool, shell
-
-__all__ = ["call_tool", "get_available_tools", "register_tool"]
+from memvault.schema import Arg, Cli, normal_name
+from memvault.tools.core.registry import Group, Tool, shell
 
 group = Group("catalogue", "Tools, including the vault's own", place=80)
 

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.registry import Arg, Group
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, filters, listed
-
-__all__ = ["memory_compound", "memory_forget"]
 
 group = Group("historian", place=11)
 

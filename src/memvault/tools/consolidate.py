@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.call import Call
 from memvault.errors import Refused
-from memvault.tools.core.registry import Arg, Group
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
 
 if TYPE_CHECKING:
     from memvault.consolidation.extracting import Extracted
     from memvault.consolidation.proposals import Given, Proposals
     from memvault.model import Memory
-
-__all__ = ["consolidate_memories"]
 
 group = Group("experience", place=52)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from memvault.call import Call
-from memvault.tools.core.registry import Arg, Group
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import count_shown
-
-__all__ = ["context"]
 
 group = Group("brain", place=21)
 

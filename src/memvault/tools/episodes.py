@@ -8,7 +8,8 @@ from memvault import model
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
-from memvault.tools.core.registry import Arg, Cli, Group
+from memvault.schema import Arg, Cli
+from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import count_recalled, listed, noted
 
 if TYPE_CHECKING:
@@ -16,13 +17,6 @@ if TYPE_CHECKING:
 
     from memvault.index.protocol import Record
     from memvault.model import Memory
-
-__all__ = [
-    "get_episodes_with_skill",
-    "get_recent_episodes",
-    "recall_similar_experience",
-    "store_episode",
-]
 
 group = Group("experience", "Experience: episodes, facts and procedures", place=50)
 

@@ -7,18 +7,9 @@ from typing import Annotated, Any
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
-from memvault.tools.core.registry import Arg, Group
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import count_recalled, listed, noted
-
-__all__ = [
-    "recall_fact",
-    "recall_memory",
-    "recall_procedure",
-    "store_fact",
-    "store_procedure",
-    "update_fact",
-    "update_success_rate",
-]
 
 group = Group("experience", place=51)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.registry import Arg, Group
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import (
     FILTER_HELP,
     TAGS_HELP,
@@ -23,12 +24,6 @@ from memvault.tools.core.shapes import (
 if TYPE_CHECKING:
     from memvault.model import Memory
     from memvault.recall.filters import Filters
-
-__all__ = [
-    "memory_list_types",
-    "memory_recall",
-    "memory_remember",
-]
 
 group = Group("historian", "Remember and recall", place=10)
 

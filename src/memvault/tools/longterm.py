@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.registry import Arg, Cli, Group
-
-__all__ = ["memory_delete", "memory_save"]
+from memvault.schema import Arg, Cli
+from memvault.tools.core.registry import Group
 
 group = Group("long-term", "Long-term memory", place=30)
 

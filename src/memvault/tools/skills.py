@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
-from memvault.tools.core.registry import Arg, Group
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import count_recalled, listed
 
 if TYPE_CHECKING:
     from memvault.memories.procedures import Procedure
-
-__all__ = ["list_skill_categories", "list_skills", "list_subcategories", "use_skill"]
 
 group = Group("skills", "Skills", place=60)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.call import Call
-from memvault.tools.core.registry import Arg, Group
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
 
 if TYPE_CHECKING:
     from memvault.agents.messages.spaces import Message, Spaces
-
-__all__ = ["enter_space", "read_messages", "send_message"]
 
 group = Group("talk", place=71)
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.registry import Arg, Cli, Group
+from memvault.schema import Arg, Cli
+from memvault.tools.core.registry import Group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,18 +16,6 @@ if TYPE_CHECKING:
     from memvault.agents.plans.agenda import Standing
     from memvault.vault.lock import FileLock
     from memvault.vault.store import Store
-
-__all__ = [
-    "delete_goals",
-    "delete_memories",
-    "delete_plans",
-    "get_goals",
-    "get_memories",
-    "get_plans",
-    "set_goals",
-    "set_memories",
-    "set_plans",
-]
 
 group = Group("state", "Key-values, goals and plans of an agent", place=40)
 

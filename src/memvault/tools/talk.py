@@ -6,23 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.tools.core.registry import Arg, Cli, Group
+from memvault.schema import Arg, Cli
+from memvault.tools.core.registry import Group
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
     from memvault.agents.messages.inbox import Popped
     from memvault.agents.messages.talk import Talks
-
-__all__ = [
-    "peek_inbox",
-    "push_service",
-    "reply",
-    "talk_agent",
-    "talk_brain",
-    "talk_log",
-    "talk_user",
-    "wait_for",
-]
 
 group = Group("talk", "Spaces, talk and wait", place=70)
 

@@ -5,23 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
-from memvault.tools.core.registry import Arg, Group
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import FILTER_HELP, TAGS_HELP, TYPE_HELP, count_shown, filters, item
 
 if TYPE_CHECKING:
     from memvault.index.protocol import Record
     from memvault.model import Memory
-
-__all__ = [
-    "memory_list",
-    "memory_restore",
-    "memory_show",
-    "model_list",
-    "model_use",
-    "model_verify",
-    "vault_reindex",
-    "vault_status",
-]
 
 group = Group("vault", "The vault", place=100)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.call import Call
-from memvault.tools.core.registry import Arg, Group
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
 
 if TYPE_CHECKING:
     from memvault.world.actions import World
-
-__all__ = ["gather_resource", "interact_with_agent", "move_to", "observe_location"]
 
 group = Group("world", "Example world, if memvault.toml enables it", place=90)
 

@@ -12,8 +12,6 @@ from memvault.user_folders import SETTINGS_FILE, home_expanded
 from memvault.vault import atomic
 from memvault.vault.scan import scan
 
-__all__ = ["TEMPLATE", "begin"]
-
 _PACKAGED = Path(__file__).resolve().parents[1] / "data" / "template"
 _CHECKOUT = Path(__file__).resolve().parents[3] / "vault-template"
 TEMPLATE = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT

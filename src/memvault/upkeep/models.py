@@ -19,8 +19,6 @@ from memvault.upkeep.paths import without_paths
 from memvault.user_folders import SETTINGS_FILE, home_expanded
 from memvault.vault import atomic
 
-__all__ = ["Purpose", "use", "verify"]
-
 Purpose = Literal["embed", "rerank"]
 _QUESTION = "Which database do we use?"
 _STATEMENT = "The database is PostgreSQL"

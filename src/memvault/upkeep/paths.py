@@ -14,8 +14,6 @@ from memvault import user_folders, user_settings
 from memvault.call import Call
 from memvault.errors import MemvaultError
 
-__all__ = ["without_paths"]
-
 
 def without_paths(call: Call, text: str) -> str:
     """Return a text of the program's own as the caller is told it.

@@ -18,8 +18,6 @@ from memvault.upkeep.paths import without_paths
 from memvault.user_folders import SETTINGS_FILE
 from memvault.vault import atomic
 
-__all__ = ["status", "sweep"]
-
 
 def status(call: Call) -> dict[str, Any]:
     """Gather counts, index state, embedder, sizes, what is pending, and problems."""

@@ -11,8 +11,6 @@ from memvault.settings_file import with_setting
 from memvault.user_folders import home_expanded
 from memvault.vault import atomic
 
-__all__ = ["add", "remove"]
-
 
 def add(folder: str) -> list[str]:
     """Trust a vault; return all that are trusted.

@@ -15,21 +15,6 @@ from pathlib import Path
 
 from memvault import clock
 from memvault.errors import Refused, StorageError
-from memvault.plain_files import read
-
-__all__ = [
-    "append_line",
-    "create",
-    "create_one_of",
-    "explained",
-    "move_new",
-    "name_too",
-    "put",
-    "read",
-    "replace",
-    "sweep",
-    "sweep_below",
-]
 
 _TEMPORARY = re.compile(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
 """The names of temporary files, which since some time carry their process's number."""

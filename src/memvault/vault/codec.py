@@ -16,28 +16,9 @@ from memvault import clock
 from memvault.errors import Refused
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.vault import layout
-from memvault.vault.frontmatter import (
-    Parts,
-    new_header,
-    parse_header,
-    patch_entry,
-    patch_header,
-    split,
-)
+from memvault.vault.frontmatter import Parts, new_header, patch_entry, patch_header, split
 from memvault.vault.markdown import first_heading
-
-__all__ = [
-    "Text",
-    "decode",
-    "edit",
-    "edit_entry",
-    "encode_new",
-    "etag",
-    "plain_text",
-    "printable",
-    "read_header",
-    "read_memory",
-]
+from memvault.vault.plain_yaml import parse_header
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),

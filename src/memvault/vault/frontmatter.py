@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from memvault.errors import Refused
 from memvault.vault.plain_yaml import MAX_HEADER, loader, parse_header, plain
 
-__all__ = ["Parts", "new_header", "parse_header", "patch_entry", "patch_header", "split"]
-
 _OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)")
 _CLOSING = re.compile(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
 _PLAIN = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")

@@ -15,12 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from memvault import clock
+from memvault import clock, plain_files
 from memvault.errors import Ambiguous, NotFound, Refused
 from memvault.vault import atomic, layout
 from memvault.vault.codec import etag
-
-__all__ = ["Discarded", "History"]
 
 _KEPT_REVISIONS = 50
 _STAMPED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
@@ -86,7 +84,7 @@ class History:
             )
         if revision and fitting:
             with contextlib.suppress(OSError), atomic.explained(self._folder(mem_id)):
-                return atomic.read(self._folder(mem_id) / f"{fitting[-1]}.md")
+                return plain_files.read(self._folder(mem_id) / f"{fitting[-1]}.md")
         known = ", ".join(self.revisions(mem_id)[-3:])
         raise NotFound(
             f"There is no revision {revision!r} of {mem_id}",

@@ -16,20 +16,6 @@ from memvault import clock
 from memvault.errors import Refused, UsageError
 from memvault.vault.normal_form import normal_form
 
-__all__ = [
-    "RESERVED",
-    "contained",
-    "derived_id",
-    "is_ignored",
-    "is_mem_id",
-    "is_memory_path",
-    "named_id",
-    "names_beside",
-    "new_id",
-    "normal_type",
-    "slug",
-]
-
 RESERVED = frozenset({"agents", "spaces", "tools", "templates"})
 _WINDOWS = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]

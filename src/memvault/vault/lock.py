@@ -14,8 +14,6 @@ from pathlib import Path
 from memvault.errors import TimedOut
 from memvault.vault import atomic
 
-__all__ = ["FileLock"]
-
 _PAUSE = 0.01
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["LINES", "first_heading", "headings"]
-
 LINES = re.compile(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
 _FENCE = re.compile(r"[ ]{0,3}(```|~~~)")
 

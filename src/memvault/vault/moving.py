@@ -12,10 +12,9 @@ import json
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from memvault import plain_files
 from memvault.errors import MemvaultError
 from memvault.vault import atomic, codec, layout
-
-__all__ = ["FILE", "Move", "begin", "end", "left_behind"]
 
 FILE = ".memvault/moving.json"
 
@@ -43,7 +42,7 @@ def end(root: Path) -> None:
 def left_behind(root: Path) -> str | None:
     """Return the old file of a move that wrote the new one, where both are as noted."""
     try:
-        move = Move(**json.loads(atomic.read(root / FILE, 64 * 1024)))
+        move = Move(**json.loads(plain_files.read(root / FILE, 64 * 1024)))
         paths = (move.source, move.target)
         if not all(layout.is_memory_path(path) for path in paths) or move.source == move.target:
             return None
@@ -51,7 +50,7 @@ def left_behind(root: Path) -> str | None:
             if PurePosixPath(path).is_absolute():
                 return None
             layout.check_folders(root, PurePosixPath(path).parent.as_posix())
-            if codec.etag(atomic.read(root / path)) != etag:
+            if codec.etag(plain_files.read(root / path)) != etag:
                 return None
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, MemvaultError):
         return None

@@ -6,8 +6,6 @@ import re
 import unicodedata
 from typing import Literal
 
-__all__ = ["folded", "normal_form"]
-
 _MOST_MARKS = 30
 """Marks on one letter that are put in order, as in Unicode's stream-safe texts."""
 _MARKS = re.compile(f"(?:[^\\w\\s\0-\u02ff]|[\uff9e\uff9f]){{{_MOST_MARKS + 1},}}+")

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-__all__ = ["MAX_HEADER", "loader", "parse_header", "plain"]
-
 MAX_HEADER = 256 * 1024
 """Characters of a header at most, and of all that its values say."""
 _MAX_VALUES = 5_000

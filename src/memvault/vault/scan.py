@@ -11,9 +11,6 @@ from memvault.errors import VaultUnreadable
 from memvault.model import FileState
 from memvault.vault import layout
 
-__all__ = ["Scan", "listed", "scan", "state_of"]
-
-
 _LARGEST = (1 << 63) - 1
 
 

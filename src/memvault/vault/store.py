@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from memvault import plain_files
 from memvault.config import Settings
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.model import FileState, Memory
@@ -17,8 +18,6 @@ from memvault.vault.history import Discarded, History
 from memvault.vault.lock import FileLock
 from memvault.vault.markdown import first_heading
 from memvault.vault.scan import Scan, listed, scan, state_of
-
-__all__ = ["Change", "Store", "private_folder"]
 
 
 class Change(NamedTuple):
@@ -62,7 +61,7 @@ class Store:
             raise NotFound(f"There is no {what} {path} in the vault")
         with atomic.explained(path):
             try:
-                return atomic.read(self.root / path), state
+                return plain_files.read(self.root / path), state
             except FileNotFoundError as error:
                 raise NotFound(f"There is no file {path} in the vault") from error
 

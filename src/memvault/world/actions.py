@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from memvault import plain_files
 from memvault.agents.address import Address, address
 from memvault.agents.locking import agent_lock
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
@@ -14,8 +15,6 @@ from memvault.vault import atomic, codec, layout
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store, private_folder
 from memvault.world.ground import REACH, Figure, Place, figure, place, rounded, sighted, walk
-
-__all__ = ["Gathered", "Seen", "World"]
 
 _PLACES = "places"
 _AGENTS = "agents"
@@ -184,7 +183,7 @@ class World:
             if before is None:
                 atomic.create(file, after)
                 return
-            if atomic.read(file) == before:
+            if plain_files.read(file) == before:
                 self._store.history.keep(layout.derived_id(self._path), before)
                 atomic.replace(file, after)
                 return

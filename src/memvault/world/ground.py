@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from memvault.errors import Refused
 
-__all__ = ["REACH", "STEP", "Figure", "Place", "figure", "place", "rounded", "sighted", "walk"]
-
 STEP = 0.01
 """Stamina for each cell of a way."""
 REACH = 5.0

@@ -16,24 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault import clock
+from memvault import clock, plain_files
 from memvault.errors import UsageError
 from memvault.vault import atomic, codec, layout
-
-__all__ = [
-    "Letter",
-    "another",
-    "checked_text",
-    "header_of",
-    "inside",
-    "is_id",
-    "listed",
-    "new_id",
-    "original",
-    "read",
-    "read_or_note",
-    "write",
-]
 
 _ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
 _AGAIN = re.compile(rf"(.+?)-{_ID.pattern}", re.DOTALL)
@@ -116,7 +101,7 @@ def read(path: Path) -> Letter:
         ValueError: it is none; the text says why.
     """
     try:
-        data = atomic.read(path)
+        data = plain_files.read(path)
         saved = clock.iso_from_ns(path.stat().st_mtime_ns)
     except FileNotFoundError:
         raise

@@ -23,8 +23,6 @@ from memvault.agents.messages.services import PLAN, SERVICE, SPACE_MESSAGE, TALK
 from memvault.errors import UsageError
 from memvault.vault import atomic, layout
 
-__all__ = ["PLAN", "SERVICE", "SPACE_MESSAGE", "TALK", "Event", "Inbox", "Popped"]
-
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
 """Which value of an event is the file's text; ``message`` for all other types."""
 _OWN_KEYS = ("id", "type", "timestamp")

@@ -17,14 +17,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from memvault import plain_files
 from memvault.agents.address import Address
 from memvault.agents.locking import agent_lock, private
 from memvault.agents.messages import files as message_files
 from memvault.errors import MemvaultError, StorageError
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
-
-__all__ = ["Lease", "Leases"]
 
 _KEPT = 100
 """How many of the last takings are kept on this machine."""
@@ -225,6 +224,6 @@ def _move_back(source: Path, inbox: Path) -> None:
 
 def _same(one: Path, other: Path) -> bool:
     try:
-        return atomic.read(one) == atomic.read(other)
+        return plain_files.read(one) == plain_files.read(other)
     except OSError:
         return False

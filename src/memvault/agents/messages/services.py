@@ -10,18 +10,6 @@ from memvault.agents.address import PRIMARY, USER, known
 from memvault.errors import UsageError
 from memvault.vault.normal_form import normal_form
 
-__all__ = [
-    "PLAN",
-    "SERVICE",
-    "SPACE_MESSAGE",
-    "TALK",
-    "UNNAMED",
-    "checked",
-    "is_taken",
-    "speaker",
-    "taken",
-]
-
 SPACE_MESSAGE = "space_message"
 PLAN = "plan"
 SERVICE = "service"

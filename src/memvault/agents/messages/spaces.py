@@ -13,17 +13,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from memvault import clock
+from memvault import clock, plain_files
 from memvault.agents.address import USER, Address, address
 from memvault.agents.locking import private
 from memvault.agents.messages import files as message_files
-from memvault.agents.messages.inbox import SPACE_MESSAGE, Inbox
+from memvault.agents.messages.inbox import Inbox
+from memvault.agents.messages.services import SPACE_MESSAGE
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.plain_files import STATE
 from memvault.vault import atomic, layout
 from memvault.vault.normal_form import normal_form
-
-__all__ = ["Message", "Space", "Spaces"]
 
 _LONGEST = 60
 _NO_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
@@ -84,7 +83,7 @@ class Spaces:
             Refused: none was entered.
         """
         try:
-            space_id = atomic.read(self._entered_file, STATE).decode().strip()
+            space_id = plain_files.read(self._entered_file, STATE).decode().strip()
         except (OSError, UnicodeDecodeError):
             space_id = ""
         if not space_id or not self._exists(space_id):

@@ -8,18 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from memvault import clock, visible
+from memvault import clock, plain_files, visible
 from memvault.agents.address import Address, address
 from memvault.agents.locking import agent_lock
 from memvault.agents.messages import files as message_files
-from memvault.agents.messages.inbox import TALK, Event, Inbox
+from memvault.agents.messages.inbox import Event, Inbox
+from memvault.agents.messages.services import TALK
 from memvault.errors import NotFound, Refused
 from memvault.plain_files import STATE
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
 from memvault.vault.store import private_folder
-
-__all__ = ["Talks", "next_id"]
 
 _BEGINNING = 1_767_225_600_000
 """The first moment of 2026 in milliseconds: talkIds count from there, to stay short."""
@@ -135,7 +134,7 @@ class Talks:
             OSError, ValueError, TypeError, AttributeError, RecursionError, Refused
         ):
             folder = message_files.inside(self._root, self._me.private(self._root))
-            record = json.loads(atomic.read(folder / "talks.json", STATE))
+            record = json.loads(plain_files.read(folder / "talks.json", STATE))
             for which in found:
                 found[which] = [(int(number), str(name)) for number, name in record.get(which, ())]
         return found
@@ -151,7 +150,7 @@ def next_id(root: Path) -> int:
     path = folder / "talk-id"
     with FileLock(folder / "talk.lock"):
         try:
-            last = int(atomic.read(path, STATE))
+            last = int(plain_files.read(path, STATE))
         except (OSError, ValueError):
             last = 0
         now = int(clock.now().timestamp() * 1000) - _BEGINNING

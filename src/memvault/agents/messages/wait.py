@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from memvault.agents.address import USER, Address, address
-from memvault.agents.messages.inbox import SERVICE, TALK, Event, Inbox, Popped
+from memvault.agents.messages.inbox import Event, Inbox, Popped
+from memvault.agents.messages.services import SERVICE, TALK
 from memvault.agents.messages.watch import Waker, waker
 from memvault.errors import Refused, TimedOut, UsageError
-
-__all__ = ["Happened", "Wanted", "wait"]
 
 _SHORTEST = 0.01
 _STUCK = 5.0

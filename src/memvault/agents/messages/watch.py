@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
 
-__all__ = ["Polling", "Waker", "Watching", "waker"]
-
 _POLL = 0.2
 _AT_LEAST = 5.0
 """Seconds that a sleep takes at most: some network file systems tell nothing, and what a

@@ -20,8 +20,6 @@ from memvault.errors import UsageError
 from memvault.vault import layout
 from memvault.vault.store import Store
 
-__all__ = ["Standing", "Wanted", "delete", "put", "standing", "upcoming"]
-
 _TOO_LATE = timedelta(days=7)
 """A moment further back is a mistake when it is asked for, and has passed when it is found."""
 _NEVER = datetime.max.replace(tzinfo=UTC)

@@ -20,8 +20,6 @@ from memvault.errors import UsageError
 from memvault.vault import codec
 from memvault.vault.store import Store
 
-__all__ = ["ACTIVE", "COMPLETED", "EXPIRED", "Plan", "all_plans", "entries_of", "name_of", "read"]
-
 ACTIVE, COMPLETED, EXPIRED = "active", "completed", "expired"
 
 

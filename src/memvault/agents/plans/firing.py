@@ -31,7 +31,8 @@ from memvault import clock
 from memvault.agents.address import Address
 from memvault.agents.entries import Entries
 from memvault.agents.locking import private
-from memvault.agents.messages.inbox import PLAN, Inbox
+from memvault.agents.messages.inbox import Inbox
+from memvault.agents.messages.services import PLAN
 from memvault.agents.plans import agenda, schedule
 from memvault.agents.plans import files as plan_files
 from memvault.agents.plans import state as plan_state
@@ -41,8 +42,6 @@ from memvault.agents.plans.state import Pending, Record
 from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.vault import layout
 from memvault.vault.store import Store
-
-__all__ = ["Deliver", "due", "event_id", "fire", "inbox", "next_due"]
 
 Deliver = Callable[[str, datetime, dict[str, Any]], object]
 """Writes an event under its id; does nothing where there is one of that id."""

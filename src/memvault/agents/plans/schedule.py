@@ -19,8 +19,6 @@ from memvault.errors import UsageError
 if TYPE_CHECKING:
     from cronsim import CronSim
 
-__all__ = ["KINDS", "Schedule", "delay", "latest", "moment", "next_after", "only_schedule"]
-
 KINDS = ("cron", "runAfter", "scheduledAt")
 _UNITS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),

@@ -15,11 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault import clock
+from memvault import clock, plain_files
 from memvault.plain_files import STATE
 from memvault.vault import atomic
-
-__all__ = ["Pending", "Record", "load", "save"]
 
 _NAME = "plans.json"
 
@@ -53,7 +51,7 @@ def load(folder: Path) -> dict[str, Record]:
     with contextlib.suppress(
         OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError
     ):
-        for plan_id, value in json.loads(atomic.read(folder / _NAME, STATE))["plans"].items():
+        for plan_id, value in json.loads(plain_files.read(folder / _NAME, STATE))["plans"].items():
             with contextlib.suppress(KeyError, TypeError, AttributeError):
                 found[plan_id] = _record(value)
     return found

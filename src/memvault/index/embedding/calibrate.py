@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.float64]
 
-__all__ = ["VERSION", "Pair", "anchors", "cosines", "fit", "fitted"]
-
 VERSION = 1
 """Stored with the constants; others were found in another way and are found again."""
 ANCHORS = Path(__file__).resolve().parents[2] / "data" / "anchors.jsonl"

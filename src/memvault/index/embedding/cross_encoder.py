@@ -13,8 +13,6 @@ from pathlib import Path
 from memvault.errors import EmbedderError
 from memvault.index.embedding.fastembed_models import CROSS_ENCODER, explained, load
 
-__all__ = ["CrossEncoder"]
-
 _BATCH = 1
 """A batch is padded to its longest text: eight at once took longer, and twice the memory."""
 

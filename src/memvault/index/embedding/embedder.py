@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
-__all__ = ["BUILTIN", "Calibration", "Embedder", "unit"]
-
 BUILTIN = "builtin"
 
 

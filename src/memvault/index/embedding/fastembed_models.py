@@ -20,8 +20,6 @@ from memvault.errors import EmbedderError
 from memvault.index.embedding.permitted import folder_of
 from memvault.user_folders import models_folder
 
-__all__ = ["CROSS_ENCODER", "EMBEDDING", "Kind", "Loaded", "explained", "known_models", "load"]
-
 _MAX_TOKENS = 512
 """Tokens of a text at most, also where the model takes more: attention grows with the square."""
 _NEEDED = ("model.onnx", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")

@@ -7,8 +7,6 @@ from pathlib import Path
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import BUILTIN, Embedder
 
-__all__ = ["is_slow", "known_version", "open_embedder"]
-
 
 def is_slow(name: str) -> bool:
     """Say whether embedding with this embedder takes so long that a recall must not wait for it."""

@@ -12,8 +12,6 @@ from memvault.index.embedding.fastembed_models import EMBEDDING, explained, load
 if TYPE_CHECKING:
     from memvault.index.embedding.embedder import Matrix
 
-__all__ = ["OnnxEmbedder"]
-
 _BATCH = 16
 
 

@@ -20,19 +20,6 @@ from memvault.errors import EmbedderError, MemvaultError
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.user_folders import home_expanded
 
-__all__ = [
-    "Choice",
-    "Fingerprint",
-    "allow",
-    "embedder",
-    "fingerprint",
-    "folder_of",
-    "is_allowed",
-    "is_path",
-    "reranker",
-    "state",
-]
-
 _KIND = "model"
 
 

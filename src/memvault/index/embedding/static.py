@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
-__all__ = ["DATA", "StaticEmbedder", "open_tokenizer", "read_card"]
-
 DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
 _BATCH = 64
 _BLOCK = 16

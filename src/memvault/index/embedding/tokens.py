@@ -11,8 +11,6 @@ from functools import cache
 
 from memvault.index.embedding.static import open_tokenizer
 
-__all__ = ["beginning", "count"]
-
 _UNKNOWN_BYTES = 2
 """Bytes of unknown text that count as one token."""
 _loaded = cache(open_tokenizer)

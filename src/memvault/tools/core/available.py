@@ -8,8 +8,6 @@ from memvault.schema import normal_name
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
-__all__ = ["WORLD", "all_in", "find_in", "offered_in", "own_in"]
-
 WORLD = "world"
 """The group of the tools that ``memvault.toml`` has to switch on."""
 

@@ -11,8 +11,6 @@ from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
-__all__ = ["Outcome", "call", "result_of", "within"]
-
 
 class Outcome(NamedTuple):
     """A tool's result, and the events in it, which the caller settles once it has them."""

@@ -10,8 +10,6 @@ from memvault.schema import Parameter
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
-__all__ = ["SCHEMA_VERSION", "command_table", "described", "markdown", "schema_document"]
-
 SCHEMA_VERSION = 1
 """Raised when a key or tool is renamed or goes; new ones do not raise it."""
 

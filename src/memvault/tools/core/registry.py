@@ -18,20 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from memvault import schema
 from memvault.command_table import COMMANDS, Command
 from memvault.errors import UsageError
-from memvault.schema import Arg, Cli, Parameter, normal_name
-
-__all__ = [
-    "Arg",
-    "Cli",
-    "Group",
-    "Tool",
-    "all_tools",
-    "entered",
-    "find",
-    "known",
-    "shell",
-    "unknown",
-]
+from memvault.schema import Parameter, normal_name
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 

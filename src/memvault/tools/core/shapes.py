@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from memvault.recall.filters import Filters
     from memvault.recall.values import Answer, Found
 
-__all__ = [
-    "FILTER_HELP",
-    "TAGS_HELP",
-    "TYPE_HELP",
-    "count_recalled",
-    "count_shown",
-    "filters",
-    "item",
-    "listed",
-    "noted",
-    "without_none",
-]
-
-
 TYPE_HELP = "Type in kebab-case, such as design-decision; memvault types lists them"
 TAGS_HELP = "Tags; all of them must be on a memory that is searched for"
 FILTER_HELP = (

@@ -15,8 +15,6 @@ from memvault.plugins.programs import PYTHON
 from memvault.plugins.tool_file import Definition, Kept
 from memvault.tools.core.registry import Tool
 
-__all__ = ["GROUP", "as_tool"]
-
 GROUP = "registered"
 _MOST = 1_000_000
 """How many bytes a tool may print."""
