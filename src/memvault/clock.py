@@ -51,7 +51,7 @@ def parse(text: str) -> datetime | None:
 
 
 def since(text: str) -> datetime | None:
-    """Read a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; None if it is none."""
+    """Read a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; None for anything else."""
     match = _AGO.fullmatch(text.strip().lower())
     if match is None:
         return parse(text)

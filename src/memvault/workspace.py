@@ -45,7 +45,7 @@ class Workspace:
         if "settings" in self.__dict__:
             state = _state(self.root / SETTINGS_FILE)
             if not state:
-                locate.find_vault(str(self.root))  # says that it is none any more
+                locate.find_vault(str(self.root))  # says that it is no longer a vault
             if state != self._settings_state:
                 self.reload()
 

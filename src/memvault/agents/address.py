@@ -39,7 +39,7 @@ class Address(NamedTuple):
         """Return the address of a brain of the same agent; ``primary`` is the main one.
 
         Raises:
-            UsageError: the name is none, or names another agent's brain.
+            UsageError: the name is invalid, or names another agent's brain.
         """
         found = address(name if "/" in name else f"{self.agent}/{name}")
         if found.agent != self.agent:

@@ -40,7 +40,7 @@ def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
     The caller holds the agent's lock, and has statuses from ``status_word``.
 
     Raises:
-        UsageError: an id is none, or a new goal has no description; nothing is written then.
+        UsageError: an id is invalid, or a new goal has no description; nothing is written then.
     """
     entries = _entries(store, address)
     found = entries.read()

@@ -21,7 +21,7 @@ def put(store: Store, address: Address, values: Iterable[tuple[str, str]]) -> in
     The caller holds the agent's lock.
 
     Raises:
-        UsageError: a key is none; nothing is written then.
+        UsageError: a key is invalid; nothing is written then.
     """
     wanted = {one_line(key, "A key"): value for key, value in values}
     entries = _entries(store, address)

@@ -218,7 +218,7 @@ def _from_json(parameter: Parameter, text: str) -> Any:
     """Return what JSON means that stands for an object or a list.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is invalid.
     """
     import json
 

@@ -156,7 +156,7 @@ def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProc
 def _common_skill(episodes: Sequence[Episode]) -> str:
     """Return the one skill that all these episodes used, if there is just one.
 
-    What cannot be the id of a skill is none.
+    What cannot be the id of a skill is left out.
     """
     spelled = [list(filter(None, map(skills.found_id, each.skills_used))) for each in episodes]
     common = set.intersection(*({skills.key(name) for name in names} for names in spelled))

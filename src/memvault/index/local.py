@@ -66,7 +66,7 @@ class LocalIndex:
             look, looked = self._compared(), time.monotonic()
             if look is not None and look.is_settled and (not vectors or self._finished()):
                 return self._view(EMPTY, vectors, patience)
-            small = look is not None and not look.unread.size
+            small = look is not None and not look.large.size
             limit = patience.unreadable if look is None else patience.behind
             left = max(0.0, began + limit - time.monotonic())
             wait = _SHORT if small else min(left, _OPEN_AGAIN if look is None else pause)
@@ -80,7 +80,7 @@ class LocalIndex:
             except StorageError:
                 return self._view(self._everything_read(), vectors, patience)
             if look is not None and (small or (patience.partly and not left)):
-                seen = overlay_of(self._store, self._analyser, look.known, look.read, look.unread)
+                seen = overlay_of(self._store, self._analyser, look.known, look.small, look.large)
                 return self._view(seen, vectors, patience)
             if not left:
                 raise TimedOut(
@@ -124,7 +124,7 @@ class LocalIndex:
             return "missing"
         if look is None:
             return "missing"
-        return "behind" if look.read.size or look.unread.size else "current"
+        return "behind" if look.small.size or look.large.size else "current"
 
     def waiting(self) -> int:
         """Say how many memories wait to be embedded."""

@@ -28,18 +28,18 @@ _WASTE = 0.5
 
 
 class Look(NamedTuple):
-    """How the folder differs from a commit, and what of that is too much to read directly."""
+    """How the folder differs from a commit: what can be read directly, and what is too much."""
 
     commit: Commit
     known: dict[str, Known]
     whole: Diff
-    read: Diff
-    unread: Diff
+    small: Diff
+    large: Diff
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing differs, nor may."""
-        return not self.read.size and not self.read.doubtful and not self.unread.size
+        return not self.small.size and not self.small.doubtful and not self.large.size
 
 
 class Writer(NamedTuple):

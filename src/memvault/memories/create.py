@@ -78,7 +78,7 @@ def metadata_header(metadata: Mapping[str, Any], area: str | None) -> dict[str, 
     """Return the header keys of what a caller says of a text.
 
     Raises:
-        UsageError: a key is none, or one that the vault sets itself, or a value
+        UsageError: a key is invalid, or one that the vault sets itself, or a value
             is neither a text, a number, a truth value nor a list of these.
     """
     header: dict[str, Any] = {}

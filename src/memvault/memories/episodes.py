@@ -178,7 +178,7 @@ def episode_of(memory: Memory) -> Episode:
 
 
 def number(value: Any, otherwise: float) -> float:
-    """Return a header's number in 0..1, or what stands for one that is none."""
+    """Return a header's number in 0..1, or what stands for an invalid one."""
     return min(max(float(value), 0.0), 1.0) if type(value) in (int, float) else otherwise
 
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from memvault.config import Ranking
 from memvault.index.analysis import Analyser
-from memvault.recall.query import Query
 
 _EVENTS = frozenset("happen did do done".split())
 """Words that ask for anything at all."""
@@ -250,17 +249,17 @@ class Days(NamedTuple):
     rest: str = ""
 
 
-def asked_days(query: Query, analyser: Analyser, ranking: Ranking, now: datetime) -> Days | None:
+def asked_days(text: str, analyser: Analyser, ranking: Ranking, now: datetime) -> Days | None:
     """Return the days that a query asks for, unless the settings say that they do not count.
 
     A query that says little else is answered by them more than by its words.
     """
     if not ranking.date:
         return None
-    found = named(query.text, now.date())
+    found = named(text, now.date())
     if found is None:
         return None
-    rest = query.text.replace(found.words, " ")
+    rest = text.replace(found.words, " ")
     telling = set(analyser.telling(rest)) - _EVENTS
     naming = len(analyser.sequence(found.words))
     share = naming / (naming + len(telling))

@@ -15,7 +15,7 @@ from memvault.model import Memory
 from memvault.recall import features, fusion, ranking, resolve, snippets
 from memvault.recall.dates import asked_days
 from memvault.recall.filters import Filters
-from memvault.recall.query import Query, parse
+from memvault.recall.query import Query, parse, plain
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, Retrieved, retrieve
 from memvault.recall.values import Answer, Found, Request, Scored, brief
@@ -50,9 +50,8 @@ class Engine:
             EmbedderError: vectors alone were asked for, and there are none to ask;
                 or a cross-encoder was, and it cannot be loaded.
         """
-        query = parse(request.query, self._analyser)
         answered = self._hybrid if request.mode == "hybrid" else self._single
-        return self._tried(lambda last: answered(request, query, last))
+        return self._tried(lambda last: answered(request, last))
 
     def listed(self, filters: Filters) -> list[Record]:
         """Return the records of all memories that pass, newest change first."""
@@ -153,23 +152,26 @@ class Engine:
             raise Stale
         return memory
 
-    def _single(self, request: Request, query: Query, last: bool) -> Answer:
+    def _single(self, request: Request, last: bool) -> Answer:
         """Answer by one signal alone: what was retrieved is the order."""
+        query = parse(request.query, self._analyser)
         view = self._look(request.uses_vectors, request.patience)
         retrieved = retrieve(view, query, request, None)
         reader = _Reader(view, query, last)
         scored = sorted(retrieved.order, key=lambda entry: -entry.score)
         return self._presented(request, query, retrieved, scored, reader)
 
-    def _hybrid(self, request: Request, query: Query, last: bool) -> Answer:
+    def _hybrid(self, request: Request, last: bool) -> Answer:
         """Answer by words and meaning together, weighed with what the best memories say."""
         now = clock.now()
         weights = self._store.settings.ranking
         if not request.diverse:
             weights = weights._replace(diversity=False)
-        days = asked_days(query, self._analyser, weights, now)
+        text = plain(request.query)
+        days = asked_days(text, self._analyser, weights, now)
         if days and days.mostly:  # the days' own words would find other days' memories
-            query = parse(days.rest, self._analyser)
+            text = days.rest
+        query = parse(text, self._analyser)
         view = self._look(True, request.patience)
         retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
         fused = _fused(retrieved)

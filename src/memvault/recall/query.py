@@ -50,8 +50,8 @@ class Query(NamedTuple):
 
 
 def parse(text: str, analyser: Analyser) -> Query:
-    """Read a query; of one longer than a page only the beginning counts."""
-    shown = text.encode("utf-8", "replace").decode().strip()[:_LONGEST]
+    """Read a query."""
+    shown = plain(text)
     stems, wholes = analyser.query(shown)
     quoted = [match[match.lastindex or 0] for match in _PHRASE.finditer(shown)]
     phrases = tuple(phrase for phrase in (normal(entry) for entry in quoted) if phrase)
@@ -59,6 +59,11 @@ def parse(text: str, analyser: Analyser) -> Query:
         phrases = ()
     phrases = tuple(islice(dict.fromkeys(phrases), _MOST_PHRASES))
     return Query(shown, stems, wholes, phrases)
+
+
+def plain(text: str) -> str:
+    """Return what counts of a query: of one longer than a page only the beginning."""
+    return text.encode("utf-8", "replace").decode().strip()[:_LONGEST]
 
 
 def normal(text: str) -> str:

@@ -88,7 +88,7 @@ def place(name: str, path: str, header: Mapping[str, Any]) -> Place | None:
 
 
 def _number(value: Any, otherwise: Any) -> Any:
-    """Return a header's number, or what stands for one that is none."""
+    """Return a header's number, or what stands for an invalid one."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e12:
         return otherwise
     return rounded(value)

@@ -98,7 +98,7 @@ def read(path: Path) -> Letter:
 
     Raises:
         FileNotFoundError: it is gone, or no plain file.
-        ValueError: it is none; the text says why.
+        ValueError: it is not a message; the text says why.
     """
     try:
         data = plain_files.read(path)

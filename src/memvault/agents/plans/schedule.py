@@ -149,7 +149,7 @@ def delay(text: str) -> timedelta:
     """Read a delay such as ``2 hours``, ``90 seconds``, ``1h30m`` or ``1 day and 2 hours``.
 
     Raises:
-        UsageError: it is none, not positive, or longer than ten years.
+        UsageError: it is invalid, not positive, or longer than ten years.
     """
     plain = text.strip().lower()
     seconds, place = 0.0, 0
