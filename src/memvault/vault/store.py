@@ -309,12 +309,7 @@ def private_folder(root: Path) -> Path:
     """
     folder = root / ".memvault"
     with atomic.explained(folder):
-        if folder.is_symlink():
-            raise Refused(
-                f"{folder} is a link", "remove the link; memvault creates the folder again"
-            )
-        if folder.exists() and not folder.is_dir():
-            raise Refused(f"{folder} is a file where a folder should be", "rename that file")
+        layout.check_folders(root, folder.name)
         for name in ("lock", "history", "trash"):
             if (folder / name).is_symlink():
                 raise Refused(f"{folder / name} is a link", "remove the link")
