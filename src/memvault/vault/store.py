@@ -34,11 +34,8 @@ class Store:
     def __init__(self, root: Path, settings: Settings) -> None:
         self.root = root
         self.settings = settings
-
-    @cached_property
-    def known_types(self) -> frozenset[str]:
-        """Names of the types that a folder can stand for."""
-        return frozenset(known.name for known in self.settings.types)
+        # The types that a folder can stand for.
+        self.known_types = frozenset(known.name for known in settings.types)
 
     @cached_property
     def history(self) -> History:
