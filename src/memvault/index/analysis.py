@@ -93,7 +93,13 @@ class Analyser:
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
-        return _stemmer(self.language)
+        """A Snowball stemmer, whose time grows with the square of some words' length."""
+        if self.language == "none":
+            return lambda word: word[:_MAX_TERM]
+        from py_rust_stemmers import SnowballStemmer
+
+        stem = SnowballStemmer(self.language).stem_word
+        return lambda word: word[:_MAX_TERM] if len(word) > _MAX_TERM else stem(word) or word
 
     def terms(self, text: str) -> Terms:
         """Count the terms of a text."""
@@ -195,20 +201,6 @@ def _pairs(run: str, querying: bool) -> Iterable[str]:
 def analyser(language: str) -> Analyser:
     """Return the process's one analyser of a language."""
     return Analyser(language)
-
-
-@cache
-def _stemmer(language: str) -> Callable[[str], str]:
-    """Return a Snowball stemmer; what is no word it only cuts.
-
-    Its time grows with the square of some words' length.
-    """
-    if language == "none":
-        return lambda word: word[:_MAX_TERM]
-    from py_rust_stemmers import SnowballStemmer
-
-    stem = SnowballStemmer(language).stem_word
-    return lambda word: word[:_MAX_TERM] if len(word) > _MAX_TERM else stem(word) or word
 
 
 @cache

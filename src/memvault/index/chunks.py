@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from memvault.model import Passage
-from memvault.vault.markdown import LINES, headings
+from memvault.vault.markdown import headings, lines
 
 VERSION = 3
 """Raised whenever the same body gives other passages."""
@@ -58,7 +58,7 @@ def _paragraphs(body: str) -> Iterator[tuple[int, int, str]]:
     above: list[tuple[int, str]] = []
     marks = {start: (level, text[:LONGEST_TITLE]) for start, _, level, text in headings(body)}
     start, end, heading = -1, -1, ""
-    for line in LINES.finditer(body):
+    for line in lines(body):
         mark = marks.get(line.start())
         blank = not line[0].strip()
         if (blank or mark) and start >= 0:

@@ -37,14 +37,9 @@ class Parts(NamedTuple):
     @property
     def newline(self) -> str:
         """The file's own line ending."""
-        for text in (self.before, self.body):
-            if "\r\n" in text:
-                return "\r\n"
-            if "\n" in text:
-                return "\n"
-            if "\r" in text:
-                return "\r"
-        return "\n"
+        endings = ("\r\n", "\n", "\r")
+        texts = (self.before, self.body)
+        return next((end for text in texts for end in endings if end in text), "\n")
 
 
 def split(text: str) -> Parts:

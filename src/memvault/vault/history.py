@@ -64,9 +64,8 @@ class History:
     def revisions(self, mem_id: str) -> list[str]:
         """Name a memory's revisions, oldest first."""
         with contextlib.suppress(OSError):
-            if self._linked:
-                return []
-            return sorted(path.stem for path in self._folder(mem_id).glob("[0-9]*.md"))
+            if not self._linked:
+                return sorted(path.stem for path in self._folder(mem_id).glob("[0-9]*.md"))
         return []
 
     def read(self, mem_id: str, revision: str) -> bytes:

@@ -70,10 +70,9 @@ class FileLock:
 
 def _still_there(handle: int, path: Path) -> bool:
     try:
-        named, held = os.stat(path), os.fstat(handle)
+        return os.path.samestat(os.stat(path), os.fstat(handle))
     except OSError:
         return False
-    return (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
 
 
 if sys.platform == "win32":

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-LINES = re.compile(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
+_LINES = re.compile(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
 _FENCE = re.compile(r"[ ]{0,3}(```|~~~)")
+
+
+def lines(text: str) -> Iterator[re.Match[str]]:
+    """Yield a text's lines with their ends."""
+    return _LINES.finditer(text)
 
 
 def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
     """Yield each heading outside code as (start, end of its line, level, text)."""
     fenced = False
-    for line in LINES.finditer(body):
+    for line in lines(body):
         text = line[0]
         start = text.lstrip(" ")[:3]
         if start in ("```", "~~~") and _FENCE.match(text):

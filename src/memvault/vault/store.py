@@ -33,11 +33,8 @@ class Store:
     def __init__(self, root: Path, settings: Settings) -> None:
         self.root = root
         self.settings = settings
-
-    @cached_property
-    def known_types(self) -> frozenset[str]:
-        """Names of the types that a folder can stand for."""
-        return frozenset(known.name for known in self.settings.types)
+        # The types that a folder can stand for.
+        self.known_types = frozenset(known.name for known in settings.types)
 
     @cached_property
     def history(self) -> History:
@@ -308,12 +305,7 @@ def private_folder(root: Path) -> Path:
     """
     folder = root / ".memvault"
     with atomic.explained(folder):
-        if folder.is_symlink():
-            raise Refused(
-                f"{folder} is a link", "remove the link; memvault creates the folder again"
-            )
-        if folder.exists() and not folder.is_dir():
-            raise Refused(f"{folder} is a file where a folder should be", "rename that file")
+        layout.check_folders(root, folder.name)
         for name in ("lock", "history", "trash"):
             if (folder / name).is_symlink():
                 raise Refused(f"{folder / name} is a link", "remove the link")

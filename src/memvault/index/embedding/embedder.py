@@ -28,19 +28,15 @@ class Calibration(NamedTuple):
 
 
 class Embedder(Protocol):
-    """Text to unit vectors."""
+    """Text to unit vectors of ``dimension`` numbers.
 
-    @property
-    def name(self) -> str:
-        """The name that the settings use."""
+    ``name`` is the one that the settings use; ``version`` changes whenever the same
+    text would get another vector.
+    """
 
-    @property
-    def version(self) -> str:
-        """Changes whenever the same text would get another vector."""
-
-    @property
-    def dimension(self) -> int:
-        """How many numbers a vector has."""
+    name: str
+    version: str
+    dimension: int
 
     @property
     def calibration(self) -> Calibration | None:
