@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from memvault.index.file_states import Commit
 from memvault.index.manifest import Known
 from memvault.model import FileState
 from memvault.vault.scan import Scan
@@ -35,6 +36,21 @@ class Diff(NamedTuple):
     def size(self) -> int:
         """How many memories differ, as far as is known without reading one."""
         return len(self.added) + len(self.changed) + len(self.removed)
+
+
+class Look(NamedTuple):
+    """How the folder differs from a commit: what can be read directly, and what is too much."""
+
+    commit: Commit
+    known: dict[str, Known]
+    whole: Diff
+    small: Diff
+    large: Diff
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing differs, nor may."""
+        return not self.small.size and not self.small.doubtful and not self.large.size
 
 
 def compare(known: Mapping[str, Known], found: Scan) -> Diff:

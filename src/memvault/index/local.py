@@ -9,30 +9,31 @@ index; in memory that is all there is.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memvault.errors import EmbedderError, StorageError, TimedOut
 from memvault.index import analysis
-from memvault.index.diff import compare, divided
+from memvault.index.diff import Diff, Look, compare, divided
 from memvault.index.embedding import permitted
 from memvault.index.embedding.embedder import BUILTIN, Embedder
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.errors import DamagedIndex
 from memvault.index.index_files import IndexFiles
 from memvault.index.keyword import KeywordIndex
-from memvault.index.overlay import overlay_of
+from memvault.index.manifest import Known
 from memvault.index.place import Place
 from memvault.index.protocol import WHOLE, Patience, View
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.vector_stores import Progress, VectorStores
 from memvault.index.vectors import VectorCard
-from memvault.index.writer import Look, Writer
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
     from memvault.index.embedding.cross_encoder import CrossEncoder
+    from memvault.index.writer import Writer
 
 _SLOW_BUDGET = 5.0
 _SHORT = 0.05
@@ -52,7 +53,6 @@ class LocalIndex:
         self._analyser = analysis.analyser(store.settings.language)
         self._files = IndexFiles(store.settings, place)
         self._vector_stores = VectorStores(store, self._files.folder, progress)
-        self._writer = Writer(store, self._files, self._vector_stores, self._analyser, progress)
         self._cross_encoder: CrossEncoder | None = None
 
     def look(self, vectors: bool, patience: Patience) -> Snapshot:
@@ -80,8 +80,7 @@ class LocalIndex:
             except StorageError:
                 return self._view(self._everything_read(), vectors, patience)
             if look is not None and (small or (patience.partly and not left)):
-                seen = overlay_of(self._store, self._analyser, look.known, look.small, look.large)
-                return self._view(seen, vectors, patience)
+                return self._view(self._read(look.known, look.small, look.large), vectors, patience)
             if not left:
                 raise TimedOut(
                     "Another process is indexing this vault", "try again when it has finished"
@@ -207,7 +206,19 @@ class LocalIndex:
         """Read whatever differs from the index as it is after an attempt to write it failed."""
         opened = self._files.open()
         known = opened.manifest.known() if opened is not None else {}
-        return overlay_of(self._store, self._analyser, known, compare(known, self._store.scan()))
+        return self._read(known, compare(known, self._store.scan()))
+
+    def _read(self, known: Mapping[str, Known], diff: Diff, unread: Diff | None = None) -> Overlay:
+        from memvault.index.overlay import overlay_of
+
+        return overlay_of(self._store, self._analyser, known, diff, unread)
+
+    @cached_property
+    def _writer(self) -> Writer:
+        from memvault.index.writer import Writer
+
+        stores = self._vector_stores
+        return Writer(self._store, self._files, stores, self._analyser, self._progress)
 
     def _view(self, overlay: Overlay, vectors: bool, patience: Patience) -> Snapshot:
         opened = self._files.opened

@@ -12,7 +12,6 @@ from types import MappingProxyType
 
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.index import vectors
-from memvault.index.documents import passage_texts
 from memvault.index.embedding import calibrate, permitted
 from memvault.index.embedding.embedder import BUILTIN, Embedder
 from memvault.index.embedding.loading import is_slow, known_version, open_embedder
@@ -212,6 +211,8 @@ class VectorStores:
         return found
 
     def _passages(self, path: str) -> list[str]:
+        from memvault.index.documents import passage_texts
+
         try:
             return passage_texts(self._store.read(path))
         except MemvaultError:

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from memvault.index.analysis import Analyser
 from memvault.index.bm25f import KeywordDocument, field_lengths
-from memvault.index.diff import Diff, batches, compare
+from memvault.index.diff import Diff, Look, batches, compare
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.errors import DamagedIndex
-from memvault.index.file_states import Commit
 from memvault.index.index_files import IndexFiles, Opened
-from memvault.index.manifest import Known, Row
+from memvault.index.manifest import Row
 from memvault.index.overlay import read_file
 from memvault.index.protocol import Record
 from memvault.index.vector_stores import Progress, VectorStores
@@ -25,21 +24,6 @@ from memvault.model import FileState
 from memvault.vault.store import Store
 
 _WASTE = 0.5
-
-
-class Look(NamedTuple):
-    """How the folder differs from a commit: what can be read directly, and what is too much."""
-
-    commit: Commit
-    known: dict[str, Known]
-    whole: Diff
-    small: Diff
-    large: Diff
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing differs, nor may."""
-        return not self.small.size and not self.small.doubtful and not self.large.size
 
 
 class Writer(NamedTuple):

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from memvault import plain_files, schema
+from memvault.arguments import bind
 from memvault.command_table import COMMANDS
 from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.plain_files import SETTING
@@ -190,7 +191,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
 def _fitting(parameter: Parameter, value: Any, what: str) -> Any:
     """Return a value as the parameter takes it."""
     try:
-        return schema.bind((parameter,), {parameter.key: value}, parameter.name)[parameter.name]
+        return bind((parameter,), {parameter.key: value}, parameter.name)[parameter.name]
     except UsageError as error:
         raise UsageError(
             f"The {what} of the parameter {parameter.name} does not fit: {error.message}",
@@ -257,7 +258,7 @@ def _read(root: Path, path: str) -> Kept | None:
     if header is None:
         return None
     given = _definition_keys({"name": PurePosixPath(path).stem, **header})
-    definition = defined(**schema.bind(schema.declared(defined), given, "it"))
+    definition = defined(**bind(schema.declared(defined), given, "it"))
     return Kept(path, data, header, text, definition)
 
 

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from memvault import schema
+from memvault.arguments import bind
 from memvault.command_table import COMMANDS, Command
 from memvault.errors import UsageError
 from memvault.schema import Parameter, normal_name
@@ -71,8 +72,8 @@ class Tool(NamedTuple):
         return {key: value for key, value in made.items() if value is not None}
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Check arguments and name them as the function does; errors as for ``schema.bind``."""
-        return schema.bind(self.parameters, arguments, self.name)
+        """Check arguments and name them as the function does; errors as for ``arguments.bind``."""
+        return bind(self.parameters, arguments, self.name)
 
     @property
     def summary(self) -> str:

@@ -1,0 +1,128 @@
+"""Given arguments, checked against what a function declares, and named as it names them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from memvault.errors import UsageError
+from memvault.schema import JSON_NAMES, LARGEST, Parameter, bounds, normal_key
+
+
+def bind(
+    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str
+) -> dict[str, Any]:
+    """Check arguments against parameters and name them as the function does.
+
+    ``whose`` stands for the tool in messages. Case, underscores and hyphens of keys do not matter.
+
+    Raises:
+        UsageError: a key is unknown, given twice or missing, or a value has the wrong type.
+    """
+    return _bound(expected, arguments, whose)
+
+
+def _bound(
+    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str, more: bool = False
+) -> dict[str, Any]:
+    """Check one object; where it may hold ``more``, unknown keys pass as they are."""
+    known = {normal_key(parameter.key): parameter for parameter in expected}
+    bound: dict[str, Any] = {}
+    for key, value in arguments.items():
+        parameter = known.get(key if more else normal_key(str(key)))
+        if parameter is None and more:
+            bound[key] = value
+            continue
+        if parameter is None:
+            near = get_close_matches(normal_key(str(key)), list(known), n=1, cutoff=0.5)
+            names = ", ".join(entry.key for entry in known.values()) or "none"
+            raise UsageError(
+                f"{whose} has no argument {key!r}",
+                f"did you mean {known[near[0]].key}?" if near else f"its arguments are {names}",
+            )
+        if parameter.name in bound:
+            raise UsageError(f"{parameter.key} is given twice", "give it once")
+        bound[parameter.name] = _checked(parameter, value)
+    for parameter in known.values():
+        if parameter.required and parameter.name not in bound:
+            raise UsageError(f"{whose} needs {parameter.key}", parameter.arg.help)
+    return bound
+
+
+def _checked(parameter: Parameter, value: Any) -> Any:
+    """Return a value as what it is declared as: right type, one of the choices, in range."""
+    value = _typed(parameter, value)
+    if parameter.choices:
+        value = _chosen(parameter, value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        _in_range(parameter, value)
+    if parameter.items and isinstance(value, list):
+        whose, more = f"each of {parameter.key}", parameter.arg.open
+        return [_bound(parameter.items, entry, whose, more) for entry in value]
+    return value
+
+
+def _typed(parameter: Parameter, value: Any) -> Any:
+    """Return a value as the type it is declared with: an integral 3.0 is the integer 3."""
+    kinds = parameter.kinds
+    if isinstance(value, bool):
+        fits = bool in kinds
+    elif isinstance(value, int) and int in kinds:
+        fits = True
+    elif isinstance(value, float) and int in kinds and value.is_integer():
+        value, fits = int(value), True
+    elif isinstance(value, int | float) and float in kinds:
+        fits = abs(value) <= LARGEST
+        value = float(value) if fits else value
+    else:
+        fits = isinstance(value, tuple(kind for kind in kinds if kind is not bool) or ())
+    if fits and isinstance(value, list) and not parameter.anything:
+        fits = all(isinstance(entry, dict if parameter.items else str) for entry in value)
+    if not fits:
+        wanted = " or ".join(JSON_NAMES[kind] for kind in kinds)
+        if list in kinds and not parameter.anything:
+            wanted += " of objects" if parameter.items else " of strings"
+        article = "an" if wanted[0] in "aio" else "a"
+        raise UsageError(
+            f"{parameter.named} must be {article} {wanted}, not {_short(value)}",
+            parameter.arg.help,
+        )
+    return value
+
+
+def _chosen(parameter: Parameter, value: Any) -> Any:
+    """Return the choice that is meant; of words the case does not matter."""
+    if value in parameter.choices or (not isinstance(value, str) and str in parameter.kinds):
+        return value
+    lowered = {str(choice).lower(): choice for choice in parameter.choices}
+    if not isinstance(value, str) or value.lower() not in lowered:
+        names = ", ".join(map(str, parameter.choices))
+        raise UsageError(
+            f"{parameter.named} must be one of {names}, not {value!r}", parameter.arg.help
+        )
+    return lowered[value.lower()]
+
+
+def _in_range(parameter: Parameter, value: float) -> None:
+    least, most = bounds(parameter)
+    if least is not None and value < least:
+        raise UsageError(
+            f"{parameter.named} must be at least {least:g}, not {_short(value)}",
+            parameter.arg.help,
+        )
+    if most is not None and value > most:
+        raise UsageError(
+            f"{parameter.named} must be at most {most:g}, not {_short(value)}",
+            parameter.arg.help,
+        )
+
+
+def _short(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."
