@@ -32,7 +32,6 @@ _ALLOWED = (
     "allowed are names, literals, == != < <= > >= in not in, and or not, "
     "and .startswith() .endswith() .contains() .lower()"
 )
-_TIMES = ("created", "modified")
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -201,24 +200,19 @@ def _comparison(first: ast.expr, operators: list[ast.cmpop], others: list[ast.ex
 
 def _sides(left: ast.expr, right: ast.expr) -> tuple[Test, Test]:
     """Compile what stands on both sides of a comparison; times are compared as times."""
-    for one, other in ((left, right), (right, left)):
-        if (
-            isinstance(one, ast.Name)
-            and one.id in _TIMES
-            and isinstance(other, ast.Constant)
-            and isinstance(other.value, str)
-        ):
-            wanted, length = _moment(other.value)
-            told = _compile(one)
-
-            def cut(values: Values, told: Test = told, length: int | None = length) -> Any:
-                return told(values)[:length]
-
-            def meant(_: Values, wanted: str = wanted) -> str:
-                return wanted
-
-            return (cut, meant) if one is left else (meant, cut)
+    match left, right:
+        case (ast.Name(id="created" | "modified") as name, ast.Constant(value=str() as text)):
+            return _times(name, text)
+        case (ast.Constant(value=str() as text), ast.Name(id="created" | "modified") as name):
+            told, meant = _times(name, text)
+            return meant, told
     return _compile(left), _compile(right)
+
+
+def _times(name: ast.Name, text: str) -> tuple[Test, Test]:
+    wanted, length = _moment(text)
+    told = _compile(name)
+    return lambda values: told(values)[:length], lambda _: wanted
 
 
 def _moment(text: str) -> tuple[str, int | None]:
