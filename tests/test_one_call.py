@@ -14,6 +14,7 @@ import pytest
 from conftest import Run, index_of, write
 from memvault import Vault
 from memvault.call import Call
+from memvault.errors import NotFound
 from memvault.index.manifest import Manifest
 from memvault.recall.values import Request
 from memvault.vault.lock import FileLock
@@ -37,6 +38,23 @@ def test_a_name_never_means_what_lies_there_by_now(call: Call, folder: Path) -> 
     """A memory that was moved over another's file since the look is not taken for the other."""
     (folder / "n3.md").replace(folder / "n2.md")
     assert call.engine.resolve("n3-111113").path == "n2.md"
+
+
+def test_a_memory_that_came_since_the_look_is_found_by_its_mem_id(call: Call, folder: Path) -> None:
+    """A memory that another process is just moving is looked for once more, by its whole memId."""
+    write(folder, "moved/late.md", "---\nid: late-9xyz12\n---\n\n# Late\n\nIt came late.\n")
+    assert call.engine.resolve("late-9xyz12").path == "moved/late.md"
+    with pytest.raises(NotFound):
+        call.engine.resolve("nothing-9xyz12")
+
+
+def test_a_title_comes_before_the_beginning_of_a_mem_id(run: Run, folder: Path) -> None:
+    """Every command takes a name for the same memory: a title before a memId's start."""
+    write(folder, "kv.md", "---\nid: kv-123456\n---\n\n# Redis\n\nA store.\n")
+    write(folder, "rc.md", "---\nid: redis-cache-abcdef\n---\n\n# Cache of redis\n\nA cache.\n")
+    assert run("show", "redis", "--json").json["memId"] == "kv-123456"
+    assert run("compound", "redis", "More.", "--json").json["memId"] == "kv-123456"
+    assert run("show", "redis-c", "--json").json["memId"] == "redis-cache-abcdef"
 
 
 def test_a_search_after_a_name_finds_what_a_search_alone_finds(call: Call, folder: Path) -> None:

@@ -68,8 +68,17 @@ class Engine:
             Ambiguous: there are several; ``candidates`` are in its details.
         """
         self._store.finish_move()
-        memory = self._store.at(resolve.cleaned(name))
-        return memory if memory is not None else self._tried(lambda last: self._named(name, last))
+        wanted = resolve.cleaned(name)
+        memory = self._store.at(wanted)
+        if memory is not None:
+            return memory
+        try:
+            return self._tried(lambda last: self._named(name, last))
+        except NotFound:
+            if not resolve.is_made_id(wanted):
+                raise
+        self.look_again()  # a memory that another process moves is in neither place for a moment
+        return self._tried(lambda last: self._named(name, last))
 
     def try_resolve(self, name: str) -> Memory | None:
         """Return the memory that a name names, or None where it is rather words to look for."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 from memvault.vault.normal_form import folded
+
+_MADE_ID = re.compile(r"[^\s/,]+-[a-z0-9]{6}")
 
 
 class Nameable(Protocol):
@@ -35,8 +38,8 @@ def cleaned(name: str) -> str:
 def meant(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return what a name means among some entries: one, none, or several that it fits equally.
 
-    It is a path, a memId, an exact title, the beginning of a memId, or a title
-    in any case and any form of Unicode; the first of these that fits decides.
+    It is a path, a memId, an exact title, a title in any case and any form of
+    Unicode, or the beginning of a memId; the first of these that fits decides.
     """
     wanted = cleaned(name)
     if not wanted:
@@ -46,12 +49,17 @@ def meant(name: str, entries: Iterable[Entry]) -> list[Entry]:
         lambda entry: entry.path == wanted,
         lambda entry: entry.mem_id == wanted,
         lambda entry: entry.title == wanted,
-        lambda entry: entry.mem_id.startswith(wanted),
         lambda entry: folded(entry.title) == title,
+        lambda entry: entry.mem_id.startswith(wanted),
     )
     every = list(entries)
     found = ([entry for entry in every if fits(entry)] for fits in kinds)
     return next((fitting for fitting in found if fitting), [])
+
+
+def is_made_id(name: str) -> bool:
+    """Say whether a name looks like a whole memId of memvault's own making."""
+    return _MADE_ID.fullmatch(name) is not None
 
 
 def is_name_of(name: str, entry: Nameable) -> bool:
