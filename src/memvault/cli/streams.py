@@ -56,6 +56,8 @@ def guarded(run: Callable[[], int]) -> int:
     except _Stopped:
         return 128 + _asked[0]
     finally:
+        for number in before:  # nothing may be raised from here on
+            signal.signal(number, signal.SIG_IGN)
         _wake(0)
         sys.unraisablehook = hook
         for number, handler in before.items():
