@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from conftest import index_of, write
 from memvault import Vault
@@ -75,3 +78,22 @@ def test_status_and_reindex_sweep_everything(vault: Vault, folder: Path) -> None
         assert not [path for path in (*left, nameless) if path.exists()]
         assert git.exists()
         assert mine.exists()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_takes_no_temporary_file_of_a_vault_made_by_hand(folder: Path, vault: Vault) -> None:
+    """In a repository with nothing but memvault.toml, what a killed process left is not added."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    git("init")
+    exclude = folder / ".git" / "info" / "exclude"
+    exclude.parent.mkdir(exist_ok=True)
+    exclude.write_text("mine\n", "utf-8")
+    assert vault.call("memory_remember", title="A", content="x", memoryType="fact")["success"]
+    _killed(folder / "fact")
+    git("add", "-A")
+    assert git("ls-files").split() == ["fact/a.md", "memvault.toml"]
+    assert exclude.read_text("utf-8") == "mine\n.*.tmp\n"

@@ -313,4 +313,19 @@ def private_folder(root: Path) -> Path:
             folder.mkdir(exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 atomic.create(folder / ".gitignore", b"*\n")
+                _tell_git(root)
     return folder
+
+
+def _tell_git(root: Path) -> None:
+    """Have git pass over temporary files in a vault made by hand, as .gitignore does in others.
+
+    ``.git/info/exclude`` is of this clone only and never committed. A repository
+    that begins above the vault is left as it is.
+    """
+    exclude = root / ".git" / "info" / "exclude"
+    with contextlib.suppress(MemvaultError, OSError):
+        layout.check_folders(root, ".git/info")
+        data = plain_files.read(exclude, plain_files.SETTING)
+        if b".*.tmp" not in data.splitlines():
+            atomic.replace(exclude, data.rstrip(b"\n") + b"\n.*.tmp\n")
