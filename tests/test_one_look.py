@@ -73,13 +73,15 @@ def test_a_call_looks_once(folder: Path, notes: list[str], arguments: list[str])
 
 
 def test_many_names_cost_one_look(folder: Path, notes: list[str]) -> None:
-    """Deleting and forgetting ten memories by their names look at the folder once."""
+    """Ten names cost one look at the folder, unknown ones a second, however many they are."""
     preview = ["forget", ",".join(notes)]
     assert looks(folder, *preview) == 1
     assert looks(folder, *preview, "--confirm", "true") == 1
     assert looks(folder, "restore", notes[0]) <= 1
     assert looks(folder, "restore", notes[1]) <= 1
     assert looks(folder, "delete", *notes[:2]) == 1
+    assert looks(folder, "delete", notes[2], *(f"gone-{number}abcde" for number in range(5))) == 2
+    assert looks(folder, "status") == 2  # the second time for temporary files
 
 
 def test_procedures_cost_one_look_under_their_lock(folder: Path, vault: Vault) -> None:

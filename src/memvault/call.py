@@ -40,6 +40,10 @@ class Caller(NamedTuple):
     paths: bool = True
 
 
+LOCAL = Caller()
+"""Whoever sits at this machine, as the agent main."""
+
+
 class Delivery:
     """The events that one result hands out: the caller's own once it has the result."""
 
@@ -81,7 +85,7 @@ class Call:
     def __init__(
         self,
         workspace: Workspace,
-        caller: Caller = Caller(),  # noqa: B008  # frozen
+        caller: Caller = LOCAL,
         gone: Callable[[], bool] = never,
     ) -> None:
         self.workspace = workspace

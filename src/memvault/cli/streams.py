@@ -76,7 +76,7 @@ def _run(run: Callable[[], int]) -> int:
             encoding = "utf-8" if os.name == "nt" and not stream.isatty() else None
             # A stand-in for a stream need not have it; one that was read from may refuse.
             with contextlib.suppress(AttributeError, ValueError):
-                stream.reconfigure(encoding=encoding, errors="backslashreplace")  # type: ignore[union-attr]
+                stream.reconfigure(encoding=encoding, errors="backslashreplace")  # type: ignore[union-attr]  # TextIO does not promise it
     code = 0
     try:
         code = run()

@@ -54,6 +54,8 @@ class LocalIndex:
         self._files = IndexFiles(store.settings, place)
         self._vector_stores = VectorStores(store, self._files.folder, progress)
         self._cross_encoder: CrossEncoder | None = None
+        self.found = ""
+        """How the last look found the index: current, behind, or missing."""
 
     def look(self, vectors: bool, patience: Patience) -> Snapshot:
         """Bring the index up to date with the folder and return a view of it.
@@ -62,8 +64,10 @@ class LocalIndex:
         the protocol's.
         """
         began, pause = time.monotonic(), _LOOK_AGAIN
+        self.found = ""
         while True:
             look, looked = self._compared(), time.monotonic()
+            self.found = self.found or _state(look)
             if look is not None and look.is_settled and (not vectors or self._finished()):
                 return self._view(EMPTY, vectors, patience)
             small = look is not None and not look.large.size
@@ -114,16 +118,6 @@ class LocalIndex:
                     self._vector_stores.drop_others(opened.manifest)
                     return total
                 self._vector_stores.embed(opened.manifest, 1.0)
-
-    def state(self) -> str:
-        """Say how the index is before anything is done: current, behind, or missing."""
-        try:
-            look = self._compared()
-        except DamagedIndex:
-            return "missing"
-        if look is None:
-            return "missing"
-        return "behind" if look.small.size or look.large.size else "current"
 
     def waiting(self) -> int:
         """Say how many memories wait to be embedded."""
@@ -247,3 +241,9 @@ class LocalIndex:
         return Snapshot(
             self._store, commit, manifest, keyword, found, embedder, overlay, unembedded, later
         )
+
+
+def _state(look: Look | None) -> str:
+    if look is None:
+        return "missing"
+    return "behind" if look.whole.size else "current"

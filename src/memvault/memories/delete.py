@@ -135,7 +135,8 @@ def delete(store: Store, memories: Iterable[Memory]) -> None:
     done: list[Discarded] = []
     try:
         for memory in memories:
-            done.append(store.discard(memory.path, memory.etag))  # noqa: PERF401  # kept for the way back
+            discarded = store.discard(memory.path, memory.etag)
+            done.append(discarded)  # one by one: what is done when another fails goes back
     except BaseException as error:
         left = [item.path for item in reversed(done) if not _put_back(store, item)]
         if left and isinstance(error, MemvaultError):

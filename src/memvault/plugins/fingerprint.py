@@ -21,7 +21,8 @@ from typing import NamedTuple
 from memvault import process
 from memvault.errors import Refused, StorageError, UsageError
 from memvault.plugins import programs
-from memvault.plugins.tool_file import FOLDER, Kept
+from memvault.plugins.definition import FOLDER
+from memvault.plugins.tool_file import Kept
 
 Known = dict[str, tuple[str, int]]
 """The digests and sizes of files that were looked at already, by their paths in the vault."""

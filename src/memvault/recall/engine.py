@@ -32,8 +32,9 @@ class Engine:
     """Recall over one vault, for one call: it looks at the folder once.
 
     It looks again only where a file turns out to have changed since, where
-    ``look_again`` asks for it, and where a look that left something out decides
-    nothing. ``patience`` is for another process that is indexing.
+    ``look_again`` asks for it, where a look that left something out decides
+    nothing, and once where a memId is not found. ``patience`` is for another
+    process that is indexing.
     """
 
     def __init__(self, store: Store, index: Index, patience: Patience) -> None:
@@ -42,6 +43,7 @@ class Engine:
         self._patience = patience
         self._analyser = analysis.analyser(store.settings.language)
         self._seen: View | None = None
+        self._missed = False
 
     def search(self, request: Request) -> Answer:
         """Find memories.
@@ -68,17 +70,8 @@ class Engine:
             Ambiguous: there are several; ``candidates`` are in its details.
         """
         self._store.finish_move()
-        wanted = resolve.cleaned(name)
-        memory = self._store.at(wanted)
-        if memory is not None:
-            return memory
-        try:
-            return self._tried(lambda last: self._named(name, last))
-        except NotFound:
-            if not resolve.is_made_id(wanted):
-                raise
-        self.look_again()  # a memory that another process moves is in neither place for a moment
-        return self._tried(lambda last: self._named(name, last))
+        memory = self._store.at(resolve.cleaned(name))
+        return memory if memory is not None else self._tried(lambda last: self._named(name, last))
 
     def try_resolve(self, name: str) -> Memory | None:
         """Return the memory that a name names, or None where it is rather words to look for."""
@@ -143,6 +136,9 @@ class Engine:
     def _named(self, name: str, last: bool) -> Memory:
         found = self._meant(name)
         if not found:
+            if not self._missed and not last and resolve.is_made_id(resolve.cleaned(name)):
+                self._missed = True  # a look may pass by a file that is moved meanwhile
+                raise Stale
             raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
         if len(found) > 1:
             shared = len({record.mem_id for record in found}) == 1

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.plugins.tool_file import (
+from memvault.plugins.definition import (
     ToolCommand,
     ToolDescription,
     ToolName,
     ToolParameters,
     ToolTimeout,
+    defined,
 )
 from memvault.schema import Arg, Cli, normal_name
 from memvault.tools.core.registry import Group, Tool, shell
@@ -66,7 +67,7 @@ def register_tool(
     """
     from memvault.plugins import tool_file, trust
 
-    definition = tool_file.defined(name, description, command, parameters, timeout)
+    definition = defined(name, description, command, parameters, timeout)
     path, revision = tool_file.put(call.store, definition, documentation)
     kept = tool_file.read_all(call.root).tools.get(normal_name(name))
     result = {

@@ -21,7 +21,6 @@ from memvault.vault import atomic
 
 def status(call: Call) -> dict[str, Any]:
     """Gather counts, index state, embedder, sizes, what is pending, and problems."""
-    before = call.index.state()
     records = call.engine.listed(Filters())
     settings = call.settings
     folder = call.index.place.folder
@@ -33,7 +32,7 @@ def status(call: Call) -> dict[str, Any]:
         "types": dict(Counter(record.memory_type for record in records).most_common()),
         "tags": len({tag for record in records for tag in record.tags}),
         "index": {
-            "state": before,
+            "state": call.index.found,
             **({"folder": str(folder)} if folder and call.caller.paths else {}),
             "language": settings.language,
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from memvault.call import Call, Caller, Delivery, never
+from memvault.call import LOCAL, Call, Caller, Delivery, never
 from memvault.errors import MemvaultError
 from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
@@ -23,7 +23,7 @@ def call(
     workspace: Workspace,
     name: str,
     arguments: Mapping[str, Any],
-    caller: Caller = Caller(),  # noqa: B008  # frozen
+    caller: Caller = LOCAL,
     gone: Callable[[], bool] = never,
     find: Callable[[Call, str], Tool] = available.find_in,
 ) -> Outcome:
@@ -73,7 +73,7 @@ def result_of(
     workspace: Workspace,
     name: str,
     arguments: Mapping[str, Any],
-    caller: Caller = Caller(),  # noqa: B008  # frozen
+    caller: Caller = LOCAL,
 ) -> dict[str, Any]:
     """Run a tool; return its result, or the failed result where it failed.
 

@@ -11,8 +11,9 @@ from memvault import process
 from memvault.call import Call
 from memvault.errors import MemvaultError, TimedOut, UsageError
 from memvault.plugins import trust
+from memvault.plugins.definition import Definition
 from memvault.plugins.programs import PYTHON
-from memvault.plugins.tool_file import Definition, Kept
+from memvault.plugins.tool_file import Kept
 from memvault.tools.core.registry import Tool
 
 GROUP = "registered"
