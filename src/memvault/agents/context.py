@@ -62,7 +62,7 @@ def gather(
     fitting = (
         read("no memories were recalled", lambda: engine.search(request)) if task.strip() else []
     )
-    recalled = [found for found in fitting if found.strength >= _TELLING]
+    recalled = [found for found in fitting if found.chance >= _TELLING]
     return Known(
         [
             Section(

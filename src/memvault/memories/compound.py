@@ -41,7 +41,7 @@ def target(engine: Engine, query: str, notes: list[str]) -> Memory:
         raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
     best = found[0]
     lead = best.score - (found[1].score if len(found) > 1 else 0.0)
-    telling = best.strength >= _CLEAR_STRENGTH and (len(query.split()) > 1 or best.in_title)
+    telling = best.chance >= _CLEAR_STRENGTH and (len(query.split()) > 1 or best.in_title)
     if telling and lead >= _CLEAR_LEAD:
         return best.memory
     candidates = [{**brief(entry.memory), "score": round(entry.score, 4)} for entry in found]

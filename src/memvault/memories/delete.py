@@ -50,7 +50,7 @@ def candidates(
         return [Candidate(memory, 1.0) for memory in named]
     answer = engine.search(Request(query, limit=limit, filters=filters, diverse=False))
     notes += answer.notes
-    scored = (Candidate(entry.memory, entry.strength) for entry in answer.found)
+    scored = (Candidate(entry.memory, entry.chance) for entry in answer.found)
     fitting = (entry for entry in scored if entry.score >= threshold)
     return sorted(fitting, key=lambda entry: (-entry.score, entry.memory.path))
 

@@ -177,7 +177,7 @@ def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedur
         _MOST,
         lambda record: number(record.metadata.get("success_rate"), RATE) >= least,
     )
-    relevant = [entry for entry in found if entry.in_title or entry.strength >= _RELEVANT]
+    relevant = [entry for entry in found if entry.in_title or entry.chance >= _RELEVANT]
     known = [procedure_of(entry.memory) for entry in relevant]
     return sorted(known, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
 

@@ -222,8 +222,11 @@ class Engine:
             if len(found) >= request.limit or entry.score < request.threshold:
                 break
             memory = reader.read(entry.key)
-            if memory is not None:
-                found.append(self._found(memory, entry, query, retrieved))
+            if memory is None:
+                continue
+            shown = self._found(memory, entry, query, retrieved)
+            if not (request.strict and shown.strength == "weak"):
+                found.append(shown)
         return Answer(found, [*self._index.notes(), *self.notes(), *retrieved.notes])
 
     def _reranked(
@@ -253,6 +256,7 @@ class Engine:
         return Found(
             memory,
             entry.score,
+            max(retrieved.similarity(entry.key), covered),
             retrieved.similarity(entry.key),
             covered,
             snippets.coverage(memory.title, query, self._analyser),

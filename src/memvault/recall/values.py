@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault.index.protocol import Patience
 from memvault.model import Memory
 from memvault.recall.filters import Filters
+from memvault.recall.strength import Strength, strength
 
 if TYPE_CHECKING:
     from memvault.index.protocol import Record
@@ -16,7 +17,8 @@ class Request(NamedTuple):
     """What to look for. ``mode`` is hybrid, keyword, vector or tag.
 
     With ``rerank`` a cross-encoder orders the best again; without ``diverse``
-    what repeats a better answer keeps its score. ``patience`` is for another
+    what repeats a better answer keeps its score. ``threshold`` is the least
+    chance, and ``strict`` leaves out what is weak. ``patience`` is for another
     process that is indexing, where it is not the call's.
     """
 
@@ -28,6 +30,7 @@ class Request(NamedTuple):
     explain: bool = False
     rerank: bool = False
     diverse: bool = True
+    strict: bool = False
     patience: Patience | None = None
 
     @property
@@ -47,14 +50,15 @@ class Scored(NamedTuple):
 class Found(NamedTuple):
     """A memory that was found, read from its file after it was found.
 
-    ``score`` ranks within one answer. ``similarity`` (calibrated) and
-    ``coverage`` (the share of the query's words that the memory holds) mean the
-    same in every answer. ``why`` holds the weighted ``parts`` that add up to
-    ``score``, and what they were made of.
+    ``score`` ranks within one answer. ``chance`` (that the memory answers the
+    query), ``similarity`` (calibrated) and ``coverage`` (the share of the query's
+    words that the memory holds) mean the same in every answer. ``why`` holds the
+    weighted ``parts`` that add up to ``score``, and what they were made of.
     """
 
     memory: Memory
     score: float
+    chance: float
     similarity: float
     coverage: float
     title_coverage: float
@@ -68,9 +72,9 @@ class Found(NamedTuple):
         return self.title_coverage > 0
 
     @property
-    def strength(self) -> float:
-        """How well the memory fits the query by either measure, in 0..1."""
-        return max(self.similarity, self.coverage)
+    def strength(self) -> Strength:
+        """How well the memory fits the query, in a word."""
+        return strength(self.chance)
 
 
 class Answer(NamedTuple):

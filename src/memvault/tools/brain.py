@@ -111,15 +111,15 @@ def _found_for(
     chosen = filters(None, None, None, None, expression)
     request = Request(query, limit=max(limit, _LOOKED_AT), filters=chosen, patience=READABLE)
     answer = noted(call, call.engine.search(request))
-    fitting = [found for found in answer if found.strength >= threshold]
-    fitting.sort(key=lambda found: -found.strength)  # stable: of equals the better ranked first
+    fitting = [found for found in answer if found.chance >= threshold]
+    fitting.sort(key=lambda found: -found.chance)  # stable: of equals the better ranked first
     fitting = fitting[:limit]
     count_shown(call, (found.memory for found in fitting))
     memories = [
         {
             "id": found.memory.mem_id,
             "text": found.memory.body.strip("\r\n"),
-            "similarity": round(found.strength, 4),
+            "similarity": round(found.chance, 4),
             "metadata": _metadata(found.memory),
         }
         for found in fitting
