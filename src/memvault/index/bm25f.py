@@ -30,6 +30,7 @@ class KeywordDocument(NamedTuple):
 
     uid: int
     fields: Mapping[str, Counter[str]]
+    block: int = 0
 
 
 def field_lengths(documents: Iterable[KeywordDocument]) -> dict[str, int]:
@@ -42,11 +43,14 @@ def field_lengths(documents: Iterable[KeywordDocument]) -> dict[str, int]:
 
 
 class Segment(NamedTuple):
-    """Where postings come from: a part of the index on disk, or documents held in memory."""
+    """Where postings come from: a part of the index on disk, or documents held in memory.
+
+    ``owner`` says of a document by its number which memory's block it is: uid, and which.
+    """
 
     postings: Callable[[str, str], Iterable[tuple[int, float]]]
     length: Callable[[str, int], float]
-    uid: Callable[[int], int]
+    owner: Callable[[int], tuple[int, int]]
     documents: int
 
 
@@ -64,7 +68,10 @@ def memory_segment(documents: list[KeywordDocument]) -> Segment:
     def length(name: str, number: int) -> float:
         return float(sum(documents[number].fields.get(name, Counter()).values()))
 
-    return Segment(postings, length, lambda number: documents[number].uid, len(documents))
+    def owner(number: int) -> tuple[int, int]:
+        return documents[number].uid, documents[number].block
+
+    return Segment(postings, length, owner, len(documents))
 
 
 Place = tuple[int, int]

@@ -46,7 +46,7 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
             "body": body.stems + common["body"],
             "identifier": common["identifier"] + body.wholes,
         }
-        found.append(KeywordDocument(uid, fields))
+        found.append(KeywordDocument(uid, fields, len(found)))
     return found
 
 
@@ -85,11 +85,13 @@ def _beginning(text: str, most: int | None) -> str:
 
 
 def passage_texts(memory: Memory) -> list[str]:
-    """Return each passage's text with the title and headings that it stands under."""
+    """Return each passage's text with the title, the headings and the tags that it stands under."""
     texts = []
     title = memory.title[:LONGEST_TITLE]
+    tags = _beginning(", ".join(memory.tags), _LONGEST_REPEATED)
     for start, end, heading in chunks.passages(memory.body):
         context = title if heading in ("", title) else f"{title}\n{heading}"
+        context = f"{context}\n{tags}" if tags else context
         texts.append(f"{context}\n{memory.body[start:end]}")
     return texts
 

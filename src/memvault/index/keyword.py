@@ -32,6 +32,8 @@ from memvault.index.protocol import KeywordAnswer, KeywordHit
 
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12
+_MOST_BLOCKS = 3
+"""Blocks of a memory that a hit names: the best, as far as they are among the hits."""
 
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors that say nothing of the index: this process may open no more files, or have no memory."""
@@ -111,6 +113,7 @@ class KeywordIndex:
             for document in added:
                 writer.add_document(
                     uid=str(document.uid),
+                    _stored_uid=f"{document.uid} {document.block}",
                     **{name: terms for name, terms in document.fields.items() if terms},
                 )
         except BaseException:
@@ -151,14 +154,19 @@ class KeywordIndex:
             scores, rarity, told = bm25f.score(segments, wanted, lengths, explain)
         found: dict[int, KeywordHit] = {}
         for place in sorted(scores, key=scores.__getitem__, reverse=True):
-            uid = segments[place[0]].uid(place[1])
-            if uid in found or (among is not None and uid not in among):
+            uid, block = segments[place[0]].owner(place[1])
+            if among is not None and uid not in among:
+                continue
+            if uid in found:
+                best = found[uid].blocks
+                if len(best) < _MOST_BLOCKS:
+                    found[uid] = found[uid]._replace(blocks=(*best, block))
                 continue
             terms: dict[str, float] = defaultdict(float)
             for term, gains in told:
                 if place in gains:
                     terms[term] += gains[place]
-            found[uid] = KeywordHit(uid, scores[place], terms)
+            found[uid] = KeywordHit(uid, scores[place], terms, (block,))
             if len(found) >= limit:
                 break
         return KeywordAnswer(list(found.values()), rarity)
@@ -182,10 +190,11 @@ class KeywordIndex:
                 return float(leaf.doc_field_length(number, name))
 
             @_reading()
-            def uid(number: int, leaf: Any = leaf) -> int:
-                return int(leaf.stored_fields(number)["uid"])
+            def owner(number: int, leaf: Any = leaf) -> tuple[int, int]:
+                uid, block = leaf.stored_fields(number)["uid"].split()
+                return int(uid), int(block)
 
-            found.append(Segment(postings, length, uid, leaf.doc_count()))
+            found.append(Segment(postings, length, owner, leaf.doc_count()))
         return found
 
     def _open_reader(self) -> Any:

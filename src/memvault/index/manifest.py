@@ -8,36 +8,22 @@ another program may leave others, and such an index is made anew.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memvault.errors import TimedOut
+from memvault.index.blocks import Blocks
+from memvault.index.database import Database
 from memvault.index.errors import DamagedIndex
 from memvault.index.file_states import Commit, states_in
 from memvault.index.protocol import Record
+from memvault.index.sentences import Block
 from memvault.model import FileState
 from memvault.vault.normal_form import folded
 
-PATIENCE = 10.0
-"""Seconds to wait for another process's transaction, which takes a fraction of one."""
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_REFUSALS = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_READONLY: errno.EROFS,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-    sqlite3.SQLITE_CANTOPEN: errno.EIO,
-    sqlite3.SQLITE_PERM: errno.EACCES,
-    sqlite3.SQLITE_NOMEM: errno.ENOMEM,
-    sqlite3.SQLITE_INTERRUPT: errno.EINTR,
-    sqlite3.SQLITE_PROTOCOL: errno.EIO,
-}
-"""What the system or SQLite refuses just now, which says nothing of the file."""
 _SCHEMA = """
 CREATE TABLE memories (
     uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
@@ -49,6 +35,11 @@ CREATE TABLE memories (
 );
 CREATE INDEX by_id ON memories (mem_id);
 CREATE INDEX by_title ON memories (folded);
+CREATE TABLE blocks (
+    place INTEGER PRIMARY KEY, first INTEGER NOT NULL, passages TEXT NOT NULL,
+    counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
+);
+CREATE INDEX without_tokens ON blocks (place) WHERE tokens IS NULL;
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('next_uid', 1);
 INSERT INTO counters VALUES ('identity', abs(random()));
@@ -91,16 +82,8 @@ class Manifest:
     """The manifest's rows; every method may raise ``DamagedIndex``."""
 
     def __init__(self, path: Path, new: bool = False) -> None:
-        with _mapped():
-            if not new and not path.is_file():
-                raise DamagedIndex("no manifest")
-            self._path = path
-            self._db = sqlite3.connect(
-                path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
-            )
-            if new:
-                self._db.executescript(_SCHEMA)
-            self._file = _identity(path)
+        self._db = Database(path, _SCHEMA if new else "")
+        self.blocks = Blocks(self._db)
 
     def close(self) -> None:
         """Close the file."""
@@ -109,23 +92,23 @@ class Manifest:
     @property
     def is_there(self) -> bool:
         """Whether the file that was opened still has its name."""
-        return self._file == _identity(self._path)
+        return self._db.is_there
 
     def commit(self, fingerprint: str, keyword: Path) -> None:
         """Write down what the index was made for, and its keyword index's files as they are now."""
         files = {name: json.dumps(state) for name, state in states_in(keyword).items()}
-        with _mapped(), self._transaction():
+        with self._db.transaction():
             self._db.execute("DELETE FROM files")
-            self._db.executemany("INSERT INTO files VALUES (?, ?)", files.items())
+            self._db.execute_each("INSERT INTO files VALUES (?, ?)", files.items())
             self._db.execute("DELETE FROM made_for")
             self._db.execute("INSERT INTO made_for VALUES (?)", (fingerprint,))
             self._db.execute("UPDATE counters SET value = value + 1 WHERE name = 'commits'")
 
     def committed(self) -> Commit | None:
         """Return the last commit, or None where there was none."""
-        with _mapped(), self._transaction("BEGIN"):
-            made_for = next(self._rows("SELECT fingerprint FROM made_for"), None)
-            rows = list(self._rows("SELECT name, state FROM files"))
+        with self._db.transaction("BEGIN"):
+            made_for = next(self._db.rows("SELECT fingerprint FROM made_for"), None)
+            rows = list(self._db.rows("SELECT name, state FROM files"))
             number = self._counter("identity"), self._counter("commits")
         if made_for is None:
             return None
@@ -135,24 +118,9 @@ class Manifest:
             raise DamagedIndex(str(error)) from error
         return Commit(number, made_for[0], files)
 
-    @contextmanager
-    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-        self._db.execute(begin)
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:  # not so where SQLite has rolled back by itself
-                self._db.execute("ROLLBACK")
-            raise
-
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        with _mapped():
-            yield from self._db.execute(query, values)
-
     def known(self) -> dict[str, Known]:
         """Return every indexed file's state by its path."""
-        rows = self._rows(
+        rows = self._db.rows(
             "SELECT uid, path, size, mtime, ctime, inode, checked, etag FROM memories"
         )
         found = (Known(row[0], _state(row[1:6]), row[6], row[7]) for row in rows)
@@ -161,23 +129,23 @@ class Manifest:
     def lengths(self) -> dict[str, float]:
         """Return how many terms each field has in all memories."""
         sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
-        row = next(self._rows(f"SELECT {sums} FROM memories"))
+        row = next(self._db.rows(f"SELECT {sums} FROM memories"))
         return dict(zip(_FIELDS, row, strict=True))
 
     def lengths_of(self, uid: int) -> dict[str, int]:
         """Return how many terms each field has in one memory."""
         names = ", ".join(f"l_{name}" for name in _FIELDS)
-        row = next(self._rows(f"SELECT {names} FROM memories WHERE uid = ?", (uid,)))
+        row = next(self._db.rows(f"SELECT {names} FROM memories WHERE uid = ?", (uid,)))
         return dict(zip(_FIELDS, row, strict=True))
 
     def uids(self) -> set[int]:
         """Return the uids of all memories."""
-        return {uid for (uid,) in self._rows("SELECT uid FROM memories")}
+        return {uid for (uid,) in self._db.rows("SELECT uid FROM memories")}
 
     def uids_above(self, uid: int) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories with a higher uid, rising."""
         query = "SELECT uid, path FROM memories WHERE uid > ? ORDER BY uid"
-        return [(above, _decoded(path)) for above, path in self._rows(query, (uid,))]
+        return [(above, _decoded(path)) for above, path in self._db.rows(query, (uid,))]
 
     def record(self, uid: int) -> Record | None:
         """Return one memory's record."""
@@ -203,16 +171,23 @@ class Manifest:
         return self._counter("identity")
 
     def _counter(self, name: str) -> int:
-        for (value,) in self._rows("SELECT value FROM counters WHERE name = ?", (name,)):
+        for (value,) in self._db.rows("SELECT value FROM counters WHERE name = ?", (name,)):
             return int(value)
         raise DamagedIndex(f"no {name}")
 
-    def apply(self, removed: Iterable[int], added: Iterable[Row]) -> None:
-        """Take out and put in rows as one transaction."""
+    def apply(
+        self,
+        removed: Iterable[int],
+        added: Iterable[Row],
+        blocks: Mapping[int, Sequence[Block]] = MappingProxyType({}),
+    ) -> None:
+        """Take out and put in rows, and the ``blocks`` of some, as one transaction."""
+        gone = list(removed)
         rows = [columns_of(row) for row in added]
-        with _mapped(), self._transaction():
-            self._db.executemany("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in removed])
-            self._db.executemany(
+        with self._db.transaction():
+            self._db.execute_each("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in gone])
+            self.blocks.replace([*gone, *blocks], blocks)
+            self._db.execute_each(
                 f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "
                 f"VALUES ({','.join('?' * 23)})",
                 rows,
@@ -223,7 +198,7 @@ class Manifest:
             )
 
     def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[Record]:
-        for row in self._rows(f"SELECT {_COLUMNS} FROM memories {where}", values):
+        for row in self._db.rows(f"SELECT {_COLUMNS} FROM memories {where}", values):
             try:
                 tags, metadata = tuple(json.loads(row[7])), json.loads(row[10])
             except json.JSONDecodeError as error:  # not as ``columns_of`` wrote it
@@ -278,29 +253,3 @@ def _decoded(path: str | bytes) -> str:
 
 def _state(columns: Sequence[Any]) -> FileState:
     return FileState(_decoded(columns[0]), *columns[1:])
-
-
-@contextmanager
-def _mapped() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        code = error.sqlite_errorcode & 0xFF
-        if code in _BUSY:  # held by another process is not damaged
-            raise TimedOut(
-                f"Another process has held the index for {PATIENCE:g} seconds", "try again"
-            ) from error
-        if code in _REFUSALS:
-            number = _REFUSALS[code]
-            raise OSError(number, os.strerror(number)) from error
-        raise DamagedIndex(str(error)) from error
-    except sqlite3.Error as error:
-        raise DamagedIndex(f"{type(error).__name__}: {error}") from error
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from memvault.index.errors import DamagedIndex
-from memvault.model import Memory
+from memvault.model import Memory, Passage
 
 
 class Stale(Exception):
@@ -64,11 +64,15 @@ class Record(NamedTuple):
 
 
 class KeywordHit(NamedTuple):
-    """A memory found by its words: its BM25F score and what each query term gave to it."""
+    """A memory found by its words: its BM25F score and what each query term gave to it.
+
+    ``blocks`` are the numbers of its best parts.
+    """
 
     key: int
     score: float
     terms: dict[str, float]
+    blocks: tuple[int, ...] = (0,)
 
 
 class KeywordAnswer(NamedTuple):
@@ -76,6 +80,38 @@ class KeywordAnswer(NamedTuple):
 
     hits: Sequence[KeywordHit] = ()
     rarity: Mapping[str, float] = MappingProxyType({})
+
+
+class Asked(NamedTuple):
+    """What sentences are compared with: a query's text, its words, and how rare each is.
+
+    A word is given by its stems, each with the language that it is stemmed as.
+    """
+
+    text: str
+    words: Sequence[Sequence[tuple[str, str]]]
+    rarity: Sequence[float]
+
+
+class Closeness(NamedTuple):
+    """What a memory's sentences hold of a query, in 0..1.
+
+    ``covered`` is the share of the query's words, weighted by their rarity, that
+    the memory holds; ``together`` the share in one stretch of a sentence or two;
+    ``order`` the share of the query's neighbouring words that are neighbours
+    somewhere, None where it has no two; ``title`` the share in title and tags.
+    ``words`` says how near one stretch's words are to the query's, ``title_words``
+    how near title and tags are, None where nothing could tell. ``terms`` are
+    numbers of all terms.
+    """
+
+    covered: float
+    together: float
+    order: float | None
+    title: float
+    words: float | None
+    title_words: float | None
+    terms: frozenset[int]
 
 
 class VectorHit(NamedTuple):
@@ -88,6 +124,13 @@ class VectorHit(NamedTuple):
     passage: int
     cosine: float
     similarity: float
+
+
+class Places(NamedTuple):
+    """Where in a memory to look: blocks with the best words, and the nearest passage."""
+
+    blocks: tuple[int, ...] = ()
+    passage: int | None = None
 
 
 class VectorAnswer(NamedTuple):
@@ -122,6 +165,12 @@ class View(Protocol):
             EmbedderError: the model that made the vectors cannot be loaded.
         """
 
+    def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
+        """Compare memories with a query, each by its best places; what is gone is left out."""
+
+    def passages(self, key: int, places: Places) -> list[tuple[int, Passage]]:
+        """Return the passages around a memory's best places, each with its number."""
+
     def with_vectors(self) -> View:
         """Return the same view, in which vectors can be searched too."""
 
@@ -152,9 +201,6 @@ class Index(Protocol):
             TimedOut: another process is indexing, for longer than ``patience`` lasts.
             VaultUnreadable: the vault's folder cannot be listed.
         """
-
-    def nearness(self, query: str, texts: Sequence[str]) -> list[float] | None:
-        """Return how near each text's words are to a query's, in 0..1; None if nothing can tell."""
 
     def judge(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return how well a cross-encoder finds that each text fits a query, in 0..1.

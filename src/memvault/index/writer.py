@@ -19,6 +19,7 @@ from memvault.index.index_files import IndexFiles, Opened
 from memvault.index.manifest import Row
 from memvault.index.overlay import read_file
 from memvault.index.protocol import Record
+from memvault.index.sentences import Block, coded, cut
 from memvault.index.vector_stores import Progress, VectorStores
 from memvault.model import FileState
 from memvault.vault.store import Store
@@ -103,6 +104,7 @@ class Writer(NamedTuple):
         first = opened.manifest.next_uid()
         rows: list[Row] = []
         texts: dict[int, list[str]] = {}
+        blocks: dict[int, list[Block]] = {}
 
         def documents() -> Iterable[KeywordDocument]:
             for number, state in enumerate(batch):
@@ -117,9 +119,10 @@ class Writer(NamedTuple):
                 record = Record.of(uid, fresh.size, memory)
                 rows.append(Row(record, fresh, checked, field_lengths(made)))
                 texts[uid] = passage_texts(memory)
+                blocks[uid] = coded(cut(memory), self.analyser)
                 yield from made
 
         # All documents first: an error of ours must not pass for a damaged index.
         opened.keyword.apply(gone, list(documents()))
-        opened.manifest.apply(gone, rows)
+        opened.manifest.apply(gone, rows, blocks)
         return texts

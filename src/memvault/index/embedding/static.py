@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "embedder"
 _BATCH = 64
-_BLOCK = 16
 
 
 def read_card(folder: Path = DATA) -> dict[str, Any]:
@@ -97,39 +96,42 @@ class StaticEmbedder:
         vector: Matrix = self.embed([text])[0]
         return vector
 
-    def match(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Hold some hundred short texts against a query, token by token.
+    def tokens(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
+        """Return each text's tokens; of a text that has none, the one that nothing is near to."""
+        import numpy as np
 
-        Returns for each text, in 0..1, the mean over the query's tokens of the
-        cosine to the nearest token of the text, weighted by the lengths of the
-        query's rows: what each adds to its vector. This is late interaction
-        (Khattab and Zaharia 2020) with static tokens.
+        none = [max(self._unknown, 0)]
+        return [np.asarray(ids if len(ids) else none, np.uint16) for ids in self._ids(texts)]
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are."""
+        return len(self._table)
+
+    def wanted(self, query: str) -> tuple[npt.NDArray[np.int64], Matrix]:
+        """Return a query's known tokens, and the lengths of their rows: what each adds to it."""
+        import numpy as np
+
+        ids = self._ids([query])[0]
+        ids, counts = np.unique(ids[ids != self._unknown], return_counts=True)
+        return ids, np.linalg.norm(self._rows(ids), axis=1) * counts
+
+    def nearest(self, wanted: npt.NDArray[np.int64], held: npt.NDArray[np.uint16]) -> Matrix:
+        """Return the cosine of each wanted token to each held one, at least 0.
+
+        Shape (len(wanted), len(held)). Nothing is near an unknown token.
         """
         import numpy as np
 
-        wanted, *held = self._ids([query, *texts])
-        wanted = wanted[wanted != self._unknown]
-        if not len(wanted) or not texts:
-            return [0.0] * len(texts)
-        lengths = np.array([len(ids) for ids in held], dtype=np.int64)
-        # A text without a token would take its neighbour's: each begins with one that fits nothing.
-        tokens, places = np.unique(
-            np.concatenate([part for ids in held for part in ([-1], ids)]), return_inverse=True
-        )
-        wanted, counts = np.unique(wanted, return_counts=True)
-        rows, own = self._rows(tokens), self._rows(wanted)
-        sizes = np.linalg.norm(own, axis=1) * counts
-        known, wanted_rows = unit(rows).T, unit(own)
-        void = (tokens == -1) | (tokens == self._unknown)
-        starts = np.concatenate([[0], np.cumsum(lengths + 1)[:-1]])
-        found = np.zeros(len(texts), dtype=np.float32)
-        for first in range(0, len(wanted), _BLOCK):  # a page of a query against a book of texts
-            near = np.maximum(wanted_rows[first : first + _BLOCK] @ known, 0.0)
-            near[:, void] = 0.0
-            best = np.maximum.reduceat(near[:, places], starts, axis=1)
-            found += sizes[first : first + _BLOCK] @ best
-        means: list[float] = (found / max(float(sizes.sum()), 1e-12)).tolist()
-        return means
+        occurs = np.zeros(self.vocabulary, dtype=np.bool_)
+        occurs[held] = True
+        ids = np.flatnonzero(occurs)
+        place = np.zeros(self.vocabulary, dtype=np.intp)
+        place[ids] = np.arange(len(ids))
+        near = np.maximum(unit(self._rows(wanted)) @ unit(self._rows(ids)).T, 0.0)
+        near[:, ids == self._unknown] = 0.0
+        found: Matrix = near[:, place[held]]
+        return found
 
     def _ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
         """Return each text's token ids."""

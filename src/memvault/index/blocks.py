@@ -1,0 +1,100 @@
+"""The blocks of all memories: passages, and the terms and tokens of sentences (``sentences``)."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+
+from memvault.index.database import Database
+from memvault.index.errors import DamagedIndex
+from memvault.index.sentences import Block
+from memvault.model import Passage
+
+_MOST = 1 << 20
+"""Blocks of one memory; more would be more than 6 GB of text."""
+_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
+
+
+class Blocks:
+    """The manifest's table of blocks, by the uid of their memory and their number in it."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def replace(self, removed: Iterable[int], added: Mapping[int, Sequence[Block]]) -> None:
+        """Take out and put in memories' blocks; the caller has begun a transaction."""
+        self._db.execute_each(
+            "DELETE FROM blocks WHERE place >= ? AND place < ?",
+            [(uid * _MOST, (uid + 1) * _MOST) for uid in removed],
+        )
+        self._db.execute_each(
+            f"INSERT INTO blocks ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, NULL)",
+            (
+                (
+                    uid * _MOST + number,
+                    block.first,
+                    json.dumps(block.passages),
+                    block.counts.tobytes(),
+                    block.codes.tobytes(),
+                )
+                for uid, blocks in added.items()
+                for number, block in enumerate(blocks)
+            ),
+        )
+
+    def of(self, uid: int, numbers: Sequence[int]) -> list[Block]:
+        """Return some of a memory's blocks, in the order of ``numbers``; missing ones are left out.
+
+        Without ``numbers``, all of them.
+        """
+        if not numbers:
+            query, values = "place >= ? AND place < ?", [uid * _MOST, (uid + 1) * _MOST]
+        else:
+            query = f"place IN ({','.join('?' * len(numbers))})"
+            values = [uid * _MOST + number for number in numbers]
+        rows = self._db.rows(f"SELECT {_COLUMNS} FROM blocks WHERE {query}", values)
+        try:
+            found = {place % _MOST: _block(*columns) for place, *columns in rows}
+        except (ValueError, TypeError) as error:  # not as ``replace`` wrote it
+            raise DamagedIndex(str(error)) from error
+        return [found[number] for number in numbers or sorted(found) if number in found]
+
+    def holding(self, uid: int, passage: int) -> int:
+        """Return the number of the block that a memory's passage lies in."""
+        query = "SELECT max(place) FROM blocks WHERE place >= ? AND place < ? AND first <= ?"
+        for (place,) in self._db.rows(query, (uid * _MOST, (uid + 1) * _MOST, passage)):
+            return place % _MOST if place is not None else 0
+        return 0
+
+    def without_tokens(self) -> dict[int, int]:
+        """Return how many blocks of which memories have no tokens yet."""
+        query = "SELECT place FROM blocks WHERE tokens IS NULL"
+        found: dict[int, int] = {}
+        for (place,) in self._db.rows(query):
+            uid = place // _MOST
+            found[uid] = found.get(uid, 0) + 1
+        return found
+
+    def tell(self, tokens: Mapping[tuple[int, int], tuple[bytes, bytes]]) -> None:
+        """Keep the tokens of blocks, by uid and number: how many each stretch has, and which."""
+        with self._db.transaction():
+            self._db.execute_each(
+                "UPDATE blocks SET token_counts = ?, tokens = ? WHERE place = ?",
+                ((*told, uid * _MOST + number) for (uid, number), told in tokens.items()),
+            )
+
+
+def _block(
+    first: int,
+    passages: str,
+    counts: bytes,
+    codes: bytes,
+    token_counts: bytes | None,
+    tokens: bytes | None,
+) -> Block:
+    told = None
+    if token_counts is not None and tokens is not None:
+        told = array("H", token_counts), array("H", tokens)
+    places = [Passage(*entry) for entry in json.loads(passages)]
+    return Block(first, places, array("H", counts), array("I", codes), told)

@@ -1,0 +1,147 @@
+"""What ranking reads of a memory's text, made once when the memory is indexed.
+
+Whole memories and passages of 200 words hold a question's words far apart. So
+each block of a body is cut into stretches of a sentence or two as well. Of a
+stretch the index keeps codes of its terms and, from the moment that vectors are
+made, tokens of the built-in table. The head, which is title and tags, stands
+before the stretches of each block: it belongs to all of them.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from memvault.index import chunks
+from memvault.index.analysis import Analyser
+from memvault.model import Memory, Passage
+
+VERSION = 1
+"""Raised whenever the same memory gives other stretches or codes."""
+
+TELLS = 1
+"""The bit of a term's code that is set for a number or a negation."""
+PASSED = 2
+"""The bit that is set for what stands between neighbours without parting them.
+
+Those are stop words, which a query has lost, and the single characters that
+scripts without spaces have between their pairs.
+"""
+_LENGTH = 150
+_LONGEST = 400
+_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
+_SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
+_HAS_DIGIT = re.compile(r"\d").search
+_NEGATIONS = frozenset(
+    "no not none never without cannot dont doesnt didnt isnt wasnt cant wont".split()
+)
+
+
+class Cut(NamedTuple):
+    """A block of a body: the number of its first passage, its passages, head and stretches."""
+
+    first: int
+    passages: list[Passage]
+    texts: list[str]
+
+
+class Block(NamedTuple):
+    """A block as the index keeps it.
+
+    ``counts`` says how many of ``codes`` the head has, and each stretch;
+    ``tokens`` are the same for tokens, None until vectors are made.
+    """
+
+    first: int
+    passages: list[Passage]
+    counts: array[int]
+    codes: array[int]
+    tokens: tuple[array[int], array[int]] | None = None
+
+
+def cut(memory: Memory) -> list[Cut]:
+    """Cut a memory into blocks, each with the head and whole sentences of about 150 characters."""
+    tags = ", ".join(memory.tags)[:_LENGTH]
+    head = f"{memory.title[:_LENGTH]}\n{tags}"
+    passages = chunks.passages(memory.body)
+    found = []
+    first = 0
+    for start, end in chunks.blocks(passages):
+        last = first
+        while last < len(passages) and passages[last].end <= end:
+            last += 1
+        lines = memory.body[start:end].splitlines()
+        found.append(Cut(first, passages[first:last], [head, *_stretches(lines)]))
+        first = last
+    return found
+
+
+def coded(blocks: Sequence[Cut], analyser: Analyser) -> list[Block]:
+    """Return blocks as the index keeps them, without tokens."""
+    found = []
+    for block in blocks:
+        codes: array[int] = array("I")
+        counts: array[int] = array("H")
+        for text in block.texts:
+            own = [code(stem, analyser.language) for stem in analyser.sequence(text)]
+            counts.append(len(own))
+            codes.extend(own)
+        found.append(Block(block.first, block.passages, counts, codes))
+    return found
+
+
+@cache
+def _stop_stems(language: str) -> frozenset[str]:
+    from memvault.index import analysis
+
+    return analysis.analyser(language).stop_stems
+
+
+@lru_cache(maxsize=1 << 17)
+def code(stem: str, language: str) -> int:
+    """Return a term's number of 32 bits: 30 of a checksum, and ``TELLS`` and ``PASSED``."""
+    passed = len(stem) == 1 or stem in _stop_stems(language)
+    tells = bool(stem in _NEGATIONS or _HAS_DIGIT(stem))
+    return zlib.crc32(stem.encode("utf-8", "replace")) & ~3 | PASSED * passed | TELLS * tells
+
+
+def _stretches(lines: Sequence[str]) -> list[str]:
+    """Cut lines into stretches.
+
+    Where a line begins with who is speaking, a stretch that begins inside the
+    line is told so.
+    """
+    found: list[str] = []
+    last = ""
+    for speaker, sentence in _sentences(lines):
+        if last and len(last) + len(sentence) > _LENGTH:
+            found.append(last)
+            last = ""
+        last = f"{last} {sentence}" if last else f"{speaker}{sentence}"
+    return [*found, last]
+
+
+def _sentences(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield sentences, each after the first of a line with the line's speaker."""
+    for line in lines:
+        match = _SPEAKER.match(line)
+        speaker = ""
+        for sentence in _END.split(line):
+            for piece in _pieces(sentence.strip()):
+                yield speaker, piece
+                speaker = match[0] if match else ""
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > _LONGEST:
+        space = text.rfind(" ", start + 1, start + _LONGEST)
+        end = space + 1 if space > 0 else start + _LONGEST
+        yield text[start:end].strip()
+        start = end
+    if text[start:]:
+        yield text[start:]
