@@ -23,7 +23,10 @@ from memvault.index.file_states import Commit, states_in
 from memvault.index.protocol import Record
 from memvault.model import FileState
 from memvault.vault.normal_form import folded
+from memvault.vault.replaced import SUPERSEDES, looked_for, names_under
 
+_MOST_NAMES = 500
+"""Names in one question to SQLite, which allows some thousands."""
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of one."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -49,6 +52,9 @@ CREATE TABLE memories (
 );
 CREATE INDEX by_id ON memories (mem_id);
 CREATE INDEX by_title ON memories (folded);
+CREATE TABLE supersedes (name TEXT NOT NULL, uid INTEGER NOT NULL);
+CREATE INDEX by_superseded ON supersedes (name);
+CREATE INDEX by_superseding ON supersedes (uid);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('next_uid', 1);
 INSERT INTO counters VALUES ('identity', abs(random()));
@@ -194,6 +200,14 @@ class Manifest:
         where = "WHERE path = ? OR (mem_id >= ? AND mem_id < ?) OR folded = ?"
         return list(self._select(where, (path, name, name + "\U0010ffff", folded(name))))
 
+    def superseding(self, names: Sequence[str]) -> Iterator[Record]:
+        """Yield the memories whose header supersedes one of these names."""
+        for start in range(0, len(names), _MOST_NAMES):
+            some = names[start : start + _MOST_NAMES]
+            marks = ",".join("?" * len(some))
+            where = f"WHERE uid IN (SELECT uid FROM supersedes WHERE name IN ({marks}))"
+            yield from self._select(where, tuple(some))
+
     def next_uid(self) -> int:
         """Return the lowest uid that was never used."""
         return self._counter("next_uid")
@@ -209,9 +223,19 @@ class Manifest:
 
     def apply(self, removed: Iterable[int], added: Iterable[Row]) -> None:
         """Take out and put in rows as one transaction."""
-        rows = [columns_of(row) for row in added]
+        written = list(added)
+        rows = [columns_of(row) for row in written]
+        replaced = [
+            (looked_for(name), row.record.key)
+            for row in written
+            for name in names_under(row.record.metadata, SUPERSEDES)
+        ]
+        gone = [(uid,) for uid in removed]
         with _mapped(), self._transaction():
-            self._db.executemany("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in removed])
+            self._db.executemany("DELETE FROM memories WHERE uid = ?", gone)
+            again = [(row[0],) for row in rows]
+            self._db.executemany("DELETE FROM supersedes WHERE uid = ?", gone + again)
+            self._db.executemany("INSERT INTO supersedes VALUES (?, ?)", replaced)
             self._db.executemany(
                 f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "
                 f"VALUES ({','.join('?' * 23)})",
