@@ -58,7 +58,7 @@ def gather(
     events = read("the inbox was not looked at", peek)
     values = read("the memories were not looked at", lambda: keyvalues.all_values(store, address))
     wanted = read("the goals were not looked at", lambda: goals.all_goals(store, address))
-    request = Request(task, limit=_MOST, patience=READABLE)
+    request = Request(task, limit=_MOST, only_current=True, patience=READABLE)
     fitting = (
         read("no memories were recalled", lambda: engine.search(request)) if task.strip() else []
     )

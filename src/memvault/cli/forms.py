@@ -15,7 +15,8 @@ Result = Mapping[str, Any]
 
 _REVISION = "Before: revision {previousRevision}"
 _RATE = "success rate {successRate:.3g}, used {usageCount:time|times}"
-_CANDIDATE = "   {score:.2f}  {title}  {memId}  {filePath}"
+_STANDING = "replaced by {supersededBy}  ended {expired}  begins {notYet}"
+_CANDIDATE = f"   {{score:.2f}}  {{title}}  {{memId}}  {{filePath}}  {_STANDING}"
 _MODEL = "{name}  {dimension} dimensions  {sizeInGb:g} GB  {description}"
 _DELETED = "Deleted {deleted}"
 _TALK = "talk {talkId}  {agent}, {distance:g} away"
@@ -42,18 +43,20 @@ FORMS = {
 *candidates
 """
     + _CANDIDATE,
-    "memory_recall": """*memories
-{number}. {title}  {score:.2f}  {memoryType}  {tags}
-   {memId}  {filePath}  {modified:.10}
-   > {content:each}
-   > {snippet:each}
-   why: {why}""",
-    "memory_list": """*memories
-{title}  {memoryType}  {tags}
-   {memId}  {filePath}  {modified:.10}
-   problem: {problem}
+    "memory_recall": f"""*memories
+{{number}}. {{title}}  {{score:.2f}}  {{memoryType}}  {{tags}}
+   {{memId}}  {{filePath}}  {{modified:.10}}
+   {_STANDING}
+   > {{content:each}}
+   > {{snippet:each}}
+   why: {{why}}""",
+    "memory_list": f"""*memories
+{{title}}  {{memoryType}}  {{tags}}
+   {{memId}}  {{filePath}}  {{modified:.10}}
+   {_STANDING}
+   problem: {{problem}}
 
-{count} of {total:memory|memories}""",
+{{count}} of {{total:memory|memories}}""",
     "memory_list_types": """*types
 {name:<24}{count:>5}  {description}
 
@@ -71,12 +74,13 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "memory_restore": """Restored {memId}  {filePath}
 *trash | The trash is empty
    {title}  {memId}  {filePath}  {discarded:.19}""",
-    "memory_show": """{title}  {memoryType}  {tags}
-   {memId}  {filePath}  {modified:.10}
-   etag {etag}, revisions kept: {revisions:#}
-   problem: {problem}
+    "memory_show": f"""{{title}}  {{memoryType}}  {{tags}}
+   {{memId}}  {{filePath}}  {{modified:.10}}
+   {_STANDING}
+   etag {{etag}}, revisions kept: {{revisions:#}}
+   problem: {{problem}}
 
-{content:each}""",
+{{content:each}}""",
     "memory_create": "Created {memId}  {filePath}\n   evicted: {evicted:each}",
     "memory_mutate": f"Changed {{memId}}\n{_REVISION}\n   evicted: {{evicted:each}}",
     "memory_load": """{memId}  {offset} to {end} of {totalLength} characters, {tokens} tokens
@@ -85,12 +89,16 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
    > {content:each}
 *memories
 {similarity:.2f}  {id}
+   replaced by {supersededBy}  ended {expired}  begins {notYet}
    {about}
    > {text:each}""",
     "memory_evict": "Evicted {memId}",
     "memory_save": "Saved {id}",
     "memory_delete": "Moved to the trash: {deleted:each}\nNot found: {missing:each}",
-    "memory_search": "*results\n{score:.2f}  {memId}  {title}\n   > {snippet:each}",
+    "memory_search": f"""*results
+{{score:.2f}}  {{memId}}  {{title}}
+   {_STANDING}
+   > {{snippet:each}}""",
     "memory_active": """*memories
 {tokens:>6}  {memId}  {title}  {offset} to {end} of {totalLength}
    > {content:each}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from memvault.index.database import Database
 from memvault.index.errors import DamagedIndex
-from memvault.index.sentences import Block
+from memvault.index.sentences import Block, tokens_of
 from memvault.model import Passage
 
 _MOST = 1 << 20
@@ -85,6 +87,23 @@ class Blocks:
             )
 
 
+    def tokens(self) -> Iterator[bytes]:
+        """Yield each memory's tokens."""
+        query = f"SELECT place / {_MOST}, tokens FROM blocks WHERE tokens NOT NULL ORDER BY place"
+        for _, rows in groupby(self._db.rows(query), key=itemgetter(0)):
+            yield b"".join(tokens for _, tokens in rows)
+
+    def frequency(self) -> tuple[bytes, int] | None:
+        """Return in how many memories each token was when they were counted, and of how many."""
+        return next(self._db.rows("SELECT holding, memories FROM token_frequency"), None)  # type: ignore[return-value]
+
+    def count_tokens(self, holding: bytes, memories: int) -> None:
+        """Keep in how many of some memories each token is."""
+        with self._db.transaction():
+            self._db.execute("DELETE FROM token_frequency")
+            self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (holding, memories))
+
+
 def _block(
     first: int,
     passages: str,
@@ -95,6 +114,6 @@ def _block(
 ) -> Block:
     told = None
     if token_counts is not None and tokens is not None:
-        told = array("H", token_counts), array("H", tokens)
+        told = tokens_of(token_counts, tokens)
     places = [Passage(*entry) for entry in json.loads(passages)]
     return Block(first, places, array("H", counts), array("I", codes), told)

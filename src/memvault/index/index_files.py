@@ -28,7 +28,7 @@ from memvault.index.place import KEPT, Place
 from memvault.user_folders import make_private
 from memvault.vault.lock import FileLock
 
-_FORMAT = 3
+_FORMAT = 4
 _SETTLE = 0.02
 
 

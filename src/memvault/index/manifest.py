@@ -23,7 +23,10 @@ from memvault.index.protocol import Record
 from memvault.index.sentences import Block
 from memvault.model import FileState
 from memvault.vault.normal_form import folded
+from memvault.vault.replaced import SUPERSEDES, looked_for, names_under
 
+_MOST_NAMES = 500
+"""Names in one question to SQLite, which allows some thousands."""
 _SCHEMA = """
 CREATE TABLE memories (
     uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
@@ -40,6 +43,10 @@ CREATE TABLE blocks (
     counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
 );
 CREATE INDEX without_tokens ON blocks (place) WHERE tokens IS NULL;
+CREATE TABLE token_frequency (holding BLOB NOT NULL, memories INTEGER NOT NULL);
+CREATE TABLE supersedes (name TEXT NOT NULL, uid INTEGER NOT NULL);
+CREATE INDEX by_superseded ON supersedes (name);
+CREATE INDEX by_superseding ON supersedes (uid);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('next_uid', 1);
 INSERT INTO counters VALUES ('identity', abs(random()));
@@ -142,6 +149,15 @@ class Manifest:
         """Return the uids of all memories."""
         return {uid for (uid,) in self._db.rows("SELECT uid FROM memories")}
 
+    def count(self) -> int:
+        """Return how many memories there are."""
+        return int(next(self._db.rows("SELECT count(*) FROM memories"))[0])
+
+    def paths(self, uids: Iterable[int]) -> list[tuple[int, str]]:
+        """Return (uid, path) of some memories, rising."""
+        wanted = frozenset(uids)
+        return [entry for entry in self.uids_above(0) if entry[0] in wanted] if wanted else []
+
     def uids_above(self, uid: int) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories with a higher uid, rising."""
         query = "SELECT uid, path FROM memories WHERE uid > ? ORDER BY uid"
@@ -161,6 +177,14 @@ class Manifest:
         name = name.encode("utf-8", "replace").decode()
         where = "WHERE path = ? OR (mem_id >= ? AND mem_id < ?) OR folded = ?"
         return list(self._select(where, (path, name, name + "\U0010ffff", folded(name))))
+
+    def superseding(self, names: Sequence[str]) -> Iterator[Record]:
+        """Yield the memories whose header supersedes one of these names."""
+        for start in range(0, len(names), _MOST_NAMES):
+            some = names[start : start + _MOST_NAMES]
+            marks = ",".join("?" * len(some))
+            where = f"WHERE uid IN (SELECT uid FROM supersedes WHERE name IN ({marks}))"
+            yield from self._select(where, tuple(some))
 
     def next_uid(self) -> int:
         """Return the lowest uid that was never used."""
@@ -183,10 +207,19 @@ class Manifest:
     ) -> None:
         """Take out and put in rows, and the ``blocks`` of some, as one transaction."""
         gone = list(removed)
-        rows = [columns_of(row) for row in added]
+        written = list(added)
+        rows = [columns_of(row) for row in written]
+        replaced = [
+            (looked_for(name), row.record.key)
+            for row in written
+            for name in names_under(row.record.metadata, SUPERSEDES)
+        ]
         with self._db.transaction():
-            self._db.execute_each("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in gone])
             self.blocks.replace([*gone, *blocks], blocks)
+            self._db.execute_each("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in gone])
+            again = [(uid,) for uid in [*gone, *(row[0] for row in rows)]]
+            self._db.execute_each("DELETE FROM supersedes WHERE uid = ?", again)
+            self._db.execute_each("INSERT INTO supersedes VALUES (?, ?)", replaced)
             self._db.execute_each(
                 f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "
                 f"VALUES ({','.join('?' * 23)})",

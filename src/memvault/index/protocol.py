@@ -183,6 +183,12 @@ class View(Protocol):
     def named(self, name: str) -> list[Record]:
         """Return every memory whose path, memId, beginning of a memId or title a name may be."""
 
+    def superseding(self, names: Sequence[str]) -> list[Record]:
+        """Return every memory whose header supersedes one of some names.
+
+        Names are as ``vault.replaced.names_of`` gives them.
+        """
+
     def text(self, key: int) -> Memory | None:
         """Read a memory; None where it cannot be read.
 

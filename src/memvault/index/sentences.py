@@ -63,6 +63,11 @@ class Block(NamedTuple):
     tokens: tuple[array[int], array[int]] | None = None
 
 
+def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
+    """Return tokens as a block has them: how many the head and each stretch have, and which."""
+    return array("H", counts), array("H", tokens)
+
+
 def cut(memory: Memory) -> list[Cut]:
     """Cut a memory into blocks, each with the head and whole sentences of about 150 characters."""
     tags = ", ".join(memory.tags)[:_LENGTH]

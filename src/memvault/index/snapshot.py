@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
@@ -15,6 +15,7 @@ from memvault.index.manifest import Manifest
 from memvault.index.protocol import KeywordAnswer, Record, Stale, VectorAnswer, VectorHit
 from memvault.index.vectors import PassageHit, Vectors
 from memvault.model import Memory
+from memvault.vault.replaced import SUPERSEDES, looked_for, names_under
 from memvault.vault.store import Store
 
 
@@ -91,6 +92,19 @@ class Snapshot(NamedTuple):
         found = list(self.overlay.records.values())
         if self.manifest is not None:
             found += (entry for entry in self.manifest.named(name) if self._is_alive(entry.key))
+        return found
+
+    def superseding(self, names: Sequence[str]) -> list[Record]:
+        """Return every memory whose header supersedes one of some names."""
+        wanted = set(names)
+        found = [
+            record
+            for record in self.overlay.records.values()
+            if wanted.intersection(map(looked_for, names_under(record.metadata, SUPERSEDES)))
+        ]
+        if self.manifest is not None:
+            said = self.manifest.superseding(names)
+            found += (entry for entry in said if self._is_alive(entry.key))
         return found
 
     def text(self, key: int) -> Memory | None:

@@ -11,7 +11,7 @@ from memvault.errors import MemvaultError
 from memvault.index.closeness import Frequency
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.manifest import Manifest
-from memvault.index.sentences import Block, Cut, cut
+from memvault.index.sentences import Block, Cut, cut, tokens_of
 from memvault.vault.store import Store
 
 _BATCH = 500
@@ -55,7 +55,7 @@ def told(table: StaticEmbedder, blocks: Sequence[Block], cuts: Sequence[Cut]) ->
     """Return blocks of a memory that no index keeps, with their tokens."""
     made = _tokens(table, [own.texts for own in cuts])
     return [
-        block._replace(tokens=Block.tokens_of(*own)) for block, own in zip(blocks, made, strict=True)
+        block._replace(tokens=tokens_of(*own)) for block, own in zip(blocks, made, strict=True)
     ]
 
 

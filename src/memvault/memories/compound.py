@@ -44,7 +44,10 @@ def target(engine: Engine, query: str, notes: list[str]) -> Memory:
     telling = best.chance >= _CLEAR_STRENGTH and (len(query.split()) > 1 or best.in_title)
     if telling and lead >= _CLEAR_LEAD:
         return best.memory
-    candidates = [{**brief(entry.memory), "score": round(entry.score, 4)} for entry in found]
+    candidates = [
+        {**brief(entry.memory), "score": round(entry.score, 4), **entry.standing.marks()}
+        for entry in found
+    ]
     raise Ambiguous(
         f"{query!r} does not clearly name one memory",
         "name one of the candidates by its memId",

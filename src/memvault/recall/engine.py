@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -18,7 +18,8 @@ from memvault.recall.filters import Filters
 from memvault.recall.query import Query, parse, plain
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, Retrieved, retrieve
-from memvault.recall.values import Answer, Found, Request, Scored, brief
+from memvault.recall.validity import Judge
+from memvault.recall.values import Answer, Found, Request, Scored, Standing, brief
 from memvault.vault.store import Store
 
 Result = TypeVar("Result")
@@ -61,6 +62,14 @@ class Engine:
         records = self._tried(lambda _: list(self._look(False).records()))
         chosen = [record for record in records if test is None or test(record)]
         return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
+
+    def standings(self, entries: Sequence[Record | Memory]) -> list[Standing]:
+        """Say of memories what was replaced, has ended or has not begun."""
+
+        def judged(_: bool) -> list[Standing]:
+            return Judge(self._look(False), clock.now()).standings(entries)
+
+        return self._tried(judged) if entries else []
 
     def resolve(self, name: str) -> Memory:
         """Return the one memory that a memId, path or title names. A path needs no look.
@@ -218,13 +227,24 @@ class Engine:
         if request.rerank:
             scored = self._reranked(request, query, retrieved, scored, reader)
         found: list[Found] = []
-        for entry in scored:
-            if len(found) >= request.limit or entry.score < request.threshold:
+        judge = Judge(reader.view, request.as_of or clock.now())
+        order = (
+            judge.placed(scored, request.filters.test(), request.only_current)
+            if request.diverse
+            else judge.marked(scored)
+        )
+        for placed in order:
+            if len(found) >= request.limit or placed.scored.score < request.threshold:
                 break
-            memory = reader.read(entry.key)
+            memory = reader.read(placed.scored.key)
             if memory is None:
                 continue
-            shown = self._found(memory, entry, query, retrieved)
+            shown = self._found(memory, placed.scored, query, retrieved)
+            before = reader.read(placed.stands_for) if placed.stands_for is not None else None
+            if before is not None:  # who asks in the words of what was replaced means what is so
+                fit = self._found(before, Scored(placed.stands_for or 0, 0.0, {}), query, retrieved)
+                shown = shown._replace(chance=max(shown.chance, fit.chance))
+            shown = shown._replace(standing=placed.standing)
             if not (request.strict and shown.strength == "weak"):
                 found.append(shown)
         return Answer(found, [*self._index.notes(), *self.notes(), *retrieved.notes])
@@ -274,7 +294,7 @@ class _Reader:
     """Reads hits' files, each once; one that does not hold the query's phrases is no hit."""
 
     def __init__(self, view: View, query: Query, last: bool) -> None:
-        self._view = view
+        self.view = view
         self._query = query
         self._last = last
         self._read: dict[int, Memory | None] = {}
@@ -296,7 +316,7 @@ class _Reader:
 
     def _fitting(self, key: int) -> Memory | None:
         try:
-            memory = self._view.text(key)
+            memory = self.view.text(key)
         except Stale:
             if self._last:
                 return None

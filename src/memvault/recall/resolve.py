@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
 from memvault.vault.normal_form import folded
+from memvault.vault.replaced import looked_for
 
 _MADE_ID = re.compile(r"[^\s/,]+-[a-z0-9]{6}")
 
@@ -54,6 +56,24 @@ def meant(name: str, entries: Iterable[Entry]) -> list[Entry]:
     )
     every = list(entries)
     found = ([entry for entry in every if fits(entry)] for fits in kinds)
+    return next((fitting for fitting in found if fitting), [])
+
+
+def linked(name: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Return what a header or a wikilink means by a name: one, none, or several.
+
+    It is a path, with or without ``.md``, a memId, a title in any case, or a
+    file's name; the first of these that fits decides.
+    """
+    key = looked_for(cleaned(name))
+    kinds: tuple[Callable[[Entry], str], ...] = (
+        lambda entry: entry.path,
+        lambda entry: entry.mem_id,
+        lambda entry: entry.title,
+        lambda entry: PurePosixPath(entry.path).name,
+    )
+    every = list(entries)
+    found = ([entry for entry in every if looked_for(told(entry)) == key] for told in kinds)
     return next((fitting for fitting in found if fitting), [])
 
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from memvault.index.protocol import Patience
+from memvault.index.protocol import Patience, Record
 from memvault.model import Memory
 from memvault.recall.filters import Filters
 from memvault.recall.strength import Strength, strength
-
-if TYPE_CHECKING:
-    from memvault.index.protocol import Record
 
 
 class Request(NamedTuple):
     """What to look for. ``mode`` is hybrid, keyword, vector or tag.
 
     With ``rerank`` a cross-encoder orders the best again; without ``diverse``
-    what repeats a better answer keeps its score. ``threshold`` is the least
-    chance, and ``strict`` leaves out what is weak. ``patience`` is for another
-    process that is indexing, where it is not the call's.
+    what repeats a better answer, or was replaced, keeps its score and place.
+    ``threshold`` is the least chance, and ``strict`` leaves out what is weak.
+    ``only_current`` leaves out what was replaced, has ended or has not begun;
+    ``as_of`` asks what was so at a moment. ``patience`` is for another process
+    that is indexing, where it is not the call's.
     """
 
     query: str
@@ -31,6 +31,8 @@ class Request(NamedTuple):
     rerank: bool = False
     diverse: bool = True
     strict: bool = False
+    only_current: bool = False
+    as_of: datetime | None = None
     patience: Patience | None = None
 
     @property
@@ -45,6 +47,35 @@ class Scored(NamedTuple):
     key: int
     score: float
     parts: dict[str, float]
+
+
+class Standing(NamedTuple):
+    """What is to be said of a memory that is not current; nothing of one that is.
+
+    ``replaced_by`` is the memory that stands in its place by now. ``expired``
+    and ``not_yet`` are what its header says of when it ended, or begins.
+    """
+
+    replaced_by: Record | None = None
+    expired: str = ""
+    not_yet: str = ""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the memory says what is so."""
+        return self.replaced_by is None and not self.expired and not self.not_yet
+
+    def marks(self) -> dict[str, Any]:
+        """Return what a result says of it."""
+        said = {
+            "supersededBy": self.replaced_by.mem_id if self.replaced_by else "",
+            "expired": self.expired,
+            "notYet": self.not_yet,
+        }
+        return {key: value for key, value in said.items() if value}
+
+
+CURRENT = Standing()
 
 
 class Found(NamedTuple):
@@ -65,6 +96,7 @@ class Found(NamedTuple):
     snippet: str
     heading: str
     why: dict[str, object]
+    standing: Standing = CURRENT
 
     @property
     def in_title(self) -> bool:

@@ -112,7 +112,8 @@ def _found_for(
     request = Request(query, limit=max(limit, _LOOKED_AT), filters=chosen, patience=READABLE)
     answer = noted(call, call.engine.search(request))
     fitting = [found for found in answer if found.chance >= threshold]
-    fitting.sort(key=lambda found: -found.chance)  # stable: of equals the better ranked first
+    # Stable: of equals the better ranked first.
+    fitting.sort(key=lambda found: (not found.standing.is_current, -found.chance))
     fitting = fitting[:limit]
     count_shown(call, (found.memory for found in fitting))
     memories = [
@@ -121,6 +122,7 @@ def _found_for(
             "text": found.memory.body.strip("\r\n"),
             "similarity": round(found.chance, 4),
             "metadata": _metadata(found.memory),
+            **found.standing.marks(),
         }
         for found in fitting
     ]
@@ -238,6 +240,7 @@ def memory_search(
             "title": entry.memory.title,
             "snippet": entry.snippet,
             "score": round(entry.score, 4),
+            **entry.standing.marks(),
         }
         for entry in found
     ]

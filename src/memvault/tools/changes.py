@@ -93,7 +93,11 @@ def memory_forget(
     token = delete.token(found)
     given = "" if confirm is None else str(confirm).strip().lower()
     if given in ("", "false", "no"):
-        candidates = [{**brief(memory), "score": round(score, 4)} for memory, score in found]
+        standings = call.engine.standings([memory for memory, _ in found])
+        candidates = [
+            {**brief(memory), "score": round(score, 4), **standing.marks()}
+            for (memory, score), standing in zip(found, standings, strict=True)
+        ]
         return {
             "confirmRequired": True,
             **listed("candidates", candidates, nothing, confirmToken=token),

@@ -111,7 +111,7 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
     text = f"{title}\n{content[:_SIMILAR_TEXT]}"
     for mode in ("vector", "keyword"):
         try:
-            request = Request(text, mode, _SIMILAR + 1, patience=AT_ONCE)
+            request = Request(text, mode, _SIMILAR + 1, only_current=True, patience=AT_ONCE)
             answer = call.engine.search(request)
         except MemvaultError as error:
             call.notes.append(f"similar memories were not looked for: {error.message}")
@@ -187,7 +187,10 @@ def memory_recall(
     request = Request(query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank)
     found = noted(call, call.engine.search(request))
     count_shown(call, [entry.memory for entry in found])
-    memories = [_entry(entry.memory, entry.score, entry.snippet, full) for entry in found]
+    memories = [
+        {**_entry(entry.memory, entry.score, entry.snippet, full), **entry.standing.marks()}
+        for entry in found
+    ]
     if explain:
         memories = [{**entry, "why": by.why} for entry, by in zip(memories, found, strict=True)]
     nothing = "No memory was found; other words or fewer filters may help"
@@ -202,9 +205,10 @@ def _everything(
 
     if query.strip():
         raise UsageError("A query and isAll cannot be combined", "leave out one of them")
+    listed_now = list(readable(call.store, call.engine.listed(chosen)[:limit]))
     memories = [
-        _entry(memory, 1.0, snippets.beginning(memory.body), full)
-        for memory in readable(call.store, call.engine.listed(chosen)[:limit])
+        {**_entry(memory, 1.0, snippets.beginning(memory.body), full), **standing.marks()}
+        for memory, standing in zip(listed_now, call.engine.standings(listed_now), strict=True)
     ]
     nothing = "There are no memories that pass the filters"
     return listed("memories", memories, nothing, count=len(memories))

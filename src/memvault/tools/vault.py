@@ -42,6 +42,7 @@ def memory_show(
         memory = call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
     result = {
         **_item(memory),
+        **call.engine.standings([memory])[0].marks(),
         "etag": memory.etag,
         "content": memory.body,
         "metadata": memory.metadata,
@@ -67,7 +68,12 @@ def memory_list(
 ) -> dict[str, Any]:
     """List memories without their content, newest change first."""
     records = call.engine.listed(filters(memory_type, tags, since, until, expression))
-    memories = [_item(record) for record in records[:limit]]
+    shown = records[:limit]
+    standings = call.engine.standings(shown)
+    memories = [
+        {**_item(record), **standing.marks()}
+        for record, standing in zip(shown, standings, strict=True)
+    ]
     return {"memories": memories, "count": len(memories), "total": len(records)}
 
 

@@ -1,0 +1,269 @@
+"""What is so now, or was so at a moment: what was replaced, has ended, or has not begun.
+
+A memory is *current* unless another one that has begun supersedes it, its
+``valid_to`` is past, or its ``valid_from`` is still to come. What is not
+current stays: it is marked, and comes after what replaces it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.index.protocol import Record, View
+from memvault.model import Memory
+from memvault.recall.resolve import linked
+from memvault.recall.values import CURRENT, Scored, Standing
+from memvault.vault.replaced import SUPERSEDED_BY, SUPERSEDES, looked_for, names_of, names_under
+
+_LOSS = 0.5
+"""What a score is worth of what is not current."""
+_LONGEST_CHAIN = 50
+_PART = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
+
+
+class Placed(NamedTuple):
+    """A hit with where it stands; ``stands_for`` is the key of what it replaces."""
+
+    scored: Scored
+    standing: Standing
+    stands_for: int | None = None
+
+
+class Judge:
+    """Says what is current at a moment, in one view."""
+
+    def __init__(self, view: View, moment: datetime) -> None:
+        self._view = view
+        self._moment = moment
+
+    def standing(self, entry: Record | Memory) -> Standing:
+        """Say where a memory stands."""
+        return self.standings([entry])[0]
+
+    def standings(self, entries: Sequence[Record | Memory]) -> list[Standing]:
+        """Say where memories stand, with one question to the index for all of them."""
+        names = {name for entry in entries for name in _names(entry)}
+        claims: dict[str, list[Record]] = {}
+        for record in self._view.superseding(sorted(names)):
+            for name in names_under(record.metadata, SUPERSEDES):
+                claims.setdefault(looked_for(name), []).append(record)
+        found = []
+        for entry in entries:
+            ended, begins = self.ended(entry.metadata), self.begins(entry.metadata)
+            last = self._last(entry, claims)
+            found.append(Standing(last, ended, begins) if last or ended or begins else CURRENT)
+        return found
+
+    def ended(self, metadata: Mapping[str, Any]) -> str:
+        """Return what ``valid_to`` says where that is past, else an empty text."""
+        said = _said(metadata, "valid_to")
+        end = _moment(said, True)
+        return said if end is not None and end < self._moment else ""
+
+    def begins(self, metadata: Mapping[str, Any]) -> str:
+        """Return what ``valid_from`` says where that is still to come, else an empty text."""
+        said = _said(metadata, "valid_from")
+        start = _moment(said, False)
+        return said if start is not None and start > self._moment else ""
+
+    def _last(
+        self, entry: Record | Memory, claims: Mapping[str, Sequence[Record]]
+    ) -> Record | None:
+        """Return what replaces a memory by now: the last of those that replace each other."""
+        following = self._replacing(entry, claims)
+        seen = {entry.path}
+        last = None
+        while following is not None and following.path not in seen and len(seen) < _LONGEST_CHAIN:
+            seen.add(following.path)
+            last, following = following, self._next(following)
+        return last
+
+    def _next(self, entry: Record) -> Record | None:
+        names = _names(entry)
+        found = self._view.superseding(names)
+        return self._replacing(entry, dict.fromkeys(names, found))
+
+    def _replacing(
+        self, entry: Record | Memory, claims: Mapping[str, Sequence[Record]]
+    ) -> Record | None:
+        """Return the newest memory that replaces one directly."""
+        said = {record.path: record for name in _names(entry) for record in claims.get(name, ())}
+        found = [record for record in said.values() if self._replaces(record, entry)]
+        for name in names_under(entry.metadata, SUPERSEDED_BY):
+            found += linked(name, self._called(name))[:1]
+        begun = [
+            record
+            for record in found
+            if record.path != entry.path and not self.begins(record.metadata)
+        ]
+        return max(begun, key=_age, default=None)
+
+    def _replaces(self, record: Record, entry: Record | Memory) -> bool:
+        """Say whether a memory's header means just this one.
+
+        A name that several have means those that are older than who says it. Of
+        two that replace each other the newer stands.
+        """
+        if record.path == entry.path:
+            return False
+        own = set(_names(entry))
+        for name in names_under(record.metadata, SUPERSEDES):
+            if looked_for(name) not in own:
+                continue
+            meant = linked(name, [one for one in self._called(name) if one.path != record.path])
+            paths = {one.path for one in meant} or {entry.path}
+            if entry.path not in paths or (len(paths) > 1 and _age(entry) > _age(record)):
+                continue
+            back = {looked_for(other) for other in names_under(entry.metadata, SUPERSEDES)}
+            if not back.intersection(_names(record)) or _age(record) > _age(entry):
+                return True
+        return False
+
+    def _called(self, name: str) -> list[Record]:
+        found = [*self._view.named(name), *self._view.named(f"{name}.md")]
+        return list({record.path: record for record in found}.values())
+
+    def marked(self, scored: Iterable[Scored]) -> Iterator[Placed]:
+        """Say of each hit where it stands, and leave it where it is."""
+        for entry in scored:
+            record = self._view.record(entry.key)
+            yield Placed(entry, self.standing(record) if record is not None else CURRENT)
+
+    def placed(
+        self,
+        scored: Iterable[Scored],
+        allowed: Callable[[Record], bool] | None,
+        only_current: bool = False,
+    ) -> Iterator[Placed]:
+        """Put what is not current behind what replaces it, and behind the first that is current.
+
+        What replaces a hit answers in its place, found or not, if it is
+        ``allowed``. Each is looked at when its turn comes, so that the cost is
+        that of what is shown.
+        """
+        return _Order(self, self._view, scored, allowed, only_current).placed()
+
+
+class _Order:
+    """The hits still to come, best first, and those that wait for another one."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        view: View,
+        scored: Iterable[Scored],
+        allowed: Callable[[Record], bool] | None,
+        only_current: bool,
+    ) -> None:
+        self._judge = judge
+        self._view = view
+        self._allowed = allowed
+        self._only_current = only_current
+        self._own = {entry.key: entry for entry in scored}
+        self._known: dict[int, Standing] = {}
+        self._done: set[int] = set()
+        self._heap: list[tuple[float, int, Scored, int | None]] = []
+        self._count = 0
+        self._behind: dict[int, list[Scored]] = {}
+        for entry in self._own.values():
+            self._push(entry)
+
+    def _push(self, entry: Scored, stands_for: int | None = None) -> None:
+        self._count += 1
+        heappush(self._heap, (-entry.score, self._count, entry, stands_for))
+
+    def placed(self) -> Iterator[Placed]:
+        """Yield every hit once; what is not current waits for the first that is."""
+        waiting: list[Placed] = []
+        first: Scored | None = None
+        for ready in self._settled():
+            if first is None and not ready.standing.is_current:
+                waiting.append(ready)
+                continue
+            yield ready
+            if first is None:
+                first = ready.scored
+                yield from (
+                    held._replace(scored=_at_most(held.scored, first.score)) for held in waiting
+                )
+        if first is None:
+            yield from waiting
+
+    def _settled(self) -> Iterator[Placed]:
+        """Yield every hit once, each behind what replaces it."""
+        while self._heap:
+            _, _, entry, stands_for = heappop(self._heap)
+            if entry.key in self._done or (entry.key not in self._known and self._moved(entry)):
+                continue
+            self._done.add(entry.key)
+            standing = self._known[entry.key]
+            if standing.is_current or not self._only_current:
+                yield Placed(entry, standing, stands_for)
+            for held in self._behind.pop(entry.key, ()):
+                self._push(_at_most(held, entry.score))
+
+    def _moved(self, entry: Scored) -> bool:
+        """Look where a hit stands, and put it where it belongs if that is further down."""
+        record = self._view.record(entry.key)
+        standing = self._judge.standing(record) if record is not None else CURRENT
+        self._known[entry.key] = standing
+        if standing.is_current:
+            return False
+        lost = entry.score * (1.0 - _LOSS)
+        word = next(iter(standing.marks()))
+        less = Scored(entry.key, entry.score - lost, {**entry.parts, word: -lost})
+        new = standing.replaced_by
+        if (
+            new is None
+            or new.key in self._done
+            or not (self._allowed is None or self._allowed(new))
+        ):
+            self._push(less)
+            return True
+        self._behind.setdefault(new.key, []).append(less)
+        before = self._own.get(new.key, Scored(new.key, 0.0, {}))
+        gain = max(0.0, entry.score - before.score)
+        parts = {**before.parts, "replaces": gain}
+        self._push(Scored(new.key, before.score + gain, parts), entry.key)
+        return True
+
+
+def _at_most(entry: Scored, most: float) -> Scored:
+    """Return a hit with a score that is not above another's."""
+    if entry.score <= most:
+        return entry
+    cut = most - entry.score
+    return Scored(entry.key, most, {**entry.parts, "behind": entry.parts.get("behind", 0.0) + cut})
+
+
+def _names(entry: Record | Memory) -> list[str]:
+    return names_of(entry.path, entry.mem_id, entry.title)
+
+
+def _age(entry: Record | Memory) -> tuple[str, str, str]:
+    return entry.created, entry.modified, entry.path
+
+
+def _said(metadata: Mapping[str, Any], key: str) -> str:
+    value = metadata.get(key)
+    return str(value).strip() if isinstance(value, str | int) else ""
+
+
+def _moment(said: str, end: bool) -> datetime | None:
+    """Return the moment that a day, a month, a year or a time means: its first, or its last."""
+    part = _PART.fullmatch(said)
+    try:
+        if part is not None:
+            year, month = int(part[1]), int(part[2] or (12 if end else 1))
+            later = date(year + month // 12, month % 12 + 1, 1)
+            day = later - timedelta(days=1) if end else date(year, month, 1)
+        else:
+            day = date.fromisoformat(said)
+    except (ValueError, OverflowError):
+        return clock.parse(said)
+    return datetime.combine(day, time.max if end else time.min, UTC)

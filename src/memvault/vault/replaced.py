@@ -1,0 +1,53 @@
+"""What a memory's header says that it replaces, and by which names that one may be called.
+
+A name is a memId, a path, a title or a wikilink, as a person writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from memvault.vault.normal_form import folded
+
+SUPERSEDES = "supersedes"
+SUPERSEDED_BY = "superseded_by"
+_MOST = 100
+"""Names that one header's key is read for."""
+
+
+def names_under(metadata: Mapping[str, Any], key: str) -> list[str]:
+    """Return the names that a header has under a key, links without their brackets."""
+    value = metadata.get(key)
+    found = (_linked(entry) for entry in _flat(value))
+    return list(dict.fromkeys(name for name in found if name))
+
+
+def _flat(value: Any, depth: int = 0) -> list[str]:
+    """Return the texts of a value; YAML reads ``[[link]]`` without quotes as a list in a list."""
+    if isinstance(value, str):
+        return [f"[[{value}]]" if depth > 1 else value]
+    if not isinstance(value, list):
+        return []
+    return [text for entry in value[:_MOST] for text in _flat(entry, depth + 1)][:_MOST]
+
+
+def _linked(text: str) -> str:
+    """Return what a wikilink names, without its heading and what it shows; other text as it is."""
+    name = text.strip()
+    if name.startswith("[[") and name.endswith("]]"):
+        name = name[2:-2].partition("|")[0].partition("#")[0].strip()
+    return name.removeprefix("./")
+
+
+def looked_for(name: str) -> str:
+    """Return a name as an index keeps it: whatever its case, and without ``.md``."""
+    key = folded(name).encode("utf-8", "replace").decode()  # as SQLite can keep it
+    return key.removesuffix(".md") if len(key) > len(".md") else key
+
+
+def names_of(path: str, mem_id: str, title: str) -> list[str]:
+    """Return every name that a header may call a memory by, as an index keeps them."""
+    stem = PurePosixPath(path).name
+    return list(dict.fromkeys(looked_for(name) for name in (mem_id, path, title, stem)))
