@@ -86,7 +86,6 @@ class Blocks:
                 ((*told, uid * _MOST + number) for (uid, number), told in tokens.items()),
             )
 
-
     def tokens(self) -> Iterator[bytes]:
         """Yield each memory's tokens."""
         query = f"SELECT place / {_MOST}, tokens FROM blocks WHERE tokens NOT NULL ORDER BY place"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from memvault.model import Passage
 from memvault.vault.markdown import headings, lines
 
-VERSION = 3
-"""Raised whenever the same body gives other passages."""
+VERSION = 4
+"""Raised whenever the same memory gives other passages."""
 
 LONGEST_TITLE = 200
 """Characters of a title, a heading or a path of headings that stand with each passage at most."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from memvault.config import Settings
 from memvault.errors import MemvaultError, StorageError
-from memvault.index import analysis, chunks
+from memvault.index import analysis, chunks, sentences
 from memvault.index.errors import DamagedIndex, DamagedVectors
 from memvault.index.file_states import Commit
 from memvault.index.keyword import KeywordIndex
@@ -57,7 +57,7 @@ class IndexFiles:
     def fingerprint(self) -> str:
         """What an index must have been made for to be of use now."""
         types = sorted({known.name for known in self._settings.types})
-        return f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION} {self._settings.language} {types}"
+        return f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION}.{sentences.VERSION} {self._settings.language} {types}"
 
     def open(self, writing: bool = False) -> Opened | None:
         """Open the index, or keep it open, if it is whole.

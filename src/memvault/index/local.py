@@ -18,8 +18,7 @@ from memvault.errors import EmbedderError, StorageError, TimedOut
 from memvault.index import analysis
 from memvault.index.diff import Diff, Look, compare, divided
 from memvault.index.embedding import permitted
-from memvault.index.embedding.embedder import BUILTIN, Embedder
-from memvault.index.embedding.static import StaticEmbedder
+from memvault.index.embedding.embedder import Embedder
 from memvault.index.errors import DamagedIndex
 from memvault.index.index_files import IndexFiles
 from memvault.index.keyword import KeywordIndex
@@ -142,18 +141,6 @@ class LocalIndex:
     def embedder(self, name: str) -> Embedder:
         """Return an embedder, loaded once; errors as for ``open_embedder``."""
         return self._vector_stores.embedder(name)
-
-    def nearness(self, query: str, texts: Sequence[str]) -> list[float] | None:
-        """Return how near each text's words are to a query's, by the built-in table.
-
-        A transformer has no vectors of words that stand alone, and beside one
-        the table's words still find more.
-        """
-        try:
-            table = self._vector_stores.embedder(BUILTIN)
-        except EmbedderError:
-            return None
-        return table.match(query, texts) if isinstance(table, StaticEmbedder) else None
 
     def judge(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return how well a cross-encoder finds that each text fits; it is never fetched."""

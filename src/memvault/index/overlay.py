@@ -12,7 +12,7 @@ from memvault.index.diff import Diff
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.manifest import Known, Row, columns_of
 from memvault.index.protocol import Record
-from memvault.index.sentences import Block, coded, cut
+from memvault.index.sentences import Block, Cut, coded, cut
 from memvault.index.snapshot import Overlay
 from memvault.model import FileState, Memory
 from memvault.vault.store import Store
@@ -68,6 +68,7 @@ def overlay_of(
     records: dict[int, Record] = {}
     documents: list[KeywordDocument] = []
     passages: dict[int, list[str]] = {}
+    cuts: dict[int, list[Cut]] = {}
     blocks: dict[int, list[Block]] = {}
     todo = [*((None, state) for state in diff.added), *diff.changed, *diff.doubtful]
     for number, (known, state) in enumerate(todo, start=1):
@@ -81,5 +82,6 @@ def overlay_of(
             records[-number] = Record.of(-number, fresh.size, memory)
             documents += keyword_documents(-number, memory, analyser)
             passages[-number] = passage_texts(memory)
-            blocks[-number] = coded(cut(memory), analyser)
-    return Overlay(records, documents, passages, blocks, frozenset(alive), missing)
+            cuts[-number] = cut(memory)
+            blocks[-number] = coded(cuts[-number], analyser)
+    return Overlay(records, documents, passages, frozenset(alive), missing, cuts, blocks)

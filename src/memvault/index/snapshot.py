@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from types import MappingProxyType
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
 from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.embedding import calibrate
-from memvault.index.embedding.embedder import Embedder
+from memvault.index.embedding.embedder import BUILTIN, Embedder
+from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.file_states import Commit
 from memvault.index.keyword import KeywordIndex
 from memvault.index.manifest import Manifest
-from memvault.index.protocol import KeywordAnswer, Record, Stale, VectorAnswer, VectorHit
+from memvault.index.protocol import (
+    Asked,
+    Closeness,
+    KeywordAnswer,
+    Places,
+    Record,
+    Stale,
+    VectorAnswer,
+    VectorHit,
+)
+from memvault.index.sentences import Block, Cut
 from memvault.index.vectors import PassageHit, Vectors
-from memvault.model import Memory
+from memvault.model import Memory, Passage
 from memvault.vault.replaced import SUPERSEDES, looked_for, names_under
 from memvault.vault.store import Store
 
@@ -33,7 +45,12 @@ class Overlay(NamedTuple):
     passages: dict[int, list[str]]
     alive: frozenset[int] | None
     missing: int = 0
+    cuts: Mapping[int, Sequence[Cut]] = MappingProxyType({})
+    blocks: Mapping[int, Sequence[Block]] = MappingProxyType({})
 
+
+_FIRST = 4
+"""Blocks of 1,000 words at a memory's beginning that are compared with every query."""
 
 EMPTY = Overlay({}, [], {}, None)
 
@@ -121,6 +138,45 @@ class Snapshot(NamedTuple):
         if memory.etag != record.etag:
             raise Stale
         return memory
+
+    def passages(self, key: int, places: Places) -> list[tuple[int, Passage]]:
+        """Return the passages around a memory's best places, each with its number."""
+        return [
+            (number, passage)
+            for block in self._blocks(key, places)
+            for number, passage in enumerate(block.passages, block.first)
+        ]
+
+    def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
+        """Compare memories with a query by their sentences, those around their best places."""
+        from memvault.index import closeness, token_store
+
+        blocks = {key: self._blocks(key, own) for key, own in places.items()}
+        blocks = {key: own for key, own in blocks.items() if own}
+        try:
+            opened = self.open_embedder(BUILTIN)
+        except EmbedderError:
+            opened = None
+        table = opened if isinstance(opened, StaticEmbedder) else None
+        frequency = None
+        if table is not None:
+            for key in blocks.keys() & self.overlay.cuts.keys():
+                blocks[key] = token_store.told(table, blocks[key], self.overlay.cuts[key])
+            if self.manifest is not None:
+                frequency = token_store.frequency_in(self.manifest, table.vocabulary)
+        measured = closeness.measure(asked, list(blocks.values()), table, frequency)
+        return dict(zip(blocks, measured, strict=True))
+
+    def _blocks(self, key: int, places: Places) -> Sequence[Block]:
+        """Return a memory's first blocks, and those around its best places, in their order."""
+        if key < 0:
+            return self.overlay.blocks.get(key, ())
+        if self.manifest is None:
+            return ()
+        wanted = {*range(_FIRST), *places.blocks}
+        if places.passage is not None:
+            wanted.add(self.manifest.blocks.holding(key, places.passage))
+        return self.manifest.blocks.of(key, sorted(wanted))
 
     def keyword(
         self, stems: list[str], wholes: list[str], among: Set[int] | None, limit: int, explain: bool

@@ -54,9 +54,7 @@ def frequency_in(manifest: Manifest, vocabulary: int) -> Frequency | None:
 def told(table: StaticEmbedder, blocks: Sequence[Block], cuts: Sequence[Cut]) -> list[Block]:
     """Return blocks of a memory that no index keeps, with their tokens."""
     made = _tokens(table, [own.texts for own in cuts])
-    return [
-        block._replace(tokens=tokens_of(*own)) for block, own in zip(blocks, made, strict=True)
-    ]
+    return [block._replace(tokens=tokens_of(*own)) for block, own in zip(blocks, made, strict=True)]
 
 
 def _tokens(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tuple[bytes, bytes]]:

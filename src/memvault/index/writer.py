@@ -7,24 +7,34 @@ what is committed while the rest is under way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from memvault.index.analysis import Analyser
 from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.diff import Diff, Look, batches, compare
 from memvault.index.documents import keyword_documents, passage_texts
+from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.errors import DamagedIndex
 from memvault.index.index_files import IndexFiles, Opened
 from memvault.index.manifest import Row
 from memvault.index.overlay import read_file
 from memvault.index.protocol import Record
-from memvault.index.sentences import Block, coded, cut
+from memvault.index.sentences import Block, Cut, coded, cut
 from memvault.index.vector_stores import Progress, VectorStores
 from memvault.model import FileState
 from memvault.vault.store import Store
 
 _WASTE = 0.5
+
+
+class _Made(NamedTuple):
+    """What was made of a batch of files, by uid: passages, and blocks of stretches."""
+
+    passages: dict[int, list[str]]
+    cuts: dict[int, list[Cut]]
 
 
 class Writer(NamedTuple):
@@ -63,16 +73,19 @@ class Writer(NamedTuple):
         done = 0
         for batch in batches(todo) or ([[]] if removed else []):
             gone = [*removed, *(old[state.path] for state in batch if state.path in old)]
-            texts = self._index(opened, batch, gone, done, len(todo))
+            made = self._index(opened, batch, gone, done, len(todo))
             removed = []
             done += len(batch)
             # Before the embedding, which nobody waits for.
             opened = self.files.commit(opened.keyword)
             if embed:
                 now = 0.0 if done < len(todo) else budget
-                self.vector_stores.embed(opened.manifest, now, texts)
+                self.vector_stores.embed(opened.manifest, now, made.passages)
+                self._tell(opened, made.cuts)
         if embed and not self.vector_stores.is_finished(opened.manifest):
             self.vector_stores.embed(opened.manifest, budget)
+        if embed:
+            self._tell(opened)
         if diff.size and opened.keyword.wasted() > _WASTE:
             opened.keyword.apply((), (), merge=True)
             opened = self.files.commit(opened.keyword)
@@ -99,30 +112,43 @@ class Writer(NamedTuple):
 
     def _index(
         self, opened: Opened, batch: Sequence[FileState], gone: list[int], done: int, total: int
-    ) -> dict[int, list[str]]:
-        """Put a batch of files into keyword index and manifest; return their passages by uid."""
+    ) -> _Made:
+        """Put a batch of files into keyword index and manifest; return their texts by uid."""
         first = opened.manifest.next_uid()
         rows: list[Row] = []
-        texts: dict[int, list[str]] = {}
+        made = _Made({}, {})
         blocks: dict[int, list[Block]] = {}
 
-        def documents() -> Iterable[KeywordDocument]:
+        def read() -> Iterable[KeywordDocument]:
             for number, state in enumerate(batch):
                 if number % 50 == 0:
                     self.progress("indexing", done + number, total)
-                read = read_file(self.store, state)
-                if read is None:
+                found = read_file(self.store, state)
+                if found is None:
                     continue
-                memory, fresh, checked = read
+                memory, fresh, checked = found
                 uid = first + len(rows)
-                made = keyword_documents(uid, memory, self.analyser)
+                documents = keyword_documents(uid, memory, self.analyser)
                 record = Record.of(uid, fresh.size, memory)
-                rows.append(Row(record, fresh, checked, field_lengths(made)))
-                texts[uid] = passage_texts(memory)
-                blocks[uid] = coded(cut(memory), self.analyser)
-                yield from made
+                rows.append(Row(record, fresh, checked, field_lengths(documents)))
+                made.passages[uid] = passage_texts(memory)
+                made.cuts[uid] = cut(memory)
+                blocks[uid] = coded(made.cuts[uid], self.analyser)
+                yield from documents
 
         # All documents first: an error of ours must not pass for a damaged index.
-        opened.keyword.apply(gone, list(documents()))
+        opened.keyword.apply(gone, list(read()))
         opened.manifest.apply(gone, rows, blocks)
-        return texts
+        return made
+
+    def _tell(
+        self, opened: Opened, cuts: Mapping[int, Sequence[Cut]] = MappingProxyType({})
+    ) -> None:
+        """Make the tokens of all stretches that have none; without the table there are none."""
+        if not opened.manifest.blocks.without_tokens():
+            return
+        from memvault.index import token_store
+
+        table = self.vector_stores.embedder(BUILTIN)
+        if isinstance(table, StaticEmbedder):
+            token_store.complete(opened.manifest, self.store, table, cuts)
