@@ -15,6 +15,7 @@ from memvault.model import Memory
 from memvault.recall import features, fusion, ranking, resolve, snippets
 from memvault.recall.dates import asked_days
 from memvault.recall.filters import Filters
+from memvault.recall.memory_days import note_first
 from memvault.recall.query import Query, parse, plain
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, Retrieved, retrieve
@@ -183,8 +184,6 @@ class Engine:
             weights = weights._replace(diversity=False)
         text = plain(request.query)
         days = asked_days(text, self._analyser, weights, now)
-        if days and days.mostly:  # the days' own words would find other days' memories
-            text = days.rest
         query = parse(text, self._analyser)
         view = self._look(True, request.patience)
         retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
@@ -198,6 +197,8 @@ class Engine:
         candidates = self._measured(query, retrieved, memories)
         ranked = ranking.rank(candidates, weights, now, days)
         scored = ranking.with_rest(ranked, fused, regular.keys())
+        if days and days.mostly:
+            scored = note_first(scored, memories, days.span)
         return self._presented(request, query, retrieved, scored, reader)
 
     def _measured(

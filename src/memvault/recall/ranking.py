@@ -15,9 +15,10 @@ from typing import NamedTuple
 from memvault import clock
 from memvault.config import Ranking
 from memvault.model import Memory
-from memvault.recall.dates import Days, Span, nearness
+from memvault.recall.dates import Days
 from memvault.recall.features import SentenceFeatures
 from memvault.recall.fusion import scaled
+from memvault.recall.memory_days import nearest_days
 from memvault.recall.values import Scored
 
 _WEIGHTS = {"keyword": 0.33, "vector": 0.18, "together": 0.21, "order": 0.12, "words": 0.16}
@@ -93,7 +94,7 @@ def rank(
         (
             "date",
             ranking.date * days.stress if days else 0.0,
-            [_dated(entry.memory, days.span) if days else 0.0 for entry in candidates],
+            [nearest_days(entry.memory, days.span) if days else 0.0 for entry in candidates],
         ),
     ):
         if weight:
@@ -142,11 +143,6 @@ def _importance(memory: Memory) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         return 0.5
     return float(value)
-
-
-def _dated(memory: Memory, span: Span) -> float:
-    """Say how near a memory's dates are to the days that were asked for."""
-    return max(nearness(span, memory.created), nearness(span, memory.modified))
 
 
 def _diverse(ranked: list[Ranked]) -> list[Ranked]:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from memvault.errors import EmbedderError
 from memvault.index.protocol import KeywordAnswer, KeywordHit, VectorHit, View
-from memvault.recall.dates import Span, nearness
+from memvault.recall.dates import Span
 from memvault.recall.filters import Filters
+from memvault.recall.memory_days import is_note_of, nearest_days
 from memvault.recall.query import Query
 from memvault.recall.values import Request, Scored
 
@@ -151,16 +152,16 @@ def _by_vector(
 
 
 def _by_date(view: View, span: Span, among: Set[int] | None) -> list[int]:
-    """Return memories written or changed within a span of days or shortly beside it.
+    """Return memories of a span of days or shortly beside it.
 
-    The nearest come first, of those the newest.
+    The note of these days comes first, then the nearest, of those the newest.
     """
     found = []
     for record in view.records():
         if among is None or record.key in among:
-            near = max(nearness(span, day) for day in (record.created, record.modified))
+            near = nearest_days(record, span)
             if near >= _NEAR:
-                found.append((near, record.modified, record.key))
+                found.append((is_note_of(record, span), near, record.modified, record.key))
     return [key for *_, key in sorted(found, reverse=True)[:_DATED]]
 
 
