@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from memvault.config import Ranking
 from memvault.index.analysis import Analyser
-from memvault.vault.daily import Span as Span
+from memvault.vault.daily import Span
 
 _EVENTS = frozenset("happen did do done".split())
 """Words that ask for anything at all."""

@@ -7,9 +7,9 @@ from datetime import date
 
 from memvault.index.protocol import Record
 from memvault.model import Memory
-from memvault.recall.dates import Span, apart
+from memvault.recall.dates import apart
 from memvault.recall.values import Scored
-from memvault.vault.daily import days_in, named_days, note_days
+from memvault.vault.daily import Span, days_in, named_days, note_days
 
 
 def memory_days(entry: Record | Memory) -> list[Span]:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from memvault.errors import EmbedderError
 from memvault.index.protocol import KeywordAnswer, KeywordHit, VectorHit, View
-from memvault.recall.dates import Span
 from memvault.recall.filters import Filters
 from memvault.recall.memory_days import is_note_of, nearest_days
 from memvault.recall.query import Query
 from memvault.recall.values import Request, Scored
+from memvault.vault.daily import Span
 
 CANDIDATES = 200
 """How many hits by words and by vectors make the candidates, whatever the limit."""
