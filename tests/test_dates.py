@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from conftest import explained, write
 from memvault import Vault
-from memvault.recall.dates import Span, named, nearness
+from memvault.recall.dates import named, nearness
+from memvault.vault.daily import Span
 
 TODAY = date(2024, 3, 15)
 """A Friday, in a leap year."""

@@ -94,7 +94,9 @@ class Blocks:
 
     def frequency(self) -> tuple[bytes, int] | None:
         """Return in how many memories each token was when they were counted, and of how many."""
-        return next(self._db.rows("SELECT holding, memories FROM token_frequency"), None)  # type: ignore[return-value]
+        for holding, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
+            return holding, memories
+        return None
 
     def count_tokens(self, holding: bytes, memories: int) -> None:
         """Keep in how many of some memories each token is."""

@@ -16,13 +16,12 @@ FIELDS: Mapping[str, float] = {
     "headings": 1.5,
     "body": 1.0,
     "tags": 2.0,
-    "type": 0.5,
 }
 """Fields of stemmed terms with their weights in BM25F."""
 WHOLE = "identifier"
 WHOLE_WEIGHT = 1.0
 _K1 = 1.2
-_B = {"title": 0.5, "headings": 0.5, "body": 0.75, "tags": 0.3, "type": 0.0, WHOLE: 0.5}
+_B = {"title": 0.5, "headings": 0.5, "body": 0.75, "tags": 0.3, WHOLE: 0.5}
 
 
 class KeywordDocument(NamedTuple):

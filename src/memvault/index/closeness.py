@@ -6,6 +6,7 @@ All candidates are measured at once, on what the index keeps of them
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,7 +74,7 @@ class _Held:
     """
 
     def __init__(
-        self, memories: Sequence[Iterable[tuple[Sequence[int], Sequence[int]]]], kind: type[Any]
+        self, memories: Sequence[Iterable[tuple[array[int], array[int]]]], kind: type[Any]
     ) -> None:
         sizes: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
         values: list[npt.NDArray[Any]] = [np.zeros(0, kind)]
@@ -119,15 +120,15 @@ class _Terms(NamedTuple):
 
 def _terms(asked: Asked, held: _Held) -> _Terms:
     known: dict[int, int] = {}
-    for number, word in enumerate(asked.words):
-        for language, stem in word:
+    for number, alternatives in enumerate(asked.words):
+        for language, stem in alternatives:
             known.setdefault(code(stem, language), number)
     weights = np.array(asked.rarity, dtype=np.float32)
     whole = float(weights.sum()) or 1.0
     wanted = np.array(sorted(known), dtype=np.uint32)
     numbers = np.array([known[value] for value in wanted.tolist()], dtype=np.int64)
-    place = np.searchsorted(wanted, held.values)
-    is_hit = np.append(wanted, 0)[place] == held.values if len(wanted) else held.values < 0
+    place: Integers = np.searchsorted(wanted, held.values)
+    is_hit: Truths = np.append(wanted, 0)[place] == held.values if len(wanted) else held.values < 0
     at = np.flatnonzero(is_hit)
     word, stretch = numbers[place[at]], held.stretch(at)
     owner, in_head = held.owners[stretch], held.heads[stretch]
@@ -147,8 +148,8 @@ def _terms(asked: Asked, held: _Held) -> _Terms:
     order = None
     if len(weights) > 1:
         told = np.flatnonzero(is_hit | (held.values & PASSED == 0))
-        number = np.where(is_hit[told], np.append(numbers, 0)[place[told]], -2)
-        order = _order(held, told, number, weights)
+        which = np.where(is_hit[told], np.append(numbers, 0)[place[told]], -2)
+        order = _order(held, told, which, weights)
     return _Terms(
         _summed(owner, word, weights, held.count) / whole,
         held.best(each) / whole,

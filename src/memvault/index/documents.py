@@ -14,10 +14,12 @@ from memvault.index.bm25f import KeywordDocument
 from memvault.index.chunks import LONGEST_TITLE
 from memvault.model import Memory
 from memvault.vault.codec import printable
+from memvault.vault.daily import note_days
 from memvault.vault.markdown import headings
 
 _NAMED_ELSEWHERE = frozenset(
-    "id memory_type tags tag title created modified date updated importance confidence".split()
+    "id memory_type tags tag title created modified date updated importance confidence "
+    "valid_from valid_to".split()
 )
 _LONGEST_VALUE = 500
 _LONGEST_REPEATED = 500
@@ -25,7 +27,9 @@ _LONGEST_REPEATED = 500
 
 
 def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[KeywordDocument]:
-    """Count a memory's terms, one document a block; title, tags and type are in each.
+    """Count a memory's terms, one document a block; title and tags are in each.
+
+    A type's name is no text, nor is the date that a daily note is called by.
 
     The first block has all that the header says, the others as much of it as
     does not multiply with the body.
@@ -59,20 +63,28 @@ def _common(memory: Memory, analyser: Analyser, most: int | None) -> dict[str, C
     def terms(text: str) -> Terms:
         return analyser.terms(_beginning(text, most))
 
-    title = _beginning(memory.title, LONGEST_TITLE if most else None)
+    title = _beginning(told_title(memory), LONGEST_TITLE if most else None)
     aliases = _beginning("\n".join(_aliases(memory.metadata)), most)
     named = analyser.terms(f"{title}\n{aliases}")
     tags = terms("\n".join(memory.tags))
-    path = terms(printable(memory.path))
+    pure = PurePosixPath(memory.path)
+    path = terms(printable(memory.path)).wholes
+    if pure.parts[0] == memory.memory_type:
+        path = path - terms(pure.parts[0]).wholes
     extra = terms("\n".join(_values(memory.metadata)))
-    name = analyser.terms(printable(PurePosixPath(memory.path).stem))
+    name = analyser.terms("" if note_days(memory.path) else printable(pure.stem))
     return {
         "title": named.stems,
         "tags": tags.stems,
-        "type": analyser.terms(memory.memory_type[:LONGEST_TITLE]).stems,
         "body": Counter() if most else extra.stems + name.stems,
-        "identifier": named.wholes + tags.wholes + path.wholes + extra.wholes,
+        "identifier": named.wholes + tags.wholes + path + extra.wholes,
     }
+
+
+def told_title(memory: Memory) -> str:
+    """Return a memory's title; none where it is only the date that a daily note is called by."""
+    is_name = note_days(memory.path) and memory.title == PurePosixPath(memory.path).stem
+    return "" if is_name else memory.title
 
 
 def _beginning(text: str, most: int | None) -> str:
@@ -87,12 +99,12 @@ def _beginning(text: str, most: int | None) -> str:
 def passage_texts(memory: Memory) -> list[str]:
     """Return each passage's text with the title, the headings and the tags that it stands under."""
     texts = []
-    title = memory.title[:LONGEST_TITLE]
+    title = told_title(memory)[:LONGEST_TITLE]
     tags = _beginning(", ".join(memory.tags), _LONGEST_REPEATED)
     for start, end, heading in chunks.passages(memory.body):
-        context = title if heading in ("", title) else f"{title}\n{heading}"
-        context = f"{context}\n{tags}" if tags else context
-        texts.append(f"{context}\n{memory.body[start:end]}")
+        above = (title, "" if heading == title else heading, tags)
+        context = "\n".join(text for text in above if text)
+        texts.append(f"{context}\n{memory.body[start:end]}".lstrip("\n"))
     return texts
 
 

@@ -57,7 +57,8 @@ class IndexFiles:
     def fingerprint(self) -> str:
         """What an index must have been made for to be of use now."""
         types = sorted({known.name for known in self._settings.types})
-        return f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION}.{sentences.VERSION} {self._settings.language} {types}"
+        made = f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION}.{sentences.VERSION}"
+        return f"{made} {self._settings.language} {types}"
 
     def open(self, writing: bool = False) -> Opened | None:
         """Open the index, or keep it open, if it is whole.

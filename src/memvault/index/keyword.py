@@ -1,7 +1,7 @@
 """The keyword index: a Whoosh index behind a handful of methods.
 
 A memory is one Whoosh document for each block of its text (almost always one),
-with fields for title, headings, body, tags, type and whole identifiers. Terms
+with fields for title, headings, body, tags and whole identifiers. Terms
 come from ``analysis``, not from Whoosh's analysers, which are most of its cost.
 Scoring is ``bm25f``, over the postings.
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memvault.errors import EmbedderError, StorageError, TimedOut
+from memvault.errors import StorageError, TimedOut
 from memvault.index import analysis
 from memvault.index.diff import Diff, Look, compare, divided
 from memvault.index.embedding import permitted

@@ -33,8 +33,8 @@ CREATE TABLE memories (
     size INTEGER, mtime INTEGER, ctime INTEGER, inode INTEGER, checked INTEGER, etag TEXT,
     mem_id TEXT, title TEXT, memory_type TEXT, tags TEXT, created TEXT, modified TEXT,
     metadata TEXT, problem TEXT,
-    l_title INTEGER, l_headings INTEGER, l_body INTEGER, l_tags INTEGER, l_type INTEGER,
-    l_identifier INTEGER, folded TEXT
+    l_title INTEGER, l_headings INTEGER, l_body INTEGER, l_tags INTEGER, l_identifier INTEGER,
+    folded TEXT
 );
 CREATE INDEX by_id ON memories (mem_id);
 CREATE INDEX by_title ON memories (folded);
@@ -58,10 +58,9 @@ _COLUMNS = (
     "uid, path, size, etag, mem_id, title, memory_type, tags, created, modified, metadata, problem"
 )
 _FILE_COLUMNS = (
-    "mtime, ctime, inode, checked, "
-    "l_title, l_headings, l_body, l_tags, l_type, l_identifier, folded"
+    "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded"
 )
-_FIELDS = ("title", "headings", "body", "tags", "type", "identifier")
+_FIELDS = ("title", "headings", "body", "tags", "identifier")
 
 
 class Known(NamedTuple):
@@ -222,7 +221,7 @@ class Manifest:
             self._db.execute_each("INSERT INTO supersedes VALUES (?, ?)", replaced)
             self._db.execute_each(
                 f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "
-                f"VALUES ({','.join('?' * 23)})",
+                f"VALUES ({','.join('?' * 22)})",
                 rows,
             )
             self._db.execute(

@@ -82,6 +82,10 @@ class KeywordAnswer(NamedTuple):
     rarity: Mapping[str, float] = MappingProxyType({})
 
 
+TELLS = 1
+"""The bit of a term's number (``Closeness.terms``) that is set for a number or a negation."""
+
+
 class Asked(NamedTuple):
     """What sentences are compared with: a query's text, its words, and how rare each is.
 
@@ -124,6 +128,7 @@ class VectorHit(NamedTuple):
     passage: int
     cosine: float
     similarity: float
+    deep: float | None = None
 
 
 class Places(NamedTuple):

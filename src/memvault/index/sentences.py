@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from memvault.index import chunks
 from memvault.index.analysis import Analyser
+from memvault.index.documents import told_title
+from memvault.index.protocol import TELLS
 from memvault.model import Memory, Passage
 
 VERSION = 1
 """Raised whenever the same memory gives other stretches or codes."""
 
-TELLS = 1
-"""The bit of a term's code that is set for a number or a negation."""
 PASSED = 2
 """The bit that is set for what stands between neighbours without parting them.
 
@@ -71,7 +71,7 @@ def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
 def cut(memory: Memory) -> list[Cut]:
     """Cut a memory into blocks, each with the head and whole sentences of about 150 characters."""
     tags = ", ".join(memory.tags)[:_LENGTH]
-    head = f"{memory.title[:_LENGTH]}\n{tags}"
+    head = f"{told_title(memory)[:_LENGTH]}\n{tags}"
     passages = chunks.passages(memory.body)
     found = []
     first = 0

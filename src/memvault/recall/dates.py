@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from memvault.config import Ranking
 from memvault.index.analysis import Analyser
+from memvault.vault.daily import Span
 
 _EVENTS = frozenset("happen did do done".split())
 """Words that ask for anything at all."""
@@ -34,6 +35,7 @@ _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _COUNT = r"(?P<count>\d{1,4}|" + "|".join(_COUNTS) + ")"
 _UNIT = "(?P<unit>day|week|month|year)s?"
 _ABSOLUTE = (
+    rf"{_YEAR}-W(?P<week>\d\d)",
     rf"{_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d)(?:T\w*)?)?",
     rf"{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}",
     rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}",
@@ -66,13 +68,6 @@ _BOUND = re.compile(r"\b(?:until|till|before)(?:\s+the)?\s*$", re.IGNORECASE)
 _SINCE = re.compile(r"\b(?:since|after)(?:\s+the)?\s*$", re.IGNORECASE)
 _END = re.compile(r"\s*(?:[?!.,;:)]|$)")
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
-
-
-class Span(NamedTuple):
-    """The days from ``first`` to ``last``, both included."""
-
-    first: date
-    last: date
 
 
 class Named(NamedTuple):
@@ -128,16 +123,20 @@ def _patterns() -> list[re.Pattern[str]]:
 
 
 def nearness(found: Span, time: str) -> float:
-    """Say how near an ISO date or time is to a span: 1 inside, 0.5 beside it.
-
-    It halves again with each of the span's lengths (at least 3 days) further
-    off; what is no date is not near.
-    """
+    """Say how near an ISO date or time is to a span; what is no date is not near."""
     try:
         day = date.fromisoformat(time[:10])
     except ValueError:
         return 0.0
-    gap = max((found.first - day).days, (day - found.last).days, 0)
+    return apart(found, Span(day, day))
+
+
+def apart(found: Span, other: Span) -> float:
+    """Say how near days are to a span: 1 where they meet, 0.5 beside it.
+
+    It halves again with each of the span's lengths (at least 3 days) further off.
+    """
+    gap = max((found.first - other.last).days, (other.first - found.last).days, 0)
     length = max(3, (found.last - found.first).days + 1)
     return float(0.5 ** (1 + (gap - 1) / length)) if gap else 1.0
 
@@ -164,6 +163,9 @@ def _absolute(parts: dict[str, str | None], today: date) -> Span | None:
     month = numbers.get("number", _MONTHS_SHORT.index(name[:3].lower()) + 1 if name else None)
     try:
         year = numbers.get("year") or _last_year(month or 1, day or 1, today)
+        if "week" in numbers:
+            monday = date.fromisocalendar(year, numbers["week"], 1)
+            return Span(monday, monday + timedelta(days=6))
         if "quarter" in numbers:
             first = 3 * numbers["quarter"] - 2
             return Span(date(year, first, 1), _month_end(year, first + 2))
@@ -240,19 +242,19 @@ class Days(NamedTuple):
     """The days that a query asks for.
 
     ``stress`` is how many times their usual weight they count. ``mostly`` says
-    that the query asks for little else; ``rest`` is the query without them.
+    that the query asks for little else.
     """
 
     span: Span
     stress: float = 1.0
     mostly: bool = False
-    rest: str = ""
 
 
 def asked_days(text: str, analyser: Analyser, ranking: Ranking, now: datetime) -> Days | None:
     """Return the days that a query asks for, unless the settings say that they do not count.
 
-    A query that says little else is answered by them more than by its words.
+    A query that says little else is answered by them more than by its words,
+    which are looked for all the same.
     """
     if not ranking.date:
         return None
@@ -266,4 +268,4 @@ def asked_days(text: str, analyser: Analyser, ranking: Ranking, now: datetime) -
     mostly = share >= 0.5
     # With the usual weight the days then count as much as they make up of the query.
     stress = share / Ranking().date if mostly else 1.0
-    return Days(found.span, stress, mostly, rest if telling else "")
+    return Days(found.span, stress, mostly)

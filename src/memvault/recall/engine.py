@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeVar
 
 from memvault import clock
@@ -12,9 +12,11 @@ from memvault.index import analysis
 from memvault.index.errors import DamagedIndex
 from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
 from memvault.model import Memory
-from memvault.recall import features, fusion, ranking, resolve, snippets
+from memvault.recall import ranking, resolve, snippets
+from memvault.recall.compared import Compared
 from memvault.recall.dates import asked_days
 from memvault.recall.filters import Filters
+from memvault.recall.memory_days import note_first
 from memvault.recall.query import Query, parse, plain
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, Retrieved, retrieve
@@ -24,8 +26,6 @@ from memvault.vault.store import Store
 
 Result = TypeVar("Result")
 
-_READ = 30
-"""Memories that are read before they are ranked; 50 or 100 gave no better order."""
 _TRIES = 3
 
 
@@ -171,9 +171,9 @@ class Engine:
         query = parse(request.query, self._analyser)
         view = self._look(request.uses_vectors, request.patience)
         retrieved = retrieve(view, query, request, None)
-        reader = _Reader(view, query, last)
+        compared = self._compared(view, query, retrieved)
         scored = sorted(retrieved.order, key=lambda entry: -entry.score)
-        return self._presented(request, query, retrieved, scored, reader)
+        return self._presented(request, compared, scored, last)
 
     def _hybrid(self, request: Request, last: bool) -> Answer:
         """Answer by words and meaning together, weighed with what the best memories say."""
@@ -183,100 +183,88 @@ class Engine:
             weights = weights._replace(diversity=False)
         text = plain(request.query)
         days = asked_days(text, self._analyser, weights, now)
-        if days and days.mostly:  # the days' own words would find other days' memories
-            text = days.rest
         query = parse(text, self._analyser)
         view = self._look(True, request.patience)
         retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
-        fused = _fused(retrieved)
-        best = fused
-        if request.limit > CANDIDATES:  # the first are the same whatever the limit
-            best = _fused(retrieved.candidates(bool(query.phrases)))
-        reader = _Reader(view, query, last)
-        regular = reader.first((key for key, _ in best), _READ)
-        memories = regular | reader.first(retrieved.dated, len(retrieved.dated))
-        candidates = self._measured(query, retrieved, memories)
-        ranked = ranking.rank(candidates, weights, now, days)
-        scored = ranking.with_rest(ranked, fused, regular.keys())
-        return self._presented(request, query, retrieved, scored, reader)
+        compared = self._compared(view, query, retrieved)
+        first = retrieved  # what comes first is the same whatever the limit
+        if request.limit > CANDIDATES:
+            first = retrieved.candidates(bool(query.phrases))
+        pool = first.pool()
+        if query.phrases:
+            pool = list(
+                _Reader(view, query, last).first((key for key, _ in first.fused), len(pool))
+            )
+        candidates = compared.candidates([*pool, *retrieved.dated])
+        ranked = ranking.rank(candidates, compared.fit, weights, now, days)
+        scored = ranking.with_rest(ranked, retrieved.fused, frozenset(pool))
+        if days and days.mostly:
+            records = {entry.key: entry.record for entry in candidates}
+            scored = note_first(scored, records, days.span)
+        return self._presented(request, compared, scored, last)
 
-    def _measured(
-        self, query: Query, retrieved: Retrieved, memories: dict[int, Memory]
-    ) -> list[ranking.Candidate]:
-        """Measure what the sentences of each memory hold of the query."""
-        stretches = features.likely_stretches(query, list(memories.values()))
-        nearness = self._index.nearness(query.text, list(chain.from_iterable(stretches)))
-        measured = features.measure(
-            query, list(memories.values()), stretches, nearness, retrieved.rarity, self._analyser
-        )
-        shares, cosines = retrieved.shares, retrieved.cosines
-        return [
-            ranking.Candidate(key, memory, shares.get(key, 0.0), cosines.get(key), found)
-            for (key, memory), found in zip(memories.items(), measured, strict=True)
-        ]
+    def _compared(self, view: View, query: Query, retrieved: Retrieved) -> Compared:
+        words = [[(self._analyser.language, stem)] for stem in query.stems]
+        return Compared(view, query, retrieved, words)
 
     def _presented(
-        self,
-        request: Request,
-        query: Query,
-        retrieved: Retrieved,
-        scored: list[Scored],
-        reader: _Reader,
+        self, request: Request, compared: Compared, scored: list[Scored], last: bool
     ) -> Answer:
         """Read as many of the best as are asked for, and cut out what fits of each."""
+        reader = _Reader(compared.view, compared.query, last)
         if request.rerank:
-            scored = self._reranked(request, query, retrieved, scored, reader)
+            scored = self._reranked(request, compared, scored, reader)
         found: list[Found] = []
-        judge = Judge(reader.view, request.as_of or clock.now())
+        judge = Judge(compared.view, request.as_of or clock.now())
         order = (
             judge.placed(scored, request.filters.test(), request.only_current)
             if request.diverse
             else judge.marked(scored)
         )
         for placed in order:
-            if len(found) >= request.limit or placed.scored.score < request.threshold:
+            if len(found) >= request.limit:
                 break
             memory = reader.read(placed.scored.key)
             if memory is None:
                 continue
-            shown = self._found(memory, placed.scored, query, retrieved)
-            before = reader.read(placed.stands_for) if placed.stands_for is not None else None
-            if before is not None:  # who asks in the words of what was replaced means what is so
-                fit = self._found(before, Scored(placed.stands_for or 0, 0.0, {}), query, retrieved)
-                shown = shown._replace(chance=max(shown.chance, fit.chance))
+            chance = compared.chance(placed.scored.key)
+            if placed.stands_for is not None:
+                # who asks in the words of what was replaced means what is so
+                chance = max(chance, compared.chance(placed.stands_for))
+            shown = self._found(memory, placed.scored, compared, chance)
             shown = shown._replace(standing=placed.standing)
-            if not (request.strict and shown.strength == "weak"):
+            if chance >= request.threshold and not (request.strict and shown.strength == "weak"):
                 found.append(shown)
-        return Answer(found, [*self._index.notes(), *self.notes(), *retrieved.notes])
+        notes = [*self._index.notes(), *self.notes(), *compared.retrieved.notes]
+        return Answer(found, notes)
 
     def _reranked(
-        self,
-        request: Request,
-        query: Query,
-        retrieved: Retrieved,
-        scored: list[Scored],
-        reader: _Reader,
+        self, request: Request, compared: Compared, scored: list[Scored], reader: _Reader
     ) -> list[Scored]:
         """Let a cross-encoder judge the best by their titles and the passages that are shown."""
         best = reader.first((entry.key for entry in scored), judged_count(request.limit))
         texts = []
         for key, memory in best.items():
+            near = compared.retrieved.passages.get(key)
             passage = snippets.fitting(
-                memory.body, query, self._analyser, retrieved.passages.get(key)
+                memory.body, compared.passages(key), compared.query, self._analyser, near
             )
             texts.append(f"{memory.title}\n{passage.text}")
-        judged = self._index.judge(query.text, texts)
+        judged = self._index.judge(compared.query.text, texts)
         return rerank(scored, dict(zip(best, judged, strict=True)))
 
-    def _found(self, memory: Memory, entry: Scored, query: Query, retrieved: Retrieved) -> Found:
-        text = "\n".join([memory.title, *memory.tags, memory.body])
-        covered = snippets.coverage(text, query, self._analyser)
-        passage = retrieved.passages.get(entry.key)
-        shown = snippets.show(memory.body, query, self._analyser, passage)
+    def _found(self, memory: Memory, entry: Scored, compared: Compared, chance: float) -> Found:
+        query, retrieved = compared.query, compared.retrieved
+        near = retrieved.passages.get(entry.key)
+        shown = snippets.show(
+            memory.body, compared.passages(entry.key), query, self._analyser, near
+        )
+        closeness = compared.closeness(entry.key)
+        covered = closeness.covered if closeness is not None else 0.0
         return Found(
             memory,
             entry.score,
-            max(retrieved.similarity(entry.key), covered),
+            chance,
             retrieved.similarity(entry.key),
             covered,
             snippets.coverage(memory.title, query, self._analyser),
@@ -286,6 +274,7 @@ class Engine:
                 "parts": {name: round(part, 4) for name, part in entry.parts.items()},
                 **retrieved.evidence(entry.key),
                 "coverage": round(covered, 4),
+                "chance": round(chance, 4),
             },
         )
 
@@ -323,8 +312,3 @@ class _Reader:
             raise
         fits = memory is not None and self._query.has_phrases(f"{memory.title}\n{memory.body}")
         return memory if fits else None
-
-
-def _fused(retrieved: Retrieved) -> list[tuple[int, float]]:
-    weight = fusion.KEYWORD_WEIGHT if retrieved.has_vectors else 1.0
-    return fusion.fuse(retrieved.shares, retrieved.cosines, weight)

@@ -1,36 +1,30 @@
 """The last word on the order: every candidate's parts, weighed and added up.
 
-A score is a sum of named parts, so that it can be explained. The first five
-were fitted on the sets of docs/quality.md and matter little one by one: with
-any one of them left out the mean changes by less than 0.01.
+A score is a sum of named parts, so that it can be explained. What they count
+depends on the query (``weights``).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from memvault import clock
 from memvault.config import Ranking
-from memvault.model import Memory
-from memvault.recall.dates import Days, Span, nearness
-from memvault.recall.features import SentenceFeatures
+from memvault.index.protocol import TELLS, Closeness, Record
+from memvault.recall.dates import Days
 from memvault.recall.fusion import scaled
+from memvault.recall.memory_days import nearest_days
 from memvault.recall.values import Scored
+from memvault.recall.weights import Fit, corners, weighed
 
-_WEIGHTS = {"keyword": 0.33, "vector": 0.18, "together": 0.21, "order": 0.12, "words": 0.16}
-_RELATIVE = {"vector": 0.2, "words": 0.1}
+_RELATIVE = {"vector": 0.2, "deep": 0.2, "words": 0.1}
 """Parts that are scaled over the candidates, and by how much these must differ to count fully."""
 _HALF_LIFE = 90.0
 """Days after which a memory's recency is worth half."""
 _SAME = 0.9
 """The share of their terms that two memories have in common where one says nothing new."""
-_NEGATIONS = frozenset(
-    "no not none never without cannot dont doesnt didnt isnt wasnt cant wont".split()
-)
-_HAS_DIGIT = re.compile(r"\d").search
 _EQUAL = 0.9
 """The share of the best score from which the newest of those that say the same stands for all."""
 _REPEATED = 0.5
@@ -40,15 +34,18 @@ _REPEATED = 0.5
 class Candidate(NamedTuple):
     """A memory that may be an answer, and what is known of it.
 
-    ``keyword`` is its share of the best keyword score; ``cosine`` is None where
-    no passage of it was near.
+    ``keyword`` is its share of the best keyword score, ``bm25`` its share of the
+    greatest that the query's words could give. ``cosine`` and ``deep`` are None
+    where there are no vectors.
     """
 
     key: int
-    memory: Memory
+    record: Record
     keyword: float
+    bm25: float
     cosine: float | None
-    features: SentenceFeatures
+    deep: float | None
+    closeness: Closeness
 
 
 class Ranked(NamedTuple):
@@ -64,44 +61,76 @@ class Ranked(NamedTuple):
         return self.score - self.parts.get("repeats", 0.0)
 
 
-def rank(
-    candidates: Sequence[Candidate], ranking: Ranking, now: datetime, days: Days | None
-) -> list[Ranked]:
-    """Order candidates, best first; ties by key.
+def columns(candidates: Sequence[Candidate]) -> dict[str, list[float]]:
+    """Return every part in 0..1, a value a candidate; those that nobody has are left out.
 
-    Cosines and words count between the least and the most that any candidate has.
+    ``vector``, ``deep`` and ``words`` count between the least and the most that
+    any candidate has; with ``_own`` after its name a part counts as it is.
     """
-    measured: dict[str, list[float | None]] = {
-        "keyword": [entry.keyword for entry in candidates],
+    near: dict[str, list[float | None]] = {
         "vector": [entry.cosine for entry in candidates],
-        "together": [entry.features.together for entry in candidates],
-        "order": [entry.features.order for entry in candidates],
-        "words": [entry.features.words for entry in candidates],
+        "deep": [entry.deep for entry in candidates],
+        "words": [entry.closeness.words for entry in candidates],
     }
-    columns = {
-        name: scaled(values, _RELATIVE[name])
-        if name in _RELATIVE
-        else [value or 0.0 for value in values]
-        for name, values in measured.items()
-        if any(value is not None for value in values)  # what nobody has is no reason to lose
+    own: dict[str, list[float | None]] = {
+        "keyword": [entry.keyword for entry in candidates],
+        "keyword_own": [entry.bm25 for entry in candidates],
+        "covered": [entry.closeness.covered for entry in candidates],
+        "together": [entry.closeness.together for entry in candidates],
+        "order": [entry.closeness.order for entry in candidates],
+        "title": [entry.closeness.title for entry in candidates],
+        "title_words": [entry.closeness.title_words for entry in candidates],
+        **{f"{name}_own": values for name, values in near.items()},
     }
-    total = sum(_WEIGHTS[name] for name in columns)
-    weights = {name: _WEIGHTS[name] / total for name in columns}
-    for name, weight, values in (
-        ("recency", ranking.recency, [_recency(entry.memory, now) for entry in candidates]),
-        ("importance", ranking.importance, [_importance(entry.memory) for entry in candidates]),
+    scaled_near = {
+        name: scaled(values, _RELATIVE[name]) for name, values in near.items() if _known(values)
+    }
+    return {
+        **{name: [max(0.0, value) for value in values] for name, values in scaled_near.items()},
+        **{
+            name: [min(max(value or 0.0, 0.0), 1.0) for value in values]
+            for name, values in own.items()
+            if _known(values)
+        },
+    }
+
+
+def _known(values: Sequence[float | None]) -> bool:
+    """Say whether anybody has a value: what nobody has is no reason to lose."""
+    return any(value is not None for value in values)
+
+
+def rank(
+    candidates: Sequence[Candidate],
+    fit: Fit,
+    ranking: Ranking,
+    now: datetime,
+    days: Days | None,
+) -> list[Ranked]:
+    """Order candidates, best first; ties by key."""
+    if not candidates:
+        return []
+    values = columns(candidates)
+    covered = max(entry.closeness.covered for entry in candidates)
+    place = corners(covered, [entry.record.size for entry in candidates])
+    weights = {name: weight for name, weight in weighed(fit, place).items() if name in values}
+    total = sum(weights.values()) or 1.0
+    weights = {name: weight / total for name, weight in weights.items()}
+    for name, weight, more in (
+        ("recency", ranking.recency, [_recency(entry.record, now) for entry in candidates]),
+        ("importance", ranking.importance, [_importance(entry.record) for entry in candidates]),
         (
             "date",
             ranking.date * days.stress if days else 0.0,
-            [_dated(entry.memory, days.span) if days else 0.0 for entry in candidates],
+            [nearest_days(entry.record, days.span) if days else 0.0 for entry in candidates],
         ),
     ):
         if weight:
-            weights[name], columns[name] = weight, values
+            weights[name], values[name] = weight, more
     total = sum(weights.values())
     ranked = []
-    for place, entry in enumerate(candidates):
-        parts = {name: weights[name] * columns[name][place] / total for name in weights}
+    for number, entry in enumerate(candidates):
+        parts = {name: weights[name] * values[name][number] / total for name in weights}
         ranked.append(Ranked(entry, sum(parts.values()), parts))
     ranked.sort(key=_order)
     return _diverse(ranked) if ranking.diversity else ranked
@@ -129,14 +158,14 @@ def _order(entry: Ranked) -> tuple[float, int]:
     return -entry.score, entry.candidate.key
 
 
-def _recency(memory: Memory, now: datetime) -> float:
+def _recency(memory: Record, now: datetime) -> float:
     modified = clock.parse(memory.modified)
     if modified is None:
         return 0.0
     return float(0.5 ** (max(0.0, (now - modified).total_seconds()) / 86_400 / _HALF_LIFE))
 
 
-def _importance(memory: Memory) -> float:
+def _importance(memory: Record) -> float:
     """Return how important a memory says that it is; one that says nothing is in the middle."""
     value = memory.metadata.get("importance")
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -144,25 +173,25 @@ def _importance(memory: Memory) -> float:
     return float(value)
 
 
-def _dated(memory: Memory, span: Span) -> float:
-    """Say how near a memory's dates are to the days that were asked for."""
-    return max(nearness(span, memory.created), nearness(span, memory.modified))
-
-
 def _diverse(ranked: list[Ranked]) -> list[Ranked]:
-    """Put what repeats a better candidate further down; of near equals the newest stays."""
+    """Put what repeats a better candidate further down.
+
+    Of near equals that hold as much of the query the newest stays.
+    """
     groups: list[list[Ranked]] = []
     for entry in ranked:
-        stems = entry.candidate.features.stems
-        own = next(
-            (group for group in groups if _alike(stems, group[0].candidate.features.stems)), []
-        )
+        own = next((group for group in groups if _alike(entry, group[0])), [])
         if not own:
             groups.append(own)
         own.append(entry)
     found = []
     for group in groups:
-        equals = [entry for entry in group if entry.score >= _EQUAL * group[0].score]
+        best = group[0]
+        equals = [
+            entry
+            for entry in group
+            if entry.score >= _EQUAL * best.score and _held(entry) >= _held(best)
+        ]
         first = max(equals, key=_newest)
         found += [entry if entry is first else _repeating(entry) for entry in group]
     return sorted(found, key=_order)
@@ -174,15 +203,22 @@ def _repeating(entry: Ranked) -> Ranked:
 
 
 def _newest(entry: Ranked) -> tuple[str, float, int]:
-    return entry.candidate.memory.modified, entry.score, -entry.candidate.key
+    return entry.candidate.record.modified, entry.score, -entry.candidate.key
 
 
-def _alike(first: frozenset[str], second: frozenset[str]) -> bool:
+def _held(entry: Ranked) -> float:
+    """Return how much of the query's words, and of their order, a memory holds."""
+    closeness = entry.candidate.closeness
+    return closeness.together + (closeness.order or 0.0)
+
+
+def _alike(one: Ranked, other: Ranked) -> bool:
     """Say whether two memories share nearly all terms; a number or a "not" makes a difference."""
+    first, second = one.candidate.closeness.terms, other.candidate.closeness.terms
     small, large = sorted((len(first), len(second)))
     if small < _SAME * large or not small:
         return False
     common = len(first & second)
     if common < _SAME * (len(first) + len(second) - common):
         return False
-    return not any(stem in _NEGATIONS or _HAS_DIGIT(stem) for stem in first ^ second)
+    return not any(term & TELLS for term in first ^ second)

@@ -8,14 +8,20 @@ from itertools import islice
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError
-from memvault.index.protocol import KeywordAnswer, KeywordHit, VectorHit, View
-from memvault.recall.dates import Span, nearness
+from memvault.index.protocol import KeywordAnswer, KeywordHit, Places, VectorHit, View
+from memvault.recall import fusion
 from memvault.recall.filters import Filters
+from memvault.recall.memory_days import is_note_of, nearest_days
 from memvault.recall.query import Query
 from memvault.recall.values import Request, Scored
+from memvault.vault.daily import Span
 
 CANDIDATES = 200
-"""How many hits by words and by vectors make the candidates, whatever the limit."""
+"""How many hits by words and by vectors are kept, whatever the limit."""
+_FUSED, _OWN = 40, 20
+"""How many are compared sentence by sentence: of both signals together, and of each alone."""
+_LEAST_ANSWER = 3
+"""How many memories are found however little they have to do with the query."""
 _LEAST_SIMILARITY = 0.1
 _DATED = 20
 """How many memories of the days asked for are candidates."""
@@ -38,6 +44,11 @@ class Retrieved(NamedTuple):
     notes: tuple[str, ...] = ()
 
     @property
+    def has_deep(self) -> bool:
+        """Whether vectors of a transformer were asked."""
+        return any(hit.deep is not None for hit in self.vector.values())
+
+    @property
     def shares(self) -> dict[int, float]:
         """Each keyword score as a share of the best."""
         best = max((hit.score for hit in self.keyword.values()), default=0.0) or 1.0
@@ -45,8 +56,9 @@ class Retrieved(NamedTuple):
 
     @property
     def cosines(self) -> dict[int, float]:
-        """Each vector hit's cosine."""
-        return {key: hit.cosine for key, hit in self.vector.items()}
+        """Each vector hit's cosine, nearest first."""
+        ranked = sorted(self.vector.items(), key=lambda item: -item[1].cosine)
+        return {key: hit.cosine for key, hit in ranked}
 
     @property
     def passages(self) -> dict[int, int]:
@@ -57,6 +69,35 @@ class Retrieved(NamedTuple):
         """Return a memory's similarity to the query, 0 where no passage of it is near."""
         hit = self.vector.get(key)
         return hit.similarity if hit else 0.0
+
+    @property
+    def fused(self) -> list[tuple[int, float]]:
+        """What words and vectors found together, best first, with a score in 0..1."""
+        weight = fusion.KEYWORD_WEIGHT if self.has_vectors else 1.0
+        return fusion.fuse(self.shares, self.near, weight)
+
+    @property
+    def near(self) -> dict[int, float]:
+        """How near each vector hit is, by the better vectors that there are."""
+        return {
+            key: hit.cosine if hit.deep is None else hit.deep for key, hit in self.vector.items()
+        }
+
+    def pool(self) -> list[int]:
+        """Return which hits are worth comparing with the query sentence by sentence."""
+        near = self.near
+        fused = islice((key for key, _ in self.fused), _FUSED)
+        words, quick = islice(self.keyword, _OWN), islice(self.cosines, _OWN)
+        return list(
+            dict.fromkeys(
+                [*fused, *sorted(near, key=lambda key: -near[key])[:_OWN], *quick, *words]
+            )
+        )
+
+    def places(self, key: int) -> Places:
+        """Return where in a memory its best words are, and the passage that is nearest."""
+        word, near = self.keyword.get(key), self.vector.get(key)
+        return Places(word.blocks if word else (), near.passage if near else None)
 
     def candidates(self, phrases: bool) -> Retrieved:
         """Return what a smaller limit would have retrieved; a phrase may be in any keyword hit."""
@@ -138,7 +179,11 @@ def _by_vector(
         return Retrieved(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
     hits = answer.hits
     if also is not None:
-        hits = [hit for hit in hits if hit.key in also or hit.similarity >= _LEAST_SIMILARITY]
+        hits = [
+            hit
+            for number, hit in enumerate(hits)
+            if hit.key in also or number < _LEAST_ANSWER or hit.similarity >= _LEAST_SIMILARITY
+        ]
     vector = {hit.key: hit for hit in hits}
     order = (Scored(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits)
     waiting = f"{answer.waiting} memories wait for their vectors; memvault reindex makes them"
@@ -151,16 +196,16 @@ def _by_vector(
 
 
 def _by_date(view: View, span: Span, among: Set[int] | None) -> list[int]:
-    """Return memories written or changed within a span of days or shortly beside it.
+    """Return memories of a span of days or shortly beside it.
 
-    The nearest come first, of those the newest.
+    The note of these days comes first, then the nearest, of those the newest.
     """
     found = []
     for record in view.records():
         if among is None or record.key in among:
-            near = max(nearness(span, day) for day in (record.created, record.modified))
+            near = nearest_days(record, span)
             if near >= _NEAR:
-                found.append((near, record.modified, record.key))
+                found.append((is_note_of(record, span), near, record.modified, record.key))
     return [key for *_, key in sorted(found, reverse=True)[:_DATED]]
 
 

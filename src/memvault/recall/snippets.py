@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from memvault.index import chunks
@@ -14,7 +15,8 @@ _LENGTH = 240
 _WORDS = re.compile(r"\S+")
 _SPACE = re.compile(r"\s+")
 _HEADINGS = re.compile(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
-_MOST_PASSAGES = 400
+_MOST_PASSAGES = 8
+_MOST_PLACES = 400
 
 
 class Shown(NamedTuple):
@@ -24,24 +26,36 @@ class Shown(NamedTuple):
     heading: str
 
 
-def show(body: str, query: Query, analyser: Analyser, nearest: int | None) -> Shown:
-    """Return a stretch of about 240 characters around the query's words."""
-    passage = fitting(body, query, analyser, nearest)
+def show(
+    body: str,
+    passages: Sequence[tuple[int, Passage]],
+    query: Query,
+    analyser: Analyser,
+    nearest: int | None,
+) -> Shown:
+    """Return a stretch of about 240 characters around the query's words; errors as for fitting."""
+    passage = fitting(body, passages, query, analyser, nearest)
     return Shown(_window(passage.text, _wanted(query), analyser), passage.heading)
 
 
-def fitting(body: str, query: Query, analyser: Analyser, near: int | None) -> Shown:
+def fitting(
+    body: str,
+    passages: Sequence[tuple[int, Passage]],
+    query: Query,
+    analyser: Analyser,
+    near: int | None,
+) -> Shown:
     """Return the passage that fits a query best, whole; ``near`` is the nearest by vector.
 
-    It is the one with the most of the query's terms; where none has any, the
-    nearest by vector, else the first.
+    It is the one of some numbered ``passages`` with the most of the query's
+    terms; where none has any, the nearest by vector, else the first.
     """
-    every = chunks.passages(body)
-    nearest = every[near] if near is not None and near < len(every) else None
-    passages = [entry for entry in every if _told(body, entry)] or every  # not only headings
+    every = [passage for _, passage in passages] or chunks.passages(body)[:1]
+    nearest = next((passage for number, passage in passages if number == near), None)
+    told = [entry for entry in every if _told(body, entry)] or every  # not only headings
     wanted = _wanted(query)
-    best, most = passages[0], 0.0
-    for passage in _likely(body, passages, query):
+    best, most = told[0], 0.0
+    for passage in _likely(body, told, query, nearest):
         terms = analyser.terms(body[passage.start : passage.end])
         found = len(wanted & terms.stems.keys()) + len(wanted & terms.wholes.keys())
         weight = found + (0.5 if passage == nearest else 0.0)
@@ -54,13 +68,19 @@ def _wanted(query: Query) -> frozenset[str]:
     return frozenset(query.stems) | frozenset(query.wholes)
 
 
-def _likely(body: str, passages: list[Passage], query: Query) -> list[Passage]:
-    """Return the passages worth a closer look: of very many, those with a word's beginning."""
+def _likely(
+    body: str, passages: list[Passage], query: Query, nearest: Passage | None
+) -> list[Passage]:
+    """Return the passages worth a closer look: of many, those with most words' beginnings."""
     if len(passages) <= _MOST_PASSAGES:
         return passages
     hint = query.hint()
-    found = [entry for entry in passages if hint.search(fold(body[entry.start : entry.end]))]
-    return (found or passages)[:_MOST_PASSAGES]
+
+    def found(passage: Passage) -> int:
+        return len(set(hint.findall(fold(body[passage.start : passage.end]))))
+
+    ranked = sorted(passages, key=found, reverse=True)[:_MOST_PASSAGES]
+    return [entry for entry in passages if entry in ranked or entry == nearest]
 
 
 def _told(body: str, passage: Passage) -> str:
@@ -110,7 +130,7 @@ def _inside(text: str, wanted: frozenset[str]) -> list[tuple[int, int, frozenset
     found: list[tuple[int, int, frozenset[str]]] = []
     for term in wanted:
         place = lowered.find(term)
-        while place >= 0 and len(found) < _MOST_PASSAGES:
+        while place >= 0 and len(found) < _MOST_PLACES:
             found.append((place, place + len(term), frozenset((term,))))
             place = lowered.find(term, place + len(term))
     return sorted(found)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from memvault.index.protocol import Patience, Record
 from memvault.model import Memory
 from memvault.recall.filters import Filters
-from memvault.recall.strength import Strength, strength
+
+Strength = Literal["strong", "fair", "weak"]
+STRONG, FAIR = 0.5, 0.2
+"""The chances from which a memory is a strong or a fair answer."""
 
 
 class Request(NamedTuple):
@@ -106,7 +109,9 @@ class Found(NamedTuple):
     @property
     def strength(self) -> Strength:
         """How well the memory fits the query, in a word."""
-        return strength(self.chance)
+        if self.chance >= STRONG:
+            return "strong"
+        return "fair" if self.chance >= FAIR else "weak"
 
 
 class Answer(NamedTuple):

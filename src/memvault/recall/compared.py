@@ -1,0 +1,88 @@
+"""Candidates compared with the query: by words, by vectors, and sentence by sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from memvault.index.protocol import Asked, Closeness, Record, View
+from memvault.model import Passage
+from memvault.recall.query import Query
+from memvault.recall.ranking import Candidate
+from memvault.recall.retrieve import Retrieved
+from memvault.recall.strength import chance
+from memvault.recall.weights import Fit, fits
+
+_SATURATED = 2.2
+"""What one term can give at most to a BM25F score, times its rarity: k1 + 1."""
+
+
+class Compared:
+    """What one recall knows of the memories that it found; sentences are compared when asked."""
+
+    def __init__(
+        self,
+        view: View,
+        query: Query,
+        retrieved: Retrieved,
+        words: Sequence[Sequence[tuple[str, str]]],
+    ) -> None:
+        self.view = view
+        self.query = query
+        self.retrieved = retrieved
+        rarity = [retrieved.rarity.get(stem, 1.0) for stem in query.stems]
+        self._asked = Asked(query.text, words, rarity)
+        self._most = _SATURATED * sum(rarity) or 1.0
+        self._shares = retrieved.shares
+        self._closeness: dict[int, Closeness] = {}
+        self._records: dict[int, Record | None] = {}
+
+    @property
+    def fit(self) -> Fit:
+        """The weights for the signals that there are."""
+        if not self.retrieved.has_vectors:
+            return fits()["words"]
+        return fits()["deep" if self.retrieved.has_deep else "quick"]
+
+    def candidates(self, keys: Iterable[int]) -> list[Candidate]:
+        """Return what is known of some memories; those that are gone are left out."""
+        wanted = list(dict.fromkeys(keys))
+        self._compare(wanted)
+        found = (self._candidate(key) for key in wanted)
+        return [entry for entry in found if entry is not None]
+
+    def closeness(self, key: int) -> Closeness | None:
+        """Return what a memory's sentences hold of the query; None where it is gone."""
+        self._compare([key])
+        return self._closeness.get(key)
+
+    def chance(self, key: int) -> float:
+        """Return the chance that a memory answers the query; 0 where it is gone."""
+        self._compare([key])
+        entry = self._candidate(key)
+        return chance(entry, self.fit, len(self.query.stems)) if entry is not None else 0.0
+
+    def passages(self, key: int) -> list[tuple[int, Passage]]:
+        """Return the passages of a memory that may be shown, each with its number."""
+        return self.view.passages(key, self.retrieved.places(key))
+
+    def _compare(self, keys: Sequence[int]) -> None:
+        places = {key: self.retrieved.places(key) for key in keys if key not in self._closeness}
+        if places:
+            self._closeness |= self.view.closeness(self._asked, places)
+
+    def _candidate(self, key: int) -> Candidate | None:
+        if key not in self._records:
+            self._records[key] = self.view.record(key)
+        record, closeness = self._records[key], self._closeness.get(key)
+        if record is None or closeness is None:
+            return None
+        word, near = self.retrieved.keyword.get(key), self.retrieved.vector.get(key)
+        return Candidate(
+            key,
+            record,
+            self._shares.get(key, 0.0),
+            word.score / self._most if word is not None else 0.0,
+            near.cosine if near is not None else None,
+            near.deep if near is not None else None,
+            closeness,
+        )

@@ -1,0 +1,59 @@
+"""Which days a memory is of, and how near they are to those that a question asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from memvault.index.protocol import Record
+from memvault.model import Memory
+from memvault.recall.dates import apart
+from memvault.recall.values import Scored
+from memvault.vault.daily import Span, days_in, named_days, note_days
+
+
+def memory_days(entry: Record | Memory) -> list[Span]:
+    """Return the days that a memory is of: its own first, then when it was made and changed."""
+    return [*own_days(entry), *(_day(text) for text in (entry.created, entry.modified))]
+
+
+def own_days(entry: Record | Memory) -> list[Span]:
+    """Return the days in a memory's name and in its header's ``date``."""
+    said = entry.metadata.get("date")
+    found = [
+        named_days(entry.path),
+        days_in(str(said).strip()[:10]) if isinstance(said, str | int) else None,
+    ]
+    return [days for days in found if days is not None]
+
+
+def nearest_days(entry: Record | Memory, span: Span) -> float:
+    """Say how near a memory's days are to a span, in 0..1."""
+    return max(apart(span, days) for days in memory_days(entry))
+
+
+def is_note_of(entry: Record | Memory, span: Span) -> bool:
+    """Say whether a memory is the daily, weekly or monthly note of just these days."""
+    return note_days(entry.path) == span
+
+
+def note_first(scored: Sequence[Scored], records: Mapping[int, Record], span: Span) -> list[Scored]:
+    """Put the note of the days that were asked for before what else was found."""
+    best = max((entry.score for entry in scored), default=0.0)
+    notes, others = [], []
+    for entry in scored:
+        record = records.get(entry.key)
+        if record is not None and is_note_of(record, span):
+            parts = {**entry.parts, "note": best - entry.score}
+            notes.append(Scored(entry.key, best, parts))
+        else:
+            others.append(entry)
+    return [*notes, *others]
+
+
+def _day(text: str) -> Span:
+    try:
+        day = date.fromisoformat(text[:10])
+    except ValueError:
+        day = date.min
+    return Span(day, day)
