@@ -49,7 +49,7 @@ FORMS = {
    > {snippet:each}
    why: {why}""",
     "memory_list": """*memories
-{title}  {memoryType}  {tags}
+{title}  {memoryType}  {tags}  {example:example|}
    {memId}  {filePath}  {modified:.10}
    problem: {problem}
 
@@ -71,7 +71,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "memory_restore": """Restored {memId}  {filePath}
 *trash | The trash is empty
    {title}  {memId}  {filePath}  {discarded:.19}""",
-    "memory_show": """{title}  {memoryType}  {tags}
+    "memory_show": """{title}  {memoryType}  {tags}  {example:example|}
    {memId}  {filePath}  {modified:.10}
    etag {etag}, revisions kept: {revisions:#}
    problem: {problem}

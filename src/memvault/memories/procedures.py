@@ -70,7 +70,7 @@ def put(
 ) -> tuple[Change, bool]:
     """Store a procedure; one of that name gets the prompt, and keeps its rate and count.
 
-    An archived one is in use again. Returns too whether there was one.
+    One that was put aside is in use again. Returns too whether there was one.
 
     Raises:
         UsageError: the name, the prompt or the skillId cannot be one.
@@ -84,7 +84,7 @@ def put(
         changes: dict[str, Any] = {}
         if skill and memory.metadata.get("skill_id") != skill:
             changes["skill_id"] = skill
-        if experience_store.is_archived(memory.metadata):
+        if experience_store.is_put_aside(memory.metadata):
             changes["status"] = None
         body = None
         if experience_store.text_of(memory) != plain_text(prompt).strip("\n"):

@@ -11,7 +11,7 @@ from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.index import analysis
 from memvault.index.errors import DamagedIndex
 from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
-from memvault.model import Memory
+from memvault.model import Memory, is_example
 from memvault.recall import features, fusion, ranking, resolve, snippets
 from memvault.recall.dates import asked_days
 from memvault.recall.filters import Filters
@@ -301,8 +301,9 @@ class _Reader:
             if self._last:
                 return None
             raise
-        fits = memory is not None and self._query.has_phrases(f"{memory.title}\n{memory.body}")
-        return memory if fits else None
+        if memory is None or is_example(memory.metadata):
+            return None
+        return memory if self._query.has_phrases(f"{memory.title}\n{memory.body}") else None
 
 
 def _fused(retrieved: Retrieved) -> list[tuple[int, float]]:

@@ -198,13 +198,15 @@ def _everything(
     call: Call, chosen: Filters, query: str, limit: int | None, full: bool
 ) -> dict[str, Any]:
     from memvault.memories.experience_store import readable
+    from memvault.model import is_example
     from memvault.recall import snippets
 
     if query.strip():
         raise UsageError("A query and isAll cannot be combined", "leave out one of them")
+    real = [entry for entry in call.engine.listed(chosen) if not is_example(entry.metadata)]
     memories = [
         _entry(memory, 1.0, snippets.beginning(memory.body), full)
-        for memory in readable(call.store, call.engine.listed(chosen)[:limit])
+        for memory in readable(call.store, real[:limit])
     ]
     nothing = "There are no memories that pass the filters"
     return listed("memories", memories, nothing, count=len(memories))
