@@ -20,7 +20,7 @@ _MODEL = "{name}  {dimension} dimensions  {sizeInGb:g} GB  {description}"
 _DELETED = "Deleted {deleted}"
 _TALK = "talk {talkId}  {agent}, {distance:g} away"
 _EPISODES = """*episodes
-{episodeId}  {metadata[timestamp]}  distance {distance:.2f}
+{episodeId}  {metadata[timestamp]}  distance {distance:.2f}  {strength}
    {metadata[success]:went well|went badly}  importance {metadata[importance]:g}
    > {summary:each}"""
 _PLANS = """*plans | There are no plans
@@ -42,8 +42,9 @@ FORMS = {
 *candidates
 """
     + _CANDIDATE,
-    "memory_recall": """*memories
-{number}. {title}  {score:.2f}  {memoryType}  {tags}
+    "memory_recall": """{hardly}
+*memories
+{number}. {title}  {score:.2f}  {strength}  {memoryType}  {tags}
    {memId}  {filePath}  {modified:.10}
    > {content:each}
    > {snippet:each}
@@ -84,13 +85,13 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
    cut at {limit}; --offset {end} loads on
    > {content:each}
 *memories
-{similarity:.2f}  {id}
+{similarity:.2f}  {strength}  {id}
    {about}
    > {text:each}""",
     "memory_evict": "Evicted {memId}",
     "memory_save": "Saved {id}",
     "memory_delete": "Moved to the trash: {deleted:each}\nNot found: {missing:each}",
-    "memory_search": "*results\n{score:.2f}  {memId}  {title}\n   > {snippet:each}",
+    "memory_search": "*results\n{score:.2f}  {strength}  {memId}  {title}\n   > {snippet:each}",
     "memory_active": """*memories
 {tokens:>6}  {memId}  {title}  {offset} to {end} of {totalLength}
    > {content:each}
@@ -104,7 +105,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "get_episodes_with_skill": _EPISODES,
     "store_fact": "Stored {factId}  {filePath}",
     "recall_fact": """*facts
-{factId}  distance {distance:.2f}
+{factId}  distance {distance:.2f}  {strength}
    {category}, confidence {confidence:g}, from {source}, recalled {accessCount:time|times}
    > {factText:each}""",
     "update_fact": f"Updated {{factId}}  {{filePath}}\n{_REVISION}",
@@ -262,11 +263,12 @@ def _events(found: Result) -> Result:
 
 
 def _recalled(found: Result) -> Result:
-    """Leave out the passage of a memory that is there as a whole."""
+    """Say it where all are weak; leave out the passage of a memory that is there as a whole."""
     entries = [
         {**entry, "snippet": None} if "content" in entry else entry for entry in found["memories"]
     ]
-    return {**found, "memories": entries}
+    hardly = "Nothing fits well; these come nearest" if found.get("best") == "weak" else None
+    return {**found, "memories": entries, "hardly": hardly}
 
 
 VIEWS: dict[str, Callable[[Result], Result]] = {

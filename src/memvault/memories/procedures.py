@@ -31,8 +31,6 @@ ALPHA = 0.1
 """How much the latest outcome counts in the moving average."""
 _LOCK = "procedures.lock"
 _MOST = 10
-_RELEVANT = 0.25
-"""How well a procedure must fit a situation, where no word of its name is in it."""
 
 
 class Procedure(NamedTuple):
@@ -177,7 +175,7 @@ def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedur
         _MOST,
         lambda record: number(record.metadata.get("success_rate"), RATE) >= least,
     )
-    relevant = [entry for entry in found if entry.in_title or entry.chance >= _RELEVANT]
+    relevant = [entry for entry in found if entry.in_title or entry.strength != "weak"]
     known = [procedure_of(entry.memory) for entry in relevant]
     return sorted(known, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
 

@@ -219,13 +219,14 @@ class Engine:
             scored = self._reranked(request, query, retrieved, scored, reader)
         found: list[Found] = []
         for entry in scored:
-            if len(found) >= request.limit or entry.score < request.threshold:
+            if len(found) >= request.limit:
                 break
             memory = reader.read(entry.key)
             if memory is None:
                 continue
             shown = self._found(memory, entry, query, retrieved)
-            if not (request.strict and shown.strength == "weak"):
+            cut = request.strict and shown.strength == "weak"
+            if not cut and shown.chance >= request.threshold:
                 found.append(shown)
         return Answer(found, [*self._index.notes(), *self.notes(), *retrieved.notes])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from memvault.index.protocol import Patience
 from memvault.model import Memory
@@ -82,6 +82,13 @@ class Answer(NamedTuple):
 
     found: list[Found]
     notes: list[str]
+
+    @property
+    def best(self) -> Strength | Literal["none"]:
+        """How strong the strongest of what was found is."""
+        order: tuple[Strength, ...] = ("strong", "fair", "weak")
+        held = {entry.strength for entry in self.found}
+        return next((strength for strength in order if strength in held), "none")
 
 
 def brief(memory: Memory | Record) -> dict[str, Any]:
