@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """Recall quality on judged sets, through the program's own recall on real vault folders.
 
-    python bench/quality.py FOLDER [FOLDER ...] [--model NAME_OR_FOLDER] [--markdown]
+    python bench/quality.py [FOLDER ...] [--ways hybrid,vector] [--by-category]
+        [--model NAME_OR_FOLDER] [--markdown] [--save FILE] [--against FILE]
 
 Each FOLDER is a set in BEIR's form: ``corpus.jsonl`` (``_id``, ``title``,
 ``text``, ``metadata``), ``queries.jsonl`` (``_id``, ``text``, ``metadata``) and
 ``qrels.tsv`` (query-id, corpus-id, score). Where ``metadata.group`` exists a
-group is a vault of its own and a query searches only its own group.
+group is a vault of its own and a query searches only its own group. Without a
+FOLDER the everyday sets beside this file are measured.
+
+``--save`` keeps each query's values; ``--against`` compares with values that
+were kept, and says how sure the difference is.
 """
 
 from __future__ import annotations
@@ -14,157 +19,54 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import bm25s
-import ir_measures
-from ir_measures import RR, R, nDCG
-from py_rust_stemmers import SnowballStemmer
-
+from judged import (
+    DEPTH,
+    Hit,
+    JudgedSet,
+    Search,
+    bm25,
+    by_group,
+    category_of,
+    grep,
+    group_of,
+    make_vault,
+    read_set,
+)
+from measures import Difference, Values, differences, mean, values
 from memvault import open_vault
-from memvault.index.analysis import stop_words
-from memvault.vault.codec import encode_new
 
-DEPTH = 10
-MEASURES = [R @ 5, R @ 10, nDCG @ 10, RR @ 10]
-HEADER_KEYS = ("date", "author", "keywords", "tags", "file")
-WORD = re.compile(r"\w+")
-
-
-class JudgedSet(NamedTuple):
-    """A judged collection; ``relevant`` maps a query to its documents' grades."""
-
-    name: str
-    documents: list[dict[str, Any]]
-    queries: list[dict[str, Any]]
-    relevant: Mapping[str, Mapping[str, float]]
+EVERYDAY = Path(__file__).with_name("everyday")
+WAYS = ("grep", "bm25", "keyword", "vector", "hybrid")
+COLUMNS = (
+    *("hit@1", "R@5", "R@10", "nDCG@10", "MRR@10"),
+    *("empty", "update", "none", "right"),
+)
 
 
-class Score(NamedTuple):
-    """Means over queries, and the seconds that all of them took."""
+class Measured(NamedTuple):
+    """What one way of searching came to on one set, and the seconds that it took."""
 
-    recall_5: float
-    recall_10: float
-    ndcg_10: float
-    mrr_10: float
+    values: Values
     seconds: float
 
 
-Search = Callable[[str], list[str]]
+Results = dict[str, dict[str, Measured]]
 
 
-def read_set(folder: Path) -> JudgedSet:
-    """Read a set; queries without a judgement are left out."""
-    relevant: dict[str, dict[str, float]] = defaultdict(dict)
-    for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
-        query, document, grade = line.split("\t")
-        if float(grade) > 0:
-            relevant[query][document] = float(grade)
-    queries = [entry for entry in read_lines(folder / "queries.jsonl") if entry["_id"] in relevant]
-    return JudgedSet(folder.name, read_lines(folder / "corpus.jsonl"), queries, relevant)
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
-
-
-def group_of(entry: Mapping[str, Any]) -> str:
-    """Return the collection that a document or query belongs to."""
-    return str((entry.get("metadata") or {}).get("group", ""))
-
-
-def by_group(judged: JudgedSet) -> dict[str, list[dict[str, Any]]]:
-    """Return each group's documents."""
-    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for document in judged.documents:
-        groups[group_of(document)].append(document)
-    return groups
-
-
-def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Write documents as memories; return each file's path with its document's id."""
-    root.mkdir(parents=True)
-    (root / "memvault.toml").write_text("version = 1\n", "utf-8")
-    ids = {}
-    for number, document in enumerate(documents):
-        metadata = document.get("metadata") or {}
-        header: dict[str, Any] = {}
-        if document.get("title"):
-            header["title"] = document["title"]
-        header.update({key: metadata[key] for key in HEADER_KEYS if metadata.get(key)})
-        path = f"context/{number:06d}.md"
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_bytes(encode_new(header, document["text"]))
-        ids[path] = document["_id"]
-    return ids
-
-
-def measure(judged: JudgedSet, search: Mapping[str, Search]) -> Score:
-    """Run every query with its group's search and average."""
+def answered(judged: JudgedSet, search: Mapping[str, Search]) -> Measured:
+    """Run every query with its group's search and measure the answers."""
     started = time.perf_counter()
-    answers = {query["_id"]: search[group_of(query)](query["text"]) for query in judged.queries}
-    seconds = time.perf_counter() - started
-    # places in the answer stand for scores; trec_eval wants whole grades
-    ranked = {
-        query: {document: float(-place) for place, document in enumerate(found)}
-        for query, found in answers.items()
+    answers = {
+        query["_id"]: search[group_of(query)](query["text"])
+        for query in [*judged.queries, *judged.unanswerable]
     }
-    grades = {
-        query: {document: int(grade) for document, grade in entries.items()}
-        for query, entries in judged.relevant.items()
-        if query in answers
-    }
-    found = ir_measures.calc_aggregate(MEASURES, grades, ranked)
-    means = [float(found[measure]) for measure in MEASURES]
-    return Score(means[0], means[1], means[2], means[3], seconds)
-
-
-def grep(documents: Sequence[Mapping[str, Any]]) -> Search:
-    """Rank documents by how many of the query's words they hold, as a shell loop would."""
-    texts = [(entry["_id"], f"{entry['title']}\n{entry['text']}".lower()) for entry in documents]
-
-    def search(query: str) -> list[str]:
-        words = set(WORD.findall(query.lower()))
-        counted = [
-            (sum(word in text for word in words), number) for number, (_, text) in enumerate(texts)
-        ]
-        counted.sort(key=lambda pair: (-pair[0], pair[1]))
-        return [texts[number][0] for held, number in counted[:DEPTH] if held]
-
-    return search
-
-
-def bm25(documents: Sequence[Mapping[str, Any]], k1: float = 1.5, b: float = 0.75) -> Search:
-    """Plain BM25 over title and text, with English stemming and stop words."""
-    stem = SnowballStemmer("english").stem_word
-    stops = stop_words("english")
-
-    def terms(text: str) -> list[str]:
-        return [stem(word) for word in WORD.findall(text.lower()) if word not in stops]
-
-    index = bm25s.BM25(k1=k1, b=b)
-    index.index([terms(f"{d['title']}\n{d['text']}") for d in documents], show_progress=False)
-    depth = min(DEPTH, len(documents))
-
-    def search(query: str) -> list[str]:
-        asked = [word for word in set(terms(query)) if word in index.vocab_dict]
-        if not asked:
-            return []
-        places, scores = index.retrieve([asked], k=depth, show_progress=False)
-        return [
-            documents[place]["_id"]
-            for place, score in zip(places[0], scores[0], strict=True)
-            if score > 0
-        ]
-
-    return search
+    return Measured(values(judged, answers), time.perf_counter() - started)
 
 
 def recall(root: Path, ids: Mapping[str, str], mode: str, **more: Any) -> Search:
@@ -172,29 +74,32 @@ def recall(root: Path, ids: Mapping[str, str], mode: str, **more: Any) -> Search
     vault = open_vault(root)
     vault.call("memory_recall", query="warm", type=mode)
 
-    def search(query: str) -> list[str]:
+    def search(query: str) -> list[Hit]:
         found = vault.call("memory_recall", query=query, type=mode, limit=DEPTH, **more)
         if not found["success"]:
             raise SystemExit(f"{root.name}: {found['error']}")
-        return [ids[memory["filePath"]] for memory in found["memories"]]
+        return [
+            Hit(ids[memory["filePath"]], memory.get("strength", "")) for memory in found["memories"]
+        ]
 
     return search
 
 
-def evaluate(judged: JudgedSet, work: Path, model: str | None) -> dict[str, Score]:
-    """Measure every way of searching on one set."""
+def evaluate(
+    judged: JudgedSet, work: Path, wanted: Sequence[str], model: str | None
+) -> dict[str, Measured]:
+    """Measure the ways of searching on one set."""
     groups = by_group(judged)
     roots = {group: work / judged.name / (group or "all") for group in groups}
     ids = {group: make_vault(roots[group], documents) for group, documents in groups.items()}
-    ways: dict[str, Callable[[str], Search]] = {
-        "grep": lambda group: grep(groups[group]),
-        "BM25 alone": lambda group: bm25(groups[group]),
-    }
-    for mode in ("keyword", "vector", "hybrid"):
-        ways[mode] = lambda group, mode=mode: recall(roots[group], ids[group], mode)  # type: ignore[misc]
-    scores = {
-        way: measure(judged, {group: make(group) for group in groups}) for way, make in ways.items()
-    }
+    plain: dict[str, Callable[[Sequence[Mapping[str, Any]]], Search]] = {"grep": grep, "bm25": bm25}
+
+    def searches(way: str) -> dict[str, Search]:
+        if way in plain:
+            return {group: plain[way](documents) for group, documents in groups.items()}
+        return {group: recall(roots[group], ids[group], way) for group in groups}
+
+    found = {way: answered(judged, searches(way)) for way in wanted}
     if model:
         for root in roots.values():
             with open_vault(root) as vault:
@@ -202,45 +107,92 @@ def evaluate(judged: JudgedSet, work: Path, model: str | None) -> dict[str, Scor
                 if not used["success"]:
                     raise SystemExit(str(used["error"]))
         for mode in ("vector", "hybrid"):
-            search = {group: recall(roots[group], ids[group], mode) for group in groups}
-            scores[f"{mode}, {Path(model).name}"] = measure(judged, search)
-    return scores
+            found[f"{mode}, {Path(model).name}"] = answered(judged, searches(mode))
+    return found
 
 
-def table(results: Mapping[str, Mapping[str, Score]], markdown: bool) -> str:
-    """Return all scores as aligned columns or as a markdown table."""
-    head = ["set", "search", "R@5", "R@10", "nDCG@10", "MRR@10", "s"]
-    rows = [
-        [name, way, *(f"{value:.3f}" for value in score[:4]), f"{score.seconds:.1f}"]
-        for name, scores in results.items()
-        for way, score in scores.items()
-    ]
+def rows(results: Results, sets: Mapping[str, JudgedSet], by_category: bool) -> Iterator[list[str]]:
+    """Yield the cells of the table: each set and way, and each category below it if wanted."""
+    for name, ways in results.items():
+        for way, measured in ways.items():
+            cells = [_cell(mean(measured.values.get(column, {}))) for column in COLUMNS]
+            yield [name, way, *cells, f"{measured.seconds:.1f}"]
+            for category, among in _categories(sets[name]).items() if by_category else ():
+                cells = [_cell(mean(measured.values.get(column, {}), among)) for column in COLUMNS]
+                yield [f"  {category}, {len(among)}", way, *cells, ""]
+
+
+def _categories(judged: JudgedSet) -> dict[str, frozenset[str]]:
+    asked = [*judged.queries, *judged.unanswerable]
+    names = sorted({category_of(query) for query in asked} - {""})
+    return {
+        name: frozenset(query["_id"] for query in asked if category_of(query) == name)
+        for name in names
+    }
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def compared(found: Difference) -> list[str]:
+    """Return the cells of a comparison; a star marks what is hardly chance."""
+    sure = " *" if found.low > 0 or found.high < 0 else ""
+    change = f"{found.now - found.before:+.3f}{sure}"
+    interval = f"{found.low:+.3f} to {found.high:+.3f}"
+    return [*found[:3], f"{found.before:.3f}", f"{found.now:.3f}", change, interval]
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]], markdown: bool) -> str:
+    """Return rows as aligned columns or as a markdown table."""
     if markdown:
-        lines = [head, ["---"] * len(head), *rows]
+        lines = [head, ["---"] * len(head), *body]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    widths = [max(len(line[place]) for line in [head, *rows]) for place in range(len(head))]
+    widths = [max(len(line[place]) for line in [head, *body]) for place in range(len(head))]
     return "\n".join(
         "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
-        for line in [head, *rows]
+        for line in [head, *body]
     )
 
 
 def main() -> None:
     """Measure the sets named on the command line and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--ways", default=",".join(WAYS), help="of " + ", ".join(WAYS))
+    parser.add_argument("--by-category", action="store_true")
     parser.add_argument("--model", help="also measure with this fastembed model or folder")
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--save", type=Path, help="keep each query's values in this file")
+    parser.add_argument("--against", type=Path, help="compare with values that were kept")
     options = parser.parse_args()
-    results: dict[str, dict[str, Score]] = {}
+    wanted = [way for way in options.ways.split(",") if way]
+    if unknown := set(wanted) - set(WAYS):
+        parser.error(f"no such way to search: {', '.join(sorted(unknown))}")
+    before = json.loads(options.against.read_text("utf-8")) if options.against else None
+    folders = options.folders or sorted(path for path in EVERYDAY.iterdir() if path.is_dir())
+    head = ["set", "search", *COLUMNS, "s"]
+    results: Results = {}
+    sets: dict[str, JudgedSet] = {}
     with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as cache:
         os.environ["MEMVAULT_CACHE"] = os.environ["MEMVAULT_STATE"] = cache
-        for folder in options.folders:
-            judged = read_set(folder)
-            results[judged.name] = evaluate(judged, Path(work), options.model)
-            print(table({judged.name: results[judged.name]}, markdown=False), flush=True)
+        for folder in folders:
+            judged = sets[folder.name] = read_set(folder)
+            results[judged.name] = evaluate(judged, Path(work), wanted, options.model)
+            latest = {judged.name: results[judged.name]}
+            print(table(head, [*rows(latest, sets, False)], markdown=False), flush=True)
     print()
-    print(table(results, options.markdown))
+    print(table(head, [*rows(results, sets, options.by_category)], options.markdown))
+    kept = {
+        name: {way: measured.values for way, measured in ways.items()}
+        for name, ways in results.items()
+    }
+    if options.save:
+        options.save.write_text(json.dumps(kept), "utf-8")
+    if before:
+        head = ["set", "search", "measure", "before", "now", "difference", "95 % between"]
+        print()
+        print(table(head, [*map(compared, differences(before, kept))], options.markdown))
 
 
 if __name__ == "__main__":

@@ -116,9 +116,13 @@ class Vault:
 
 
 def warm_up(folder: Path) -> None:
-    """Run everything once, on the examples that memvault brings, so that all is compiled."""
+    """Run everything once, so that all is compiled."""
     memvault("init", str(folder))
-    for arguments in (("recall", "decision"), ("remember", "Warm", "It is warm now"), ("status",)):
+    for arguments in (
+        ("remember", "Warm", "It is warm now"),
+        ("recall", "is it warm"),
+        ("status",),
+    ):
         memvault(*arguments, "--json", "--vault", str(folder))
     memvault("recall", "warm", "--mode", "keyword", "--json", "--vault", str(folder))
     memvault("--help")

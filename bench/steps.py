@@ -31,7 +31,7 @@ LONG, SHORT = 4.0, 1.0
 
 def fill(vault: Path) -> None:
     """Make a vault as an agent has it after some days."""
-    memvault("init", str(vault))
+    memvault("init", "--examples", str(vault))
     with library.open_vault(vault) as opened:
         call = opened.call
         call("set_memories", memories=[{"key": f"key {n}", "value": f"v {n}"} for n in range(40)])

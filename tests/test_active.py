@@ -280,7 +280,7 @@ def test_search_gives_what_load_takes(folder: Path, vault: Vault, mode: str) -> 
     """Whatever the kind of search, in any case, its memIds can be loaded."""
     write(folder, "wombat.md", "---\ntags: [wombat]\n---\n\nThe wombat digs.\n")
     (found,) = vault.call("memory_search", query="wombat", type=mode)["results"]
-    assert found.keys() == {"memId", "title", "snippet", "score"}
+    assert found.keys() == {"memId", "title", "snippet", "score", "strength"}
     assert vault.call("memory_load", memId=found["memId"])["content"] == "The wombat digs."
     nothing = vault.call("memory_search", query="zzzz", type="keyword")
     assert nothing["results"] == []

@@ -44,6 +44,7 @@ def test_a_fact_comes_back_with_all_that_was_said_of_it(vault: Vault) -> None:
         "confidence": 0.1 + 0.2,
         "source": "Kai, at noon",
         "accessCount": 1,
+        "strength": "strong",
     }
     (bread,) = recalled(vault, "rye bread")
     assert (bread["category"], bread["confidence"], bread["source"]) == (

@@ -275,17 +275,19 @@ def test_scores_fall_and_their_parts_add_up(texts: Vault, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
 def test_limit_and_threshold_only_cut(texts: Vault, mode: str) -> None:
-    """A limit gives the first of the longer list, a threshold those that reach it."""
-    whole = memories(texts, "storm harbour", type=mode, limit=50)
+    """A limit gives the first of the longer list, a threshold and strict what they let pass."""
+    asked: dict[str, Any] = {"query": "storm harbour", "type": mode, "explain": True}
+    whole = memories(texts, limit=50, **asked)
     assert len(whole) >= 9
-    assert len(memories(texts, "storm harbour", type=mode)) == min(10, len(whole))
+    assert len(memories(texts, **asked)) == min(10, len(whole))
     for limit in (1, 3, 200):
-        assert memories(texts, "storm harbour", type=mode, limit=limit) == whole[:limit]
-    for threshold in (0.0, whole[0]["score"], whole[3]["score"] - 1e-4, 1.0):
-        reached = [entry for entry in whole if entry["score"] >= threshold]
-        found = memories(texts, "storm harbour", type=mode, threshold=threshold, limit=50)
-        assert len(found) in (len(reached), len(reached) - 1)  # a shown score is rounded
-        assert found == reached[: len(found)]
+        assert memories(texts, limit=limit, **asked) == whole[:limit]
+    for entry in (whole[0], whole[3], whole[-1]):
+        threshold = entry["why"]["chance"] - 1e-4  # a shown chance is rounded
+        reached = [other for other in whole if other["why"]["chance"] >= threshold]
+        assert memories(texts, limit=50, threshold=threshold, **asked) == reached
+    strict = memories(texts, limit=50, strict=True, **asked)
+    assert strict == [entry for entry in whole if entry["strength"] != "weak"]
 
 
 def test_everything_can_be_listed_with_its_content(folder: Path, vault: Vault) -> None:

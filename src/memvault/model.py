@@ -17,6 +17,12 @@ LEAST_IMPORTANCE = 0.3
 """What an episode must matter at least to be recalled unasked."""
 RATE = 0.5
 """The success rate of a procedure that was never used."""
+_EXAMPLE = "example"
+
+
+def is_example(metadata: dict[str, Any]) -> bool:
+    """Say whether a header calls its memory an example, which no search ever finds."""
+    return str(metadata.get("status") or "").strip().casefold() == _EXAMPLE
 
 
 class MemoryType(NamedTuple):

@@ -19,8 +19,6 @@ from memvault.vault.store import Store
 RECALLED = "RECALLED"
 """The title of the section of memories that fit the task."""
 _MOST = 10
-_TELLING = 0.3
-"""What fits the task less than this is left out."""
 _Read = TypeVar("_Read")
 
 
@@ -59,10 +57,13 @@ def gather(
     values = read("the memories were not looked at", lambda: keyvalues.all_values(store, address))
     wanted = read("the goals were not looked at", lambda: goals.all_goals(store, address))
     request = Request(task, limit=_MOST, only_current=True, patience=READABLE)
-    fitting = (
+    found = (
         read("no memories were recalled", lambda: engine.search(request)) if task.strip() else []
     )
-    recalled = [found for found in fitting if found.chance >= _TELLING]
+    recalled = [entry for entry in found if entry.strength != "weak"]
+    if len(found) > len(recalled):
+        left = len(found) - len(recalled)
+        notes.append(f"{left} memories hardly fit and are left out; memvault recall shows them")
     return Known(
         [
             Section(

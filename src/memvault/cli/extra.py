@@ -14,16 +14,17 @@ from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.errors import MemvaultError, UsageError
 
 
-def init(options: Options, folder: str, bare: bool) -> None:
+def init(options: Options, folder: str, bare: bool, examples: bool) -> None:
     """Make a folder a vault.
 
     An empty or new folder gets the whole template: settings, README, AGENTS.md,
-    Obsidian settings, templates, and an example memory per type. A folder that
-    holds files gets memvault.toml and nothing else: none of them is touched.
+    Obsidian settings and templates; with --examples an example memory per type
+    too, which list shows and no search finds. A folder that holds files gets
+    memvault.toml and nothing else: none of them is touched.
     """
     from memvault.upkeep.beginning import begin
 
-    result = begin(folder or options.vault or ".", bare)
+    result = begin(folder or options.vault or ".", bare, examples)
     output.result("vault init", {"success": True, **result}, options.json, options.quiet)
 
 
@@ -87,6 +88,10 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         {
             "folder": _argument("[FOLDER]", "The folder, created if missing (default .)"),
             "bare": (bool, typer.Option(False, "--bare", help="Only memvault.toml")),
+            "examples": (
+                bool,
+                typer.Option(False, "--examples", help="An example memory per type too"),
+            ),
         },
     ),
     "call": (

@@ -21,7 +21,7 @@ _MODEL = "{name}  {dimension} dimensions  {sizeInGb:g} GB  {description}"
 _DELETED = "Deleted {deleted}"
 _TALK = "talk {talkId}  {agent}, {distance:g} away"
 _EPISODES = """*episodes
-{episodeId}  {metadata[timestamp]}  distance {distance:.2f}
+{episodeId}  {metadata[timestamp]}  distance {distance:.2f}  {strength}
    {metadata[success]:went well|went badly}  importance {metadata[importance]:g}
    > {summary:each}"""
 _PLANS = """*plans | There are no plans
@@ -43,15 +43,16 @@ FORMS = {
 *candidates
 """
     + _CANDIDATE,
-    "memory_recall": f"""*memories
-{{number}}. {{title}}  {{score:.2f}}  {{memoryType}}  {{tags}}
+    "memory_recall": f"""{{hardly}}
+*memories
+{{number}}. {{title}}  {{score:.2f}}  {{strength}}  {{memoryType}}  {{tags}}
    {{memId}}  {{filePath}}  {{modified:.10}}
    {_STANDING}
    > {{content:each}}
    > {{snippet:each}}
    why: {{why}}""",
     "memory_list": f"""*memories
-{{title}}  {{memoryType}}  {{tags}}
+{{title}}  {{memoryType}}  {{tags}}  {{example:example|}}
    {{memId}}  {{filePath}}  {{modified:.10}}
    {_STANDING}
    problem: {{problem}}
@@ -74,7 +75,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "memory_restore": """Restored {memId}  {filePath}
 *trash | The trash is empty
    {title}  {memId}  {filePath}  {discarded:.19}""",
-    "memory_show": f"""{{title}}  {{memoryType}}  {{tags}}
+    "memory_show": f"""{{title}}  {{memoryType}}  {{tags}}  {{example:example|}}
    {{memId}}  {{filePath}}  {{modified:.10}}
    {_STANDING}
    etag {{etag}}, revisions kept: {{revisions:#}}
@@ -88,7 +89,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
    cut at {limit}; --offset {end} loads on
    > {content:each}
 *memories
-{similarity:.2f}  {id}
+{similarity:.2f}  {strength}  {id}
    replaced by {supersededBy}  ended {expired}  begins {notYet}
    {about}
    > {text:each}""",
@@ -96,7 +97,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "memory_save": "Saved {id}",
     "memory_delete": "Moved to the trash: {deleted:each}\nNot found: {missing:each}",
     "memory_search": f"""*results
-{{score:.2f}}  {{memId}}  {{title}}
+{{score:.2f}}  {{strength}}  {{memId}}  {{title}}
    {_STANDING}
    > {{snippet:each}}""",
     "memory_active": """*memories
@@ -112,7 +113,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "get_episodes_with_skill": _EPISODES,
     "store_fact": "Stored {factId}  {filePath}",
     "recall_fact": """*facts
-{factId}  distance {distance:.2f}
+{factId}  distance {distance:.2f}  {strength}
    {category}, confidence {confidence:g}, from {source}, recalled {accessCount:time|times}
    > {factText:each}""",
     "update_fact": f"Updated {{factId}}  {{filePath}}\n{_REVISION}",
@@ -270,11 +271,12 @@ def _events(found: Result) -> Result:
 
 
 def _recalled(found: Result) -> Result:
-    """Leave out the passage of a memory that is there as a whole."""
+    """Say it where all are weak; leave out the passage of a memory that is there as a whole."""
     entries = [
         {**entry, "snippet": None} if "content" in entry else entry for entry in found["memories"]
     ]
-    return {**found, "memories": entries}
+    hardly = "Nothing fits well; these come nearest" if found.get("best") == "weak" else None
+    return {**found, "memories": entries, "hardly": hardly}
 
 
 VIEWS: dict[str, Callable[[Result], Result]] = {

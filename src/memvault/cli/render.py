@@ -22,6 +22,8 @@ _STYLES = {
     "title": "bold",
     "score": "green",
     "similarity": "green",
+    "strength": "dim",
+    "hardly": "dim",
     "distance": "green",
     "tokens": "green",
     "memoryType": "cyan",

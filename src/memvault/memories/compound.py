@@ -13,7 +13,6 @@ from memvault.vault.store import Change, Store
 if TYPE_CHECKING:  # a memory that is named needs no search
     from memvault.recall.engine import Engine
 
-_CLEAR_STRENGTH = 0.6
 _CLEAR_LEAD = 0.12
 
 
@@ -41,7 +40,7 @@ def target(engine: Engine, query: str, notes: list[str]) -> Memory:
         raise NotFound(f"No memory fits {query!r}", "memvault remember writes a new one")
     best = found[0]
     lead = best.score - (found[1].score if len(found) > 1 else 0.0)
-    telling = best.chance >= _CLEAR_STRENGTH and (len(query.split()) > 1 or best.in_title)
+    telling = best.strength == "strong" and (len(query.split()) > 1 or best.in_title)
     if telling and lead >= _CLEAR_LEAD:
         return best.memory
     candidates = [

@@ -29,13 +29,13 @@ def candidates(
     store: Store,
     query: str,
     filters: Filters,
-    threshold: float,
+    threshold: float | None,
     limit: int,
     notes: list[str],
 ) -> list[Candidate]:
     """Return the memories that a query means: named ones, else those that fit well enough.
 
-    ``notes`` gets what a search has to say.
+    Without a threshold that is whatever is not weak. ``notes`` gets what a search has to say.
 
     Raises:
         Ambiguous: a name fits several memories.
@@ -48,10 +48,11 @@ def candidates(
             passing = {record.path for record in engine.listed(filters)}
             named = [memory for memory in named if memory.path in passing]
         return [Candidate(memory, 1.0) for memory in named]
-    answer = engine.search(Request(query, limit=limit, filters=filters, diverse=False))
+    request = Request(query, limit=limit, filters=filters, diverse=False)
+    request = request._replace(threshold=threshold or 0.0, strict=threshold is None)
+    answer = engine.search(request)
     notes += answer.notes
-    scored = (Candidate(entry.memory, entry.chance) for entry in answer.found)
-    fitting = (entry for entry in scored if entry.score >= threshold)
+    fitting = (Candidate(entry.memory, entry.chance) for entry in answer.found)
     return sorted(fitting, key=lambda entry: (-entry.score, entry.memory.path))
 
 

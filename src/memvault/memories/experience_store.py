@@ -1,7 +1,8 @@
 """What episodes, facts and procedures have in common: finding them, and where they came from.
 
 They are found by recall's engine, narrowed to their type. Those whose header
-says ``status: archived`` are put aside: plain recall finds them, these do not.
+says ``status: archived`` are put aside: plain recall finds them, these do not;
+``status: example`` neither does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.errors import MemvaultError, UsageError
 from memvault.memories import edit
-from memvault.model import Memory
+from memvault.model import Memory, is_example
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:  # storing needs none of recall
@@ -48,8 +49,13 @@ def is_archived(metadata: dict[str, Any]) -> bool:
     return str(metadata.get("status") or "").strip().casefold() == ARCHIVED
 
 
+def is_put_aside(metadata: dict[str, Any]) -> bool:
+    """Say whether a memory is archived or an example, so that it is none of what is known."""
+    return is_archived(metadata) or is_example(metadata)
+
+
 def search(engine: Engine, query: str, memory_type: str, limit: int, passes: Test) -> Answer:
-    """Find memories of a type that are not archived, the best for a query first.
+    """Find memories of a type that are not put aside, the best for a query first.
 
     Raises:
         UsageError: the query is empty.
@@ -62,7 +68,7 @@ def search(engine: Engine, query: str, memory_type: str, limit: int, passes: Tes
 
 
 def memories_of(store: Store, engine: Engine, memory_type: str, passes: Test) -> Iterator[Memory]:
-    """Yield every memory of a type that is not archived, newest first, as its file is now."""
+    """Yield every memory of a type that is not put aside, newest first, as its file is now."""
     records = engine.listed(_filters(memory_type, passes))
     return readable(store, sorted(records, key=lambda record: record.created, reverse=True))
 
@@ -79,7 +85,7 @@ def _filters(memory_type: str, passes: Test) -> Filters:
 
     return Filters(
         memory_type=memory_type,
-        passes=lambda record: not is_archived(record.metadata) and passes(record),
+        passes=lambda record: not is_put_aside(record.metadata) and passes(record),
     )
 
 

@@ -31,8 +31,6 @@ ALPHA = 0.1
 """How much the latest outcome counts in the moving average."""
 _LOCK = "procedures.lock"
 _MOST = 10
-_RELEVANT = 0.25
-"""How well a procedure must fit a situation, where no word of its name is in it."""
 
 
 class Procedure(NamedTuple):
@@ -70,7 +68,7 @@ def put(
 ) -> tuple[Change, bool]:
     """Store a procedure; one of that name gets the prompt, and keeps its rate and count.
 
-    An archived one is in use again. Returns too whether there was one.
+    One that was put aside is in use again. Returns too whether there was one.
 
     Raises:
         UsageError: the name, the prompt or the skillId cannot be one.
@@ -84,7 +82,7 @@ def put(
         changes: dict[str, Any] = {}
         if skill and memory.metadata.get("skill_id") != skill:
             changes["skill_id"] = skill
-        if experience_store.is_archived(memory.metadata):
+        if experience_store.is_put_aside(memory.metadata):
             changes["status"] = None
         body = None
         if experience_store.text_of(memory) != plain_text(prompt).strip("\n"):
@@ -177,7 +175,7 @@ def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedur
         _MOST,
         lambda record: number(record.metadata.get("success_rate"), RATE) >= least,
     )
-    relevant = [entry for entry in found if entry.in_title or entry.chance >= _RELEVANT]
+    relevant = [entry for entry in found if entry.in_title or entry.strength != "weak"]
     known = [procedure_of(entry.memory) for entry in relevant]
     return sorted(known, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from memvault.index.protocol import Asked, Closeness, Record, View
 from memvault.model import Passage
@@ -12,6 +13,8 @@ from memvault.recall.retrieve import Retrieved
 from memvault.recall.strength import chance
 from memvault.recall.weights import Fit, fits
 
+_AHEAD = 50
+"""How many of the hits that are still to come are compared with the next one."""
 _SATURATED = 2.2
 """What one term can give at most to a BM25F score, times its rarity: k1 + 1."""
 
@@ -34,6 +37,7 @@ class Compared:
         self._most = _SATURATED * sum(rarity) or 1.0
         self._shares = retrieved.shares
         self._closeness: dict[int, Closeness] = {}
+        self._to_come: Iterator[int] = iter(())
         self._records: dict[int, Record | None] = {}
 
     @property
@@ -65,9 +69,15 @@ class Compared:
         """Return the passages of a memory that may be shown, each with its number."""
         return self.view.passages(key, self.retrieved.places(key))
 
+    def expect(self, keys: Iterable[int]) -> None:
+        """Be told which memories will be asked for, in their order: many at once are quicker."""
+        self._to_come = iter(list(keys))
+
     def _compare(self, keys: Sequence[int]) -> None:
-        places = {key: self.retrieved.places(key) for key in keys if key not in self._closeness}
-        if places:
+        new = [key for key in keys if key not in self._closeness]
+        if new:
+            more = (key for key in self._to_come if key not in self._closeness)
+            places = {key: self.retrieved.places(key) for key in [*new, *islice(more, _AHEAD)]}
             self._closeness |= self.view.closeness(self._asked, places)
 
     def _candidate(self, key: int) -> Candidate | None:

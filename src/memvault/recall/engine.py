@@ -11,7 +11,7 @@ from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.index import analysis
 from memvault.index.errors import DamagedIndex
 from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
-from memvault.model import Memory
+from memvault.model import Memory, is_example
 from memvault.recall import ranking, resolve, snippets
 from memvault.recall.compared import Compared
 from memvault.recall.dates import asked_days
@@ -21,7 +21,7 @@ from memvault.recall.query import Query, parse, plain
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, Retrieved, retrieve
 from memvault.recall.validity import Judge
-from memvault.recall.values import Answer, Found, Request, Scored, Standing, brief
+from memvault.recall.values import FAIR, Answer, Found, Request, Scored, Standing, brief
 from memvault.vault.store import Store
 
 Result = TypeVar("Result")
@@ -214,6 +214,7 @@ class Engine:
         reader = _Reader(compared.view, compared.query, last)
         if request.rerank:
             scored = self._reranked(request, compared, scored, reader)
+        compared.expect(entry.key for entry in scored)
         found: list[Found] = []
         judge = Judge(compared.view, request.as_of or clock.now())
         order = (
@@ -224,17 +225,17 @@ class Engine:
         for placed in order:
             if len(found) >= request.limit:
                 break
-            memory = reader.read(placed.scored.key)
-            if memory is None:
-                continue
             chance = compared.chance(placed.scored.key)
             if placed.stands_for is not None:
                 # who asks in the words of what was replaced means what is so
                 chance = max(chance, compared.chance(placed.stands_for))
+            if chance < request.threshold or (request.strict and chance < FAIR):
+                continue
+            memory = reader.read(placed.scored.key)
+            if memory is None:
+                continue
             shown = self._found(memory, placed.scored, compared, chance)
-            shown = shown._replace(standing=placed.standing)
-            if chance >= request.threshold and not (request.strict and shown.strength == "weak"):
-                found.append(shown)
+            found.append(shown._replace(standing=placed.standing))
         notes = [*self._index.notes(), *self.notes(), *compared.retrieved.notes]
         return Answer(found, notes)
 
@@ -310,5 +311,6 @@ class _Reader:
             if self._last:
                 return None
             raise
-        fits = memory is not None and self._query.has_phrases(f"{memory.title}\n{memory.body}")
-        return memory if fits else None
+        if memory is None or is_example(memory.metadata):
+            return None
+        return memory if self._query.has_phrases(f"{memory.title}\n{memory.body}") else None

@@ -120,6 +120,13 @@ class Answer(NamedTuple):
     found: list[Found]
     notes: list[str]
 
+    @property
+    def best(self) -> Strength | Literal["none"]:
+        """How strong the strongest of what was found is."""
+        order: tuple[Strength, ...] = ("strong", "fair", "weak")
+        held = {entry.strength for entry in self.found}
+        return next((strength for strength in order if strength in held), "none")
+
 
 def brief(memory: Memory | Record) -> dict[str, Any]:
     """Return how a result names a memory."""

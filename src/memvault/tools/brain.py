@@ -18,12 +18,9 @@ group = Group("brain", "Active memory and context", place=20)
 
 _LOOKED_AT = 100
 """Memories that are asked for at least: the order of an answer is not that of similarity."""
-_FLOOR = 0.1
-"""What is less similar and shares no word is found by no threshold."""
 _MEM_ID = "memId or its beginning, path, or exact title"
 _DEFAULT_LIMIT = 10
 _DEFAULT_LOADED = 5
-_DEFAULT_THRESHOLD = 0.6
 
 
 @group.tool("memory_create", "create")
@@ -67,7 +64,7 @@ def memory_load(
     ] = None,
     threshold: Annotated[
         float | None,
-        Arg("Leave out lower similarities", least=0, most=1, default=_DEFAULT_THRESHOLD),
+        Arg("Leave out lower similarities; without it, what is weak", least=0, most=1),
     ] = None,
     limit: Annotated[int | None, Arg("How many at most", least=1, default=_DEFAULT_LOADED)] = None,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
@@ -78,12 +75,12 @@ def memory_load(
     up, the least recently used others are evicted. A piece is at most 20,000
     characters long and never larger than the budget; the result says where it
     was cut, and offset loads the rest.
-    By query: whole texts with a similarity that means the same in every answer.
+    By query: whole texts, the likeliest first. similarity is the chance that one answers, and
+    strength says it in a word; both mean the same in every vault.
     """
     if query is not None:
         _refuse_mix("query", memId=mem_id, offset=offset, length=length)
-        least = _DEFAULT_THRESHOLD if threshold is None else threshold
-        return _found_for(call, query, least, limit or _DEFAULT_LOADED, expression)
+        return _found_for(call, query, threshold, limit or _DEFAULT_LOADED, expression)
     _refuse_mix("memId", threshold=threshold, limit=limit, filter=expression)
     if not (mem_id or "").strip():
         raise UsageError("memory_load needs memId or query", "memvault search QUERY finds memIds")
@@ -100,35 +97,44 @@ def _refuse_mix(given: str, **others: object) -> None:
 
 
 def _found_for(
-    call: Call, query: str, threshold: float, limit: int, expression: str | None
+    call: Call, query: str, threshold: float | None, limit: int, expression: str | None
 ) -> dict[str, Any]:
-    """Return the memories that fit a query well enough, the most similar first."""
+    """Return the memories that fit a query well enough, the most likely first."""
     from memvault.index.protocol import READABLE
     from memvault.recall.values import Request
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
     chosen = filters(None, None, None, None, expression)
-    request = Request(query, limit=max(limit, _LOOKED_AT), filters=chosen, patience=READABLE)
-    answer = noted(call, call.engine.search(request))
-    fitting = [found for found in answer if found.chance >= threshold]
+    request = Request(
+        query,
+        limit=max(limit, _LOOKED_AT),
+        filters=chosen,
+        threshold=threshold or 0.0,
+        strict=threshold is None,
+        patience=READABLE,
+    )
+    found = noted(call, call.engine.search(request))
     # Stable: of equals the better ranked first.
-    fitting.sort(key=lambda found: (not found.standing.is_current, -found.chance))
-    fitting = fitting[:limit]
-    count_shown(call, (found.memory for found in fitting))
+    likely = sorted(found, key=lambda entry: (not entry.standing.is_current, -entry.chance))
+    given = likely[:limit]
+    count_shown(call, (entry.memory for entry in given))
     memories = [
         {
-            "id": found.memory.mem_id,
-            "text": found.memory.body.strip("\r\n"),
-            "similarity": round(found.chance, 4),
-            "metadata": _metadata(found.memory),
-            **found.standing.marks(),
+            "id": entry.memory.mem_id,
+            "text": entry.memory.body.strip("\r\n"),
+            "similarity": round(entry.chance, 4),
+            "strength": entry.strength,
+            "metadata": _metadata(entry.memory),
+            **entry.standing.marks(),
         }
-        for found in fitting
+        for entry in given
     ]
+    if likely[limit:]:
+        call.notes.append(f"{len(likely) - limit} more fit; a larger limit gives them")
     passing = " that passes the filter" if expression else ""
-    hint = "; a lower threshold may help" if threshold > _FLOOR else ""
-    nothing = f"No memory{passing} is similar by at least {threshold:g}{hint}"
+    least = "well enough" if threshold is None else f"with {threshold:g} or more"
+    nothing = f"No memory{passing} fits {least}; memvault recall shows the nearest"
     return listed("memories", memories, nothing)
 
 
@@ -240,6 +246,7 @@ def memory_search(
             "title": entry.memory.title,
             "snippet": entry.snippet,
             "score": round(entry.score, 4),
+            "strength": entry.strength,
             **entry.standing.marks(),
         }
         for entry in found

@@ -66,8 +66,9 @@ def memory_forget(
     ],
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     threshold: Annotated[
-        float, Arg("How well a memory must fit the query", least=0, most=1)
-    ] = 0.75,
+        float | None,
+        Arg("How well a memory must fit; without it, what is weak is left out", least=0, most=1),
+    ] = None,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     confirm: Annotated[
         bool | str | None, Arg("true, or the token that the preview returned")
@@ -89,7 +90,8 @@ def memory_forget(
     found = delete.candidates(
         call.engine, call.store, query, chosen, threshold, _MOST_FORGOTTEN, call.notes
     )
-    nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
+    least = "well enough" if threshold is None else f"with at least {threshold:g}"
+    nothing = f"No memory fits {least}; nothing to forget"
     token = delete.token(found)
     given = "" if confirm is None else str(confirm).strip().lower()
     if given in ("", "false", "no"):

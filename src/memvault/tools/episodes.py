@@ -130,7 +130,12 @@ def recall_similar_experience(
     found = noted(call, episodes.similar(call.engine, query, limit, min_importance))
     count_recalled(call, [entry.memory.mem_id for entry in found])
     listing = [
-        {**_fields(entry.memory), "distance": experience_store.distance(entry)} for entry in found
+        {
+            **_fields(entry.memory),
+            "distance": experience_store.distance(entry),
+            "strength": entry.strength,
+        }
+        for entry in found
     ]
     nothing = "No episode is like this; other words or a lower importance may help"
     return listed("episodes", listing, nothing)

@@ -61,6 +61,7 @@ def recall_fact(
             "source": fact.source,
             "accessCount": counts[fact.fact_id],
             "distance": experience_store.distance(entry),
+            "strength": entry.strength,
         }
         for entry, fact in zip(found, known, strict=True)
     ]
@@ -145,8 +146,8 @@ def recall_procedure(
 ) -> dict[str, Any]:
     """Recall the procedures that fit a context, best success rate first.
 
-    A procedure fits if its name shares a word with the context, or its text is near to it in
-    words or in meaning. Archived ones are left out.
+    A procedure fits if its name shares a word with the context, or if it is not weak as recall
+    has it. Archived ones are left out.
     """
     from memvault.memories import procedures
 

@@ -24,6 +24,7 @@ from memvault.tools.core.shapes import (
 if TYPE_CHECKING:
     from memvault.model import Memory
     from memvault.recall.filters import Filters
+    from memvault.recall.values import Found
 
 group = Group("historian", "Remember and recall", place=10)
 
@@ -154,8 +155,9 @@ def memory_recall(
         ),
     ] = "hybrid",
     threshold: Annotated[
-        float, Arg("Leave out lower scores; scores compare within one answer only", least=0, most=1)
+        float, Arg("Leave out what answers with a lower chance than this", least=0, most=1)
     ] = 0.0,
+    strict: Annotated[bool, Arg("Leave out what is weak")] = False,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     since: Annotated[str | None, Arg("Changed since a date, a time, or an age such as 7d")] = None,
     until: Annotated[str | None, Arg("Changed until a date, a time, or an age")] = None,
@@ -169,8 +171,9 @@ def memory_recall(
 ) -> dict[str, Any]:
     """Recall memories: the best for a question, with the passage that fits.
 
-    Edits, new files and deletions by any program are seen at once. Scores compare within one
-    answer only; 1 is the best possible.
+    Edits, new files and deletions by any program are seen at once. strength says how well a
+    memory fits: strong, fair or weak, the same in every vault; best is that of the strongest.
+    Scores rank within one answer.
     """
     from memvault.recall.values import Request
 
@@ -184,36 +187,50 @@ def memory_recall(
         return _everything(call, chosen, query, limit, full)
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for, or list all with --all")
-    request = Request(query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank)
-    found = noted(call, call.engine.search(request))
+    request = Request(
+        query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank, strict=strict
+    )
+    answer = call.engine.search(request)
+    found = noted(call, answer)
     count_shown(call, [entry.memory for entry in found])
-    memories = [
-        {**_entry(entry.memory, entry.score, entry.snippet, full), **entry.standing.marks()}
-        for entry in found
-    ]
-    if explain:
-        memories = [{**entry, "why": by.why} for entry, by in zip(memories, found, strict=True)]
-    nothing = "No memory was found; other words or fewer filters may help"
-    return listed("memories", memories, nothing, count=len(memories))
+    memories = [_found(entry, full, explain) for entry in found]
+    less = "a lower threshold" if threshold else "leaving out strict" if strict else "fewer filters"
+    nothing = f"No memory was found; other words or {less} may help"
+    return {"best": answer.best, **listed("memories", memories, nothing, count=len(memories))}
 
 
 def _everything(
     call: Call, chosen: Filters, query: str, limit: int | None, full: bool
 ) -> dict[str, Any]:
     from memvault.memories.experience_store import readable
+    from memvault.model import is_example
     from memvault.recall import snippets
 
     if query.strip():
         raise UsageError("A query and isAll cannot be combined", "leave out one of them")
-    listed_now = list(readable(call.store, call.engine.listed(chosen)[:limit]))
+    real = [entry for entry in call.engine.listed(chosen) if not is_example(entry.metadata)]
+    listed_now = list(readable(call.store, real[:limit]))
     memories = [
-        {**_entry(memory, 1.0, snippets.beginning(memory.body), full), **standing.marks()}
+        {
+            **_entry(memory, {"score": 1.0}, snippets.beginning(memory.body), full),
+            **standing.marks(),
+        }
         for memory, standing in zip(listed_now, call.engine.standings(listed_now), strict=True)
     ]
     nothing = "There are no memories that pass the filters"
     return listed("memories", memories, nothing, count=len(memories))
 
 
-def _entry(memory: Memory, score: float, snippet: str, full: bool) -> dict[str, Any]:
+def _found(entry: Found, full: bool, explain: bool) -> dict[str, Any]:
+    fits = {"score": round(entry.score, 4), "strength": entry.strength}
+    why = {"why": {"chance": round(entry.chance, 4), **entry.why}} if explain else {}
+    return {
+        **_entry(entry.memory, fits, entry.snippet, full),
+        **entry.standing.marks(),
+        **why,
+    }
+
+
+def _entry(memory: Memory, fits: dict[str, Any], snippet: str, full: bool) -> dict[str, Any]:
     content = {"content": memory.body} if full else {}
-    return {**item(memory), "score": round(score, 4), "snippet": snippet, **content}
+    return {**item(memory), **fits, "snippet": snippet, **content}

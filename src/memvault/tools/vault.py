@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
+from memvault.model import is_example
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import FILTER_HELP, TAGS_HELP, TYPE_HELP, count_shown, filters, item
@@ -53,7 +54,8 @@ def memory_show(
 
 
 def _item(memory: Memory | Record) -> dict[str, Any]:
-    return {**item(memory), **({"problem": memory.problem} if memory.problem else {})}
+    example = {"example": True} if is_example(memory.metadata) else {}
+    return {**item(memory), **example, **({"problem": memory.problem} if memory.problem else {})}
 
 
 @group.tool("memory_list", "list", read_only=True)
@@ -66,7 +68,7 @@ def memory_list(
     until: Annotated[str | None, Arg("Changed until a date, a time, or an age")] = None,
     limit: Annotated[int | None, Arg("How many at most; all by default", least=1)] = None,
 ) -> dict[str, Any]:
-    """List memories without their content, newest change first."""
+    """List memories without their content, newest change first; examples are marked."""
     records = call.engine.listed(filters(memory_type, tags, since, until, expression))
     shown = records[:limit]
     standings = call.engine.standings(shown)

@@ -8,8 +8,11 @@ from typing import Any
 
 from memvault.config import load_settings
 from memvault.errors import Conflict, UsageError
+from memvault.model import is_example
 from memvault.user_folders import SETTINGS_FILE, home_expanded
 from memvault.vault import atomic
+from memvault.vault.frontmatter import split
+from memvault.vault.plain_yaml import parse_header
 from memvault.vault.scan import scan
 
 _PACKAGED = Path(__file__).resolve().parents[1] / "data" / "template"
@@ -21,12 +24,14 @@ version = 1
 """
 
 
-def begin(folder: str, bare: bool) -> dict[str, Any]:
+def begin(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
     """Make a vault: the whole template in an empty folder, one settings file in any other.
+
+    The template's example memories are left out unless ``examples`` asks for them.
 
     Raises:
         Conflict: it is already a vault.
-        UsageError: the name is not a folder's.
+        UsageError: the name is not a folder's, or there is no room for examples.
     """
     root = home_expanded(folder)
     if "\0" in folder or (root.exists() and not root.is_dir()):
@@ -37,12 +42,21 @@ def begin(folder: str, bare: bool) -> dict[str, Any]:
         root.mkdir(parents=True, exist_ok=True)
         entries = set(os.listdir(root)) - {".git"}
     created = []
+    if examples and (bare or entries):
+        raise UsageError(
+            "The examples come with the whole template, in an empty or new folder",
+            "memvault init --examples FOLDER",
+        )
     if bare or entries:
         atomic.create(root / SETTINGS_FILE, _MINIMAL.encode())
         created.append(SETTINGS_FILE)
     else:
         # The settings come last: until they are there, the folder is no vault.
-        paths = sorted(path for path in TEMPLATE.rglob("*") if path.is_file())
+        paths = sorted(
+            path
+            for path in TEMPLATE.rglob("*")
+            if path.is_file() and (examples or not _is_example(path))
+        )
         for path in sorted(paths, key=lambda path: path.name == SETTINGS_FILE):
             name = path.relative_to(TEMPLATE).as_posix()
             atomic.create(root / name, path.read_bytes())
@@ -53,3 +67,9 @@ def begin(folder: str, bare: bool) -> dict[str, Any]:
         "created": created,
         "memories": len(found.files) if entries else 0,
     }
+
+
+def _is_example(path: Path) -> bool:
+    if path.suffix != ".md":
+        return False
+    return is_example(parse_header(split(path.read_text("utf-8")).header))

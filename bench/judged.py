@@ -1,0 +1,152 @@
+"""Judged collections: reading them, making vaults of them, and the plain searches beside recall."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import bm25s
+from py_rust_stemmers import SnowballStemmer
+
+from memvault.index.analysis import stop_words
+from memvault.vault.codec import encode_new
+
+DEPTH = 10
+HEADER_KEYS = ("memory_type", "date", "author", "keywords", "tags", "file")
+WORD = re.compile(r"\w+")
+
+
+class JudgedSet(NamedTuple):
+    """A judged collection; ``relevant`` maps a query to its documents' grades.
+
+    ``unanswerable`` are queries that no document answers.
+    """
+
+    name: str
+    documents: list[dict[str, Any]]
+    queries: list[dict[str, Any]]
+    relevant: Mapping[str, Mapping[str, int]]
+    unanswerable: list[dict[str, Any]]
+
+    @property
+    def answering(self) -> int:
+        """The grade of what answers a query: the highest of the set."""
+        return max(grade for grades in self.relevant.values() for grade in grades.values())
+
+
+class Hit(NamedTuple):
+    """A document that was found, and how strong recall calls it; a plain search says nothing."""
+
+    document: str
+    strength: str = ""
+
+
+Search = Callable[[str], list[Hit]]
+
+
+def read_set(folder: Path) -> JudgedSet:
+    """Read a set; a query without a judgement counts only where it is one that nothing answers."""
+    relevant: dict[str, dict[str, int]] = defaultdict(dict)
+    for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
+        query, document, grade = line.split("\t")
+        if float(grade) > 0:
+            relevant[query][document] = int(float(grade))
+    asked = read_lines(folder / "queries.jsonl")
+    return JudgedSet(
+        folder.name,
+        read_lines(folder / "corpus.jsonl"),
+        [entry for entry in asked if entry["_id"] in relevant],
+        relevant,
+        [entry for entry in asked if kind_of(entry) == "none"],
+    )
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def group_of(entry: Mapping[str, Any]) -> str:
+    """Return the collection that a document or query belongs to."""
+    return str((entry.get("metadata") or {}).get("group", ""))
+
+
+def category_of(query: Mapping[str, Any]) -> str:
+    """Return what a query is reported under; in a set of several languages its language."""
+    return str((query.get("metadata") or {}).get("category", ""))
+
+
+def kind_of(query: Mapping[str, Any]) -> str:
+    """Return what a query asks for, such as an update; ``none`` is for what is not there."""
+    return str((query.get("metadata") or {}).get("kind") or category_of(query))
+
+
+def by_group(judged: JudgedSet) -> dict[str, list[dict[str, Any]]]:
+    """Return each group's documents."""
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for document in judged.documents:
+        groups[group_of(document)].append(document)
+    return groups
+
+
+def make_vault(root: Path, documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Write documents as memories; return each file's path with its document's id."""
+    root.mkdir(parents=True)
+    (root / "memvault.toml").write_text("version = 1\n", "utf-8")
+    ids = {}
+    for number, document in enumerate(documents):
+        metadata = document.get("metadata") or {}
+        header: dict[str, Any] = {}
+        if document.get("title"):
+            header["title"] = document["title"]
+        header.update({key: metadata[key] for key in HEADER_KEYS if metadata.get(key)})
+        path = f"context/{number:06d}.md"
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_bytes(encode_new(header, document["text"]))
+        ids[path] = document["_id"]
+    return ids
+
+
+def grep(documents: Sequence[Mapping[str, Any]]) -> Search:
+    """Rank documents by how many of the query's words they hold, as a shell loop would."""
+    texts = [(entry["_id"], f"{entry['title']}\n{entry['text']}".lower()) for entry in documents]
+
+    def search(query: str) -> list[Hit]:
+        words = set(WORD.findall(query.lower()))
+        counted = [
+            (sum(word in text for word in words), number) for number, (_, text) in enumerate(texts)
+        ]
+        counted.sort(key=lambda pair: (-pair[0], pair[1]))
+        return [Hit(texts[number][0]) for held, number in counted[:DEPTH] if held]
+
+    return search
+
+
+def bm25(documents: Sequence[Mapping[str, Any]], k1: float = 1.5, b: float = 0.75) -> Search:
+    """Plain BM25 over title and text, with English stemming and stop words."""
+    stem = SnowballStemmer("english").stem_word
+    stops = stop_words("english")
+
+    def terms(text: str) -> list[str]:
+        return [stem(word) for word in WORD.findall(text.lower()) if word not in stops]
+
+    index = bm25s.BM25(k1=k1, b=b)
+    index.index([terms(f"{d['title']}\n{d['text']}") for d in documents], show_progress=False)
+    depth = min(DEPTH, len(documents))
+
+    def search(query: str) -> list[Hit]:
+        asked = [word for word in set(terms(query)) if word in index.vocab_dict]
+        if not asked:
+            return []
+        places, scores = index.retrieve([asked], k=depth, show_progress=False)
+        return [
+            Hit(documents[place]["_id"])
+            for place, score in zip(places[0], scores[0], strict=True)
+            if score > 0
+        ]
+
+    return search

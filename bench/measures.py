@@ -1,0 +1,135 @@
+"""What an answer is worth, query by query, and whether two runs differ by more than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import ir_measures
+import numpy as np
+from ir_measures import RR, R, Success, nDCG
+
+from judged import DEPTH, Hit, JudgedSet, kind_of
+
+Answers = Mapping[str, Sequence[Hit]]
+Values = dict[str, dict[str, float]]
+"""By the name of a measure: by the id of a query."""
+Saved = Mapping[str, Mapping[str, Values]]
+"""Values by the names of sets and of ways to search."""
+
+_RESAMPLED = 10_000
+_EXPONENTIAL = {1: 1, 2: 3}
+"""Gains of 2^grade - 1."""
+
+
+def values(judged: JudgedSet, answers: Answers) -> Values:
+    """Measure every answer.
+
+    Beside the usual measures, for which only what has the set's highest grade is
+    relevant (nDCG weighs all grades): ``empty``, whether nothing was found;
+    ``update``, whether the newer memory stands above the older; ``none``, whether
+    anything is called strong though nothing answers; ``right``, whether one that
+    answers is in the answer and called strong or fair.
+    """
+    least = judged.answering
+    usual = {
+        "hit@1": Success(rel=least) @ 1,
+        "R@5": R(rel=least) @ 5,
+        "R@10": R(rel=least) @ DEPTH,
+        "nDCG@10": nDCG(gains=_EXPONENTIAL) @ DEPTH,
+        "MRR@10": RR(rel=least) @ DEPTH,
+    }
+    asked = [query["_id"] for query in judged.queries]
+    # places in the answer stand for scores
+    ranked = {
+        query: {hit.document: float(-place) for place, hit in enumerate(answers[query])}
+        for query in asked
+    }
+    grades = {query: dict(judged.relevant[query]) for query in asked}
+    found: Values = {
+        name: {
+            str(entry.query_id): float(entry.value)
+            for entry in ir_measures.iter_calc([measure], grades, ranked)
+        }
+        for name, measure in usual.items()
+    }
+    found["empty"] = {query: float(not answers[query]) for query in asked}
+    found["update"] = {
+        query["_id"]: float(newer_first(judged.relevant[query["_id"]], answers[query["_id"]]))
+        for query in judged.queries
+        if kind_of(query) == "update"
+    }
+    if any(hit.strength for hits in answers.values() for hit in hits):
+        found["none"] = {
+            query["_id"]: float(any(hit.strength == "strong" for hit in answers[query["_id"]]))
+            for query in judged.unanswerable
+        }
+        found["right"] = {
+            query: float(
+                any(
+                    hit.strength in ("strong", "fair")
+                    for hit in answers[query]
+                    if judged.relevant[query].get(hit.document) == least
+                )
+            )
+            for query in asked
+        }
+    return found
+
+
+def newer_first(grades: Mapping[str, int], hits: Sequence[Hit]) -> bool:
+    """Say whether a memory that answers comes before every one that only did so once."""
+    best = max(grades.values())
+    known = [grades[hit.document] for hit in hits if hit.document in grades]
+    return bool(known) and known[0] == best
+
+
+def mean(entries: Mapping[str, float], among: frozenset[str] | None = None) -> float | None:
+    """Return the mean over queries, or over some of them; None where there are none."""
+    chosen = [value for query, value in entries.items() if among is None or query in among]
+    return sum(chosen) / len(chosen) if chosen else None
+
+
+class Difference(NamedTuple):
+    """What a measure was and is, and the 95 % interval of the difference."""
+
+    name: str
+    way: str
+    measure: str
+    before: float
+    now: float
+    low: float
+    high: float
+
+
+def differences(before: Saved, now: Saved) -> Iterator[Difference]:
+    """Compare the queries that both runs hold, set by set, and the mean over the sets.
+
+    Queries are drawn anew within each set (a paired bootstrap).
+    """
+    pairs: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
+    for name, ways in now.items():
+        for way, measures in ways.items():
+            for measure, entries in measures.items():
+                old = before.get(name, {}).get(way, {}).get(measure, {})
+                shared = sorted(old.keys() & entries.keys())
+                if shared:
+                    was = np.array([old[query] for query in shared])
+                    is_now = np.array([entries[query] for query in shared])
+                    yield _difference(name, way, measure, [(was, is_now)])
+                    pairs.setdefault((way, measure), []).append((was, is_now))
+    for (way, measure), both in pairs.items():
+        if len(both) > 1:
+            yield _difference("mean", way, measure, both)
+
+
+def _difference(name: str, way: str, measure: str, both: list[tuple[Any, Any]]) -> Difference:
+    chance = np.random.default_rng(0)
+    drawn = np.zeros(_RESAMPLED)
+    for was, is_now in both:
+        gained = is_now - was
+        places = chance.integers(0, len(gained), (_RESAMPLED, len(gained)))
+        drawn += gained[places].mean(axis=1) / len(both)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    old, new = (float(np.mean([pair[side].mean() for pair in both])) for side in (0, 1))
+    return Difference(name, way, measure, old, new, float(low), float(high))

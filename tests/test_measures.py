@@ -1,0 +1,69 @@
+"""What bench/quality.py reports is what the answers say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ir_measures", reason="pip install --group bench")
+pytest.importorskip("bm25s", reason="pip install --group bench")
+
+from judged import Hit, JudgedSet, read_set
+from measures import differences, mean, values
+
+EVERYDAY = Path(__file__).resolve().parents[1] / "bench" / "everyday"
+
+
+def _judged() -> JudgedSet:
+    queries = [
+        {"_id": "a", "text": "", "metadata": {"category": "update"}},
+        {"_id": "b", "text": "", "metadata": {"category": "paraphrase"}},
+    ]
+    none = [{"_id": "n", "text": "", "metadata": {"category": "none"}}]
+    return JudgedSet("x", [], queries, {"a": {"new": 2, "old": 1}, "b": {"c": 2}}, none)
+
+
+def test_answers_are_measured_by_order_and_strength() -> None:
+    """Only what answers counts as right, the newer must lead, and what is called strong is seen."""
+    old_first = [Hit("old", "strong"), Hit("new", "fair")]
+    found = values(_judged(), {"a": old_first, "b": [], "n": [Hit("c", "weak")]})
+    assert found["hit@1"] == {"a": 0.0, "b": 0.0}
+    assert found["R@5"] == {"a": 1.0, "b": 0.0}
+    assert found["nDCG@10"]["a"] == pytest.approx(0.797, abs=0.001)
+    assert found["empty"] == {"a": 0.0, "b": 1.0}
+    assert (found["update"], found["none"]) == ({"a": 0.0}, {"n": 0.0})
+    assert found["right"] == {"a": 1.0, "b": 0.0}
+    turned = values(_judged(), {"a": old_first[::-1], "b": [], "n": [Hit("c", "strong")]})
+    assert (turned["update"], turned["none"]) == ({"a": 1.0}, {"n": 1.0})
+    plain = values(_judged(), {"a": [Hit("old")], "b": [], "n": [Hit("c")]})
+    assert "right" not in plain
+
+
+def test_runs_are_compared_query_by_query() -> None:
+    """A gain on every query is sure, one on half of the sets halves the mean."""
+    before = {name: {"w": {"m": {str(n): 0.0 for n in range(20)}}} for name in "xy"}
+    now = {**before, "x": {"w": {"m": {str(n): 1.0 for n in range(20)}}}}
+    x, y, both = differences(before, now)
+    assert (x.before, x.now, x.low, x.high) == (0.0, 1.0, 1.0, 1.0)
+    assert (y.now, y.low, y.high) == (0.0, 0.0, 0.0)
+    assert (both.name, both.now, both.low) == ("mean", 0.5, 0.5)
+
+
+def test_the_everyday_sets_are_whole() -> None:
+    """Each set has the counts that its README gives, and a grade for every question but none."""
+    counts = {}
+    for folder in sorted(path for path in EVERYDAY.iterdir() if path.is_dir()):
+        judged = read_set(folder)
+        ids = {document["_id"] for document in judged.documents}
+        assert all(grades.keys() <= ids for grades in judged.relevant.values())
+        assert judged.answering == 2
+        sizes = (len(judged.documents), len(judged.queries), len(judged.unanswerable))
+        counts[judged.name.removeprefix("everyday-")] = sizes
+    assert counts == {
+        "home": (100, 90, 10),
+        "languages": (80, 60, 0),
+        "ops": (120, 110, 10),
+        "research": (90, 80, 10),
+    }
+    assert mean({}) is None
