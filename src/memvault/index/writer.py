@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from memvault.index.analysis import Analyser
+from memvault.index.analysis import analyser
 from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.diff import Diff, Look, batches, compare
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.errors import DamagedIndex
 from memvault.index.index_files import IndexFiles, Opened
+from memvault.index.languages import languages_of
 from memvault.index.manifest import Row
 from memvault.index.overlay import read_file
 from memvault.index.protocol import Record
@@ -32,7 +33,6 @@ class Writer(NamedTuple):
     store: Store
     files: IndexFiles
     vector_stores: VectorStores
-    analyser: Analyser
     progress: Progress
 
     def update(self, embed: bool, budget: float | None, look: Look | None = None) -> Opened:
@@ -87,7 +87,8 @@ class Writer(NamedTuple):
             read = read_file(self.store, state)
             if read is not None and read[0].etag == known.etag and known.etag:
                 memory, fresh, checked = read
-                record = Record.of(known.uid, fresh.size, memory)
+                language = opened.manifest.language_of(known.uid)
+                record = Record.of(known.uid, fresh.size, memory, language)
                 same.append(Row(record, fresh, checked, opened.manifest.lengths_of(known.uid)))
             else:
                 changed.append((known, state))
@@ -100,21 +101,21 @@ class Writer(NamedTuple):
         self, opened: Opened, batch: Sequence[FileState], gone: list[int], done: int, total: int
     ) -> dict[int, list[str]]:
         """Put a batch of files into keyword index and manifest; return their passages by uid."""
+        read = [found for state in batch if (found := read_file(self.store, state)) is not None]
+        memories = [memory for memory, _, _ in read]
+        known = opened.manifest.languages()
+        languages = languages_of(self.store.settings.language, memories, known)
         first = opened.manifest.next_uid()
         rows: list[Row] = []
         texts: dict[int, list[str]] = {}
 
         def documents() -> Iterable[KeywordDocument]:
-            for number, state in enumerate(batch):
+            for number, (memory, fresh, checked) in enumerate(read):
                 if number % 50 == 0:
                     self.progress("indexing", done + number, total)
-                read = read_file(self.store, state)
-                if read is None:
-                    continue
-                memory, fresh, checked = read
-                uid = first + len(rows)
-                made = keyword_documents(uid, memory, self.analyser)
-                record = Record.of(uid, fresh.size, memory)
+                uid, language = first + number, languages[number]
+                made = keyword_documents(uid, memory, analyser(language))
+                record = Record.of(uid, fresh.size, memory, language)
                 rows.append(Row(record, fresh, checked, field_lengths(made)))
                 texts[uid] = passage_texts(memory)
                 yield from made

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from memvault import clock
 from memvault.errors import Ambiguous, MemvaultError, NotFound
-from memvault.index import analysis
+from memvault.index.analysis import USUAL, Analyser, analyser, query_analyser
 from memvault.index.errors import DamagedIndex
 from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
 from memvault.model import Memory
@@ -41,7 +41,6 @@ class Engine:
         self._store = store
         self._index = index
         self._patience = patience
-        self._analyser = analysis.analyser(store.settings.language)
         self._seen: View | None = None
         self._missed = False
 
@@ -61,6 +60,10 @@ class Engine:
         records = self._tried(lambda _: list(self._look(False).records()))
         chosen = [record for record in records if test is None or test(record)]
         return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
+
+    def languages(self) -> tuple[str, ...]:
+        """Return the languages that a query is read in, that of most memories first."""
+        return self._tried(lambda _: self._look(False).languages())
 
     def resolve(self, name: str) -> Memory:
         """Return the one memory that a memId, path or title names. A path needs no look.
@@ -159,8 +162,8 @@ class Engine:
 
     def _single(self, request: Request, last: bool) -> Answer:
         """Answer by one signal alone: what was retrieved is the order."""
-        query = parse(request.query, self._analyser)
         view = self._look(request.uses_vectors, request.patience)
+        query = parse(request.query, query_analyser(view.languages()))
         retrieved = retrieve(view, query, request, None)
         reader = _Reader(view, query, last)
         scored = sorted(retrieved.order, key=lambda entry: -entry.score)
@@ -173,11 +176,12 @@ class Engine:
         if not request.diverse:
             weights = weights._replace(diversity=False)
         text = plain(request.query)
-        days = asked_days(text, self._analyser, weights, now)
+        view = self._look(True, request.patience)
+        asked = query_analyser(view.languages())
+        days = asked_days(text, asked.asking(text), weights, now)
         if days and days.mostly:  # the days' own words would find other days' memories
             text = days.rest
-        query = parse(text, self._analyser)
-        view = self._look(True, request.patience)
+        query = parse(text, asked)
         retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
         fused = _fused(retrieved)
         best = fused
@@ -186,19 +190,20 @@ class Engine:
         reader = _Reader(view, query, last)
         regular = reader.first((key for key, _ in best), _READ)
         memories = regular | reader.first(retrieved.dated, len(retrieved.dated))
-        candidates = self._measured(query, retrieved, memories)
+        candidates = self._measured(query, retrieved, memories, reader)
         ranked = ranking.rank(candidates, weights, now, days)
         scored = ranking.with_rest(ranked, fused, regular.keys())
         return self._presented(request, query, retrieved, scored, reader)
 
     def _measured(
-        self, query: Query, retrieved: Retrieved, memories: dict[int, Memory]
+        self, query: Query, retrieved: Retrieved, memories: dict[int, Memory], reader: _Reader
     ) -> list[ranking.Candidate]:
         """Measure what the sentences of each memory hold of the query."""
         stretches = features.likely_stretches(query, list(memories.values()))
         nearness = self._index.nearness(query.text, list(chain.from_iterable(stretches)))
+        analysers = [reader.analyser(key) for key in memories]
         measured = features.measure(
-            query, list(memories.values()), stretches, nearness, retrieved.rarity, self._analyser
+            query, list(memories.values()), stretches, nearness, retrieved.rarity, analysers
         )
         shares, cosines = retrieved.shares, retrieved.cosines
         return [
@@ -224,7 +229,7 @@ class Engine:
             memory = reader.read(entry.key)
             if memory is None:
                 continue
-            shown = self._found(memory, entry, query, retrieved)
+            shown = self._found(memory, entry, query, retrieved, reader.analyser(entry.key))
             if not (request.strict and shown.strength == "weak"):
                 found.append(shown)
         return Answer(found, [*self._index.notes(), *self.notes(), *retrieved.notes])
@@ -242,24 +247,26 @@ class Engine:
         texts = []
         for key, memory in best.items():
             passage = snippets.fitting(
-                memory.body, query, self._analyser, retrieved.passages.get(key)
+                memory.body, query, reader.analyser(key), retrieved.passages.get(key)
             )
             texts.append(f"{memory.title}\n{passage.text}")
         judged = self._index.judge(query.text, texts)
         return rerank(scored, dict(zip(best, judged, strict=True)))
 
-    def _found(self, memory: Memory, entry: Scored, query: Query, retrieved: Retrieved) -> Found:
+    def _found(
+        self, memory: Memory, entry: Scored, query: Query, retrieved: Retrieved, analyser: Analyser
+    ) -> Found:
         text = "\n".join([memory.title, *memory.tags, memory.body])
-        covered = snippets.coverage(text, query, self._analyser)
+        covered = snippets.coverage(text, query, analyser)
         passage = retrieved.passages.get(entry.key)
-        shown = snippets.show(memory.body, query, self._analyser, passage)
+        shown = snippets.show(memory.body, query, analyser, passage)
         return Found(
             memory,
             entry.score,
             max(retrieved.similarity(entry.key), covered),
             retrieved.similarity(entry.key),
             covered,
-            snippets.coverage(memory.title, query, self._analyser),
+            snippets.coverage(memory.title, query, analyser),
             shown.text,
             shown.heading,
             {
@@ -288,6 +295,11 @@ class _Reader:
         if key not in self._read:
             self._read[key] = self._fitting(key)
         return self._read[key]
+
+    def analyser(self, key: int) -> Analyser:
+        """Return the analyser of the language as which a memory is indexed."""
+        record = self._view.record(key)
+        return analyser(record.language if record is not None else USUAL)
 
     def first(self, keys: Iterable[int], count: int) -> dict[int, Memory]:
         """Return the first hits that can be read and fit, in their order."""

@@ -53,22 +53,24 @@ def measure(
     texts: Sequence[Sequence[str]],
     nearness: Sequence[float] | None,
     rarity: Mapping[str, float],
-    analyser: Analyser,
+    analysers: Sequence[Analyser],
 ) -> list[SentenceFeatures]:
     """Measure memories by their stretches, one answer each.
 
     ``nearness`` says of all stretches, one memory's after the other's, how near
-    their words are to the query's; ``rarity`` is each term's idf.
+    their words are to the query's; ``rarity`` is each term's idf; ``analysers`` are
+    those of the memories' languages.
     """
-    terms = {stem: rarity.get(stem, 1.0) for stem in query.stems}
+    terms = {word[0]: rarity.get(word[0], 1.0) for word in query.words}
+    names = query.names()
     found = []
     start = 0
-    for memory, part in zip(memories, texts, strict=True):
+    for memory, part, analyser in zip(memories, texts, analysers, strict=True):
         end = start + len(part)
         words = max(nearness[start:end]) if nearness is not None else None
-        measured = _compare(part, terms, analyser, words)
+        measured = _compare(part, terms, names, analyser, words)
         if not measured.together and memory.tags:  # it says nothing of this but by its tags
-            tagged = _compare([" ".join(memory.tags)], terms, analyser, words)
+            tagged = _compare([" ".join(memory.tags)], terms, names, analyser, words)
             measured = tagged._replace(stems=measured.stems)
         found.append(measured)
         start = end
@@ -76,7 +78,11 @@ def measure(
 
 
 def _compare(
-    texts: Sequence[str], terms: Mapping[str, float], analyser: Analyser, words: float | None
+    texts: Sequence[str],
+    terms: Mapping[str, float],
+    names: Mapping[str, str],
+    analyser: Analyser,
+    words: float | None,
 ) -> SentenceFeatures:
     wanted = set(pairwise(terms))
     between = analyser.stop_stems - terms.keys()
@@ -84,7 +90,7 @@ def _compare(
     stems: set[str] = set()
     held = 0.0
     for text in texts:
-        everything = analyser.sequence(text)
+        everything = analyser.sequence(text, names)
         stems.update(everything)
         inside = terms.keys() & everything
         held = max(held, sum(terms[stem] for stem in inside))
