@@ -19,6 +19,7 @@ from functools import cache, cached_property
 from itertools import chain
 from typing import NamedTuple
 
+from memvault.model import Memory
 from memvault.vault.normal_form import normal_form
 
 VERSION = 4
@@ -59,30 +60,6 @@ AUTO = "auto"
 """The setting with which each memory is read as what it is written in."""
 USUAL = "english"
 """What a memory counts as where neither it nor another one of its vault tells more."""
-_CODES = {
-    "danish": "da",
-    "dutch": "nl",
-    "english": "en",
-    "finnish": "fi",
-    "french": "fr",
-    "german": "de",
-    "hungarian": "hu",
-    "italian": "it",
-    "norwegian": "no",
-    "portuguese": "pt",
-    "russian": "ru",
-    "spanish": "es",
-    "swedish": "sv",
-    "turkish": "tr",
-}
-"""Whoosh's lists of common words."""
-_ROMANIAN = (
-    "acest această acestea ai al ale aș că cel cea cele cei cu după dacă dar de din este fără fi "
-    "fiind fost în într la mai nici nu pe pentru poate prin sau să se sunt și trebuie unei unui va "
-    "vor"
-).split()
-LISTED = (*_CODES, "romanian")
-"""Languages whose commonest words are known."""
 _MOST = 4
 """Languages of a vault that a query is read in."""
 _ELISION = re.compile(
@@ -280,10 +257,16 @@ class QueryAnalyser:
     def asking(self, text: str) -> Analyser:
         """Return the analyser of the language that a query is written in.
 
-        That is the one of which it holds most stop words, else that of most memories.
+        That is the one of which it holds most stop words and elisions, else that of
+        most memories.
         """
         chunks = _chunks(text) if len(self._analysers) > 1 else []
-        return max(self._analysers, key=lambda one: sum(map(one.says_nothing, chunks)))
+        return max(
+            self._analysers,
+            key=lambda one: sum(
+                one.says_nothing(chunk) or one.bare(chunk) != chunk for chunk in chunks
+            ),
+        )
 
 
 def _whole(text: str) -> str:
@@ -314,19 +297,9 @@ def stop_words(language: str) -> frozenset[str]:
     """Return the words that say nothing in a query, folded."""
     if language == "english":
         return _QUESTION_WORDS
+    from memvault.index.languages import common_words
+
     return frozenset(fold(word) for word in common_words(language))
-
-
-@cache
-def common_words(language: str) -> frozenset[str]:
-    """Return a language's commonest words, in small letters; none where no list is known."""
-    if language == "romanian":
-        return frozenset(_ROMANIAN)
-    if language not in _CODES:
-        return frozenset()
-    from whoosh.lang.stopwords import stoplists
-
-    return frozenset(word.lower() for word in stoplists[_CODES[language]])
 
 
 def in_use(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
@@ -335,3 +308,19 @@ def in_use(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
         return (setting,)
     ranked: Sequence[str] = sorted(known, key=lambda name: (-known[name], name != USUAL, name))
     return tuple(ranked[:_MOST]) or (USUAL,)
+
+
+def languages_of(setting: str, memories: Sequence[Memory], known: Mapping[str, int]) -> list[str]:
+    """Return the language of each of some memories that are to be indexed.
+
+    ``setting`` is the vault's; with ``auto`` a memory that does not tell is taken
+    for what most are: of these, and of those that are ``known``.
+    """
+    if setting != AUTO:
+        return [setting for _ in memories]
+    from memvault.index.languages import detected
+
+    found = [detected(f"{memory.title}\n{memory.body}") for memory in memories]
+    votes = Counter(language for language in found if language) + Counter(known)
+    main = in_use(setting, votes)[0]
+    return [language or main for language in found]

@@ -9,13 +9,48 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
 from functools import cache
 
-from memvault.index.analysis import AUTO, LISTED, common_words, in_use
-from memvault.model import Memory
 from memvault.vault.normal_form import normal_form
 
+_CODES = {
+    "danish": "da",
+    "dutch": "nl",
+    "english": "en",
+    "finnish": "fi",
+    "french": "fr",
+    "german": "de",
+    "hungarian": "hu",
+    "italian": "it",
+    "norwegian": "no",
+    "portuguese": "pt",
+    "russian": "ru",
+    "spanish": "es",
+    "swedish": "sv",
+    "turkish": "tr",
+}
+"""Whoosh's lists of common words."""
+_ROMANIAN = (
+    "acest această acestea ai al ale aș că cel cea cele cei cu după dacă dar de din este fără fi "
+    "fiind fost în într la mai nici nu pe pentru poate prin sau să se sunt și trebuie unei unui va "
+    "vor"
+).split()
+_ASKING = {
+    "danish": "hvem hvornår hvorfor hvordan hvilken hvilke hvilket uden ud igen blive "
+    "gøre gør lige gennem mellem indtil måske ingen kunne",
+    "dutch": "waar wanneer waarom welke welk hoeveel",
+    "finnish": "milloin miten kuinka",
+    "french": "quoi quel quelle quels quelles où quand comment pourquoi combien lequel laquelle",
+    "german": "wer wen wem wessen wann warum wieso weshalb womit wofür woran worauf woher wohin "
+    "wieviel wieviele gibt",
+    "hungarian": "hol melyik mennyi hány",
+    "italian": "cosa quali quando",
+    "portuguese": "quais quanto quanta quantos quantas onde porque",
+    "russian": "почему сколько",
+    "spanish": "cuál cuáles quién quiénes cuándo cuánto cuánta cuántos cuántas dónde cómo",
+    "turkish": "hangi kaç",
+}
+"""Words that ask, which Whoosh's lists lack; and such as tell Danish from Norwegian."""
 _LETTERS = {
     "arabic": "أإة",
     "danish": "åæø",
@@ -44,10 +79,23 @@ _SHARE = 0.1
 
 
 @cache
+def common_words(language: str) -> frozenset[str]:
+    """Return a language's commonest words, in small letters; none where no list is known."""
+    if language == "romanian":
+        return frozenset(_ROMANIAN)
+    if language not in _CODES:
+        return frozenset()
+    from whoosh.lang.stopwords import stoplists
+
+    listed = (*stoplists[_CODES[language]], *_ASKING.get(language, "").split())
+    return frozenset(word.lower() for word in listed)
+
+
+@cache
 def _speaking() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Return for which languages each common word speaks, and each letter."""
     words: dict[str, set[str]] = defaultdict(set)
-    for language in LISTED:
+    for language in (*_CODES, "romanian"):
         for word in common_words(language):
             words[word].add(language)
     letters: dict[str, set[str]] = defaultdict(set)
@@ -70,17 +118,3 @@ def detected(text: str) -> str:
     if not ranked or ranked[0][1] < max(_LEAST, _SHARE * len(words)):
         return ""
     return "" if len(ranked) > 1 and ranked[0][1] == ranked[1][1] else ranked[0][0]
-
-
-def languages_of(setting: str, memories: Sequence[Memory], known: Mapping[str, int]) -> list[str]:
-    """Return the language of each of some memories that are to be indexed.
-
-    ``setting`` is the vault's; with ``auto`` a memory that does not tell is taken
-    for what most are: of these, and of those that are ``known``.
-    """
-    if setting != AUTO:
-        return [setting for _ in memories]
-    found = [detected(f"{memory.title}\n{memory.body[:_SAMPLE]}") for memory in memories]
-    votes = Counter(language for language in found if language) + Counter(known)
-    main = in_use(setting, votes)[0]
-    return [language or main for language in found]

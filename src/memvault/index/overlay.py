@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping
 
 from memvault.errors import MemvaultError, NotFound
-from memvault.index.analysis import analyser
+from memvault.index.analysis import analyser, languages_of
 from memvault.index.bm25f import KeywordDocument
 from memvault.index.diff import Diff
 from memvault.index.documents import keyword_documents, passage_texts
-from memvault.index.languages import languages_of
 from memvault.index.manifest import Known, Row, columns_of
 from memvault.index.protocol import Record
 from memvault.index.snapshot import Overlay

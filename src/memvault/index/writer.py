@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from memvault.index.analysis import analyser
+from memvault.index.analysis import analyser, languages_of
 from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.diff import Diff, Look, batches, compare
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.errors import DamagedIndex
 from memvault.index.index_files import IndexFiles, Opened
-from memvault.index.languages import languages_of
 from memvault.index.manifest import Row
 from memvault.index.overlay import read_file
 from memvault.index.protocol import Record
