@@ -39,11 +39,11 @@ class Used(NamedTuple):
 
 
 def _hints() -> list[re.Pattern[str]]:
-    from memvault.index.analysis import analyser
+    from memvault.index.analysis import query_analyser
     from memvault.recall.query import parse
 
     texts = ("which database do we use", "src/app.py getUserName 数据库", " ".join(_LONG_WORDS))
-    return [parse(text, analyser("english")).hint() for text in texts]
+    return [parse(text, query_analyser(("english",))).hint() for text in texts]
 
 
 def _ignored() -> list[re.Pattern[str]]:

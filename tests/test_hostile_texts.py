@@ -18,7 +18,7 @@ from conftest import Run, write
 from memvault import Vault
 from memvault.consolidation.proposals import steps_of
 from memvault.consolidation.sequences import repeated
-from memvault.index.analysis import analyser
+from memvault.index.analysis import analyser, query_analyser
 from memvault.index.diff import batches
 from memvault.model import FileState
 from memvault.recall.query import parse
@@ -165,7 +165,7 @@ def test_texts_that_people_write_mean_what_they_meant() -> None:
         "second one",
         "tenth",
     )
-    english = analyser("english")
+    english = query_analyser(("english",))
     assert parse('"the red door" opens', english).phrases == ("the red door",)
     assert parse("“red door”, «green door» „blue door“", english).phrases == (
         "red door",

@@ -328,6 +328,7 @@ def test_settings_decide_language_types_and_what_is_ignored(folder: Path) -> Non
     write(folder, "runbook/a.md", "# A\n\nDie Häuser wurden gekauft.\n")
     write(folder, "drafts/b.md", "# B\n\nEin Haus.\n")
     write(folder, "notes/c-draft.md", "# C\n\nEin Haus.\n")
+    write(folder, "memvault.toml", 'version = 1\nlanguage = "english"\n')
     with open_vault(folder) as vault:
         assert set(ask(vault, "haus")) == {"B", "C"}
         assert titles(vault.call("memory_list", memoryType="runbook")) == []

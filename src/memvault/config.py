@@ -31,7 +31,7 @@ BUILTIN_TYPES = (
     MemoryType("procedure", "How something is done, step by step"),
 )
 LANGUAGES = (
-    "arabic danish dutch english finnish french german greek hungarian italian norwegian "
+    "auto arabic danish dutch english finnish french german greek hungarian italian norwegian "
     "portuguese romanian russian spanish swedish tamil turkish none"
 ).split()
 
@@ -54,7 +54,7 @@ class Settings(NamedTuple):
 
     types: tuple[MemoryType, ...] = BUILTIN_TYPES
     ignore: tuple[str, ...] = ()
-    language: str = "english"
+    language: str = "auto"
     embedder: str = "builtin"
     reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
     ranking: Ranking = Ranking()

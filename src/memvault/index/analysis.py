@@ -5,19 +5,24 @@ inside (``src/app.py``, ``v1.2.3``, ``getUserName``, ``user@host``). Its parts
 become stemmed terms; the chunk itself, where it is more than its only part,
 becomes a *whole* term, kept apart and never stemmed. Scripts without spaces
 become single characters and overlapping pairs.
+
+A memory is stemmed as the language that it is written in (``languages``), and a
+query as each that its vault has: a word of it is a group of alternative stems.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import chain
 from typing import NamedTuple
 
+from memvault.model import Memory
 from memvault.vault.normal_form import normal_form
 
-VERSION = 3
+VERSION = 4
 """Raised whenever the same text gives other terms, so that old indexes are made anew."""
 
 _UNSPACED = (
@@ -51,17 +56,27 @@ _QUESTION_WORDS = frozenset(
     "them their be been being am as if so about into than then too very just also any some".split()
 )
 
-_CODES = {
-    "german": "de",
-    "spanish": "es",
-    "swedish": "sv",
-    "dutch": "nl",
-    "portuguese": "pt",
-    "turkish": "tr",
-}
-"""Whoosh's codes of languages whose names begin otherwise."""
+AUTO = "auto"
+"""The setting with which each memory is read as what it is written in."""
+USUAL = "english"
+"""What a memory counts as where neither it nor another one of its vault tells more."""
+_MOST = 4
+"""Languages of a vault that a query is read in."""
+_ELISION = re.compile(
+    r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|all|dall|dell|nell|sull)['’](?=\w)",
+    re.IGNORECASE,
+)
+_ELIDING = frozenset(("french", "italian"))
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+_SPELT_UMLAUT = re.compile(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 
-Parts = tuple[tuple[str, ...], tuple[str, ...]]
+
+class Parts(NamedTuple):
+    """A chunk's words, each in its forms, all of these as stems, and its wholes."""
+
+    words: tuple[tuple[str, ...], ...]
+    stems: tuple[str, ...]
+    wholes: tuple[str, ...]
 
 
 class Terms(NamedTuple):
@@ -107,16 +122,20 @@ class Analyser:
         wholes: list[str] = []
         for chunk in _chunks(text):
             parts = self._parts(chunk)
-            stems += parts[0]
-            wholes += parts[1]
+            stems += parts.stems
+            wholes += parts.wholes
         return Terms(Counter(stems), Counter(wholes))
 
     def sequence(self, text: str) -> list[str]:
         """Return a text's stems in their order, stop words and repeats among them."""
-        stems: list[str] = []
+        return [forms[0] for forms in self.words(text)]
+
+    def words(self, text: str) -> list[tuple[str, ...]]:
+        """Return the stems of each word of a text, in their order."""
+        words: list[tuple[str, ...]] = []
         for chunk in _chunks(text):
-            stems += self._parts(chunk)[0]
-        return stems
+            words += self._parts(chunk).words
+        return words
 
     def _parts(self, chunk: str) -> Parts:
         """Analyse a chunk of a text, or remember what came of it."""
@@ -138,56 +157,119 @@ class Analyser:
         """The stems of the words that say nothing in a query."""
         return frozenset(self._stem(word) for word in stop_words(self.language))
 
-    def query(self, text: str) -> tuple[list[str], list[str]]:
-        """Return a query's distinct stems and wholes, in order, without stop words.
+    def asked(self, chunk: str) -> Parts:
+        """Analyse a chunk of a query: its words also as they may be spelt, and itself whole.
 
-        Where nothing but stop words is left, they stay. A plain word is looked
-        for as a whole too, since it may be a part-less spelling of an identifier.
+        A plain word may be a part-less spelling of an identifier.
         """
-        chunks = _chunks(text)
-        stops = stop_words(self.language)
-        telling = [chunk for chunk in chunks if fold(_CONTRACTION.sub("", chunk)) not in stops]
-        stems: list[str] = []
-        wholes: list[str] = []
-        for chunk in telling or chunks:
-            own_stems, own_wholes = self._analyse(chunk, querying=True)
-            stems += own_stems
-            wholes += own_wholes or (fold(chunk)[:_MAX_TERM],)
-        return list(dict.fromkeys(stems)), list(dict.fromkeys(wholes))
+        parts = self._analyse(chunk, querying=True)
+        return parts._replace(wholes=parts.wholes or (fold(chunk)[:_MAX_TERM],))
+
+    def says_nothing(self, chunk: str) -> bool:
+        """Say whether a chunk of a query is a stop word."""
+        if chunk[:2].lower() not in ("l'", "l’"):  # "l'été" is the summer, "été" is "been"
+            chunk = self.bare(chunk)
+        return fold(_CONTRACTION.sub("", chunk)) in stop_words(self.language)
+
+    def bare(self, chunk: str) -> str:
+        """Return a chunk without the article that its language runs together with it."""
+        return _ELISION.sub("", chunk, count=1) if self.language in _ELIDING else chunk
+
+    def _forms(self, word: str, querying: bool) -> tuple[str, ...]:
+        """Return a word's stems, the first as its language has it.
+
+        Where that depends on accents, the stem of the word typed without them is
+        another one: both stand in the index. A German query may spell an umlaut
+        otherwise than the memory.
+        """
+        folded = fold(word)
+        if self.language in ("english", "none") or (word.isascii() and not querying):
+            return (self._stem(folded),)
+        spelt = [word.casefold()]
+        if querying and self.language == "german":
+            spelt += spelt[0].translate(_UMLAUTS), _SPELT_UMLAUT.sub("", folded)
+        found = (self._stem(way) for one in spelt for way in (one, fold(one)))
+        return tuple(dict.fromkeys(fold(form)[:_MAX_TERM] for form in found))
 
     def _analyse(self, chunk: str, querying: bool = False) -> Parts:
         if _ONLY_ASCII_WORD.fullmatch(chunk):
-            return (self._stem(chunk.lower()),), ()
+            forms = self._forms(chunk, querying)
+            return Parts((forms,), forms, ())
         chunk = _CONTRACTION.sub("", chunk)
-        stems: list[str] = []
+        found: list[tuple[str, ...]] = []
         wholes: list[str] = []
         for segment in re.split(r"[/\\]+", chunk):
             words = [word for word in _BETWEEN.split(segment) if word]
             for word in words:
-                stems += self._word(word, wholes, querying)
+                found += self._word(word, wholes, querying)
             if len(words) > 1:
-                wholes.append(fold(segment)[:_MAX_TERM])
-        if len(stems) > 1 or not chunk.isalnum():
-            wholes.append(fold(chunk)[:_MAX_TERM])
+                wholes.append(_whole(segment))
+        if len(found) > 1 or not chunk.isalnum():
+            wholes.append(_whole(chunk))
         spaced = (whole for whole in wholes if not _UNSPACED_RUN.search(whole))
-        return tuple(stems), tuple(dict.fromkeys(spaced))
+        stems = tuple(chain.from_iterable(found))
+        return Parts(tuple(found), stems, tuple(dict.fromkeys(spaced)))
 
-    def _word(self, word: str, wholes: list[str], querying: bool) -> Iterable[str]:
+    def _word(self, word: str, wholes: list[str], querying: bool) -> Iterable[tuple[str, ...]]:
         position = 0
         for run in _UNSPACED_RUN.finditer(word):
             if run.start() > position:
                 yield from self._word(word[position : run.start()], wholes, querying)
-            yield from _pairs(fold(run[0]), querying)
+            yield from ((pair,) for pair in _pairs(fold(run[0]), querying))
             position = run.end()
         rest = word[position:]
         if not rest:
             return
         parts = _CAMEL.findall(rest)
         if len(parts) > 1 and not rest.isupper():
-            wholes.append(fold(rest)[:_MAX_TERM])
-            yield from (self._stem(fold(part)) for part in parts)
+            wholes.append(_whole(rest))
+            yield from (self._forms(part, querying) for part in parts)
         else:
-            yield self._stem(fold(rest))
+            yield self._forms(rest, querying)
+
+
+class QueryAnalyser:
+    """A query's text to terms, read in each language that the vault has."""
+
+    def __init__(self, languages: Sequence[str]) -> None:
+        self._analysers = [analyser(language) for language in languages]
+
+    def query(self, text: str) -> tuple[list[tuple[str, ...]], list[str]]:
+        """Return a query's distinct words and wholes, in order, without stop words.
+
+        A word is a group of stems of which a memory may hold any, that of most
+        memories' language first. Where nothing but stop words is left, they stay.
+        """
+        chunks = _chunks(text)
+        asking = self.asking(text)
+        telling = [asking.bare(chunk) for chunk in chunks if not asking.says_nothing(chunk)]
+        words: dict[str, tuple[str, ...]] = {}
+        wholes: list[str] = []
+        for chunk in telling or chunks:
+            read = [one.asked(chunk) for one in self._analysers]
+            wholes += read[0].wholes
+            for forms in zip(*(parts.words for parts in read), strict=True):
+                group = tuple(dict.fromkeys(chain.from_iterable(forms)))
+                words.setdefault(group[0], group)
+        return list(words.values()), list(dict.fromkeys(wholes))
+
+    def asking(self, text: str) -> Analyser:
+        """Return the analyser of the language that a query is written in.
+
+        That is the one of which it holds most stop words and elisions, else that of
+        most memories.
+        """
+        chunks = _chunks(text) if len(self._analysers) > 1 else []
+        return max(
+            self._analysers,
+            key=lambda one: sum(
+                one.says_nothing(chunk) or one.bare(chunk) != chunk for chunk in chunks
+            ),
+        )
+
+
+def _whole(text: str) -> str:
+    return fold(text)[:_MAX_TERM].replace("’", "'")
 
 
 def _pairs(run: str, querying: bool) -> Iterable[str]:
@@ -204,13 +286,40 @@ def analyser(language: str) -> Analyser:
 
 
 @cache
+def query_analyser(languages: tuple[str, ...]) -> QueryAnalyser:
+    """Return the process's one analyser of queries in some languages."""
+    return QueryAnalyser(languages)
+
+
+@cache
 def stop_words(language: str) -> frozenset[str]:
     """Return the words that say nothing in a query, folded."""
     if language == "english":
         return _QUESTION_WORDS
-    from whoosh.lang import languages
-    from whoosh.lang.stopwords import stoplists
+    from memvault.index.languages import common_words
 
-    code = next((code for code in languages if code == language[:2]), "")
-    words: Iterable[str] = stoplists.get(_CODES.get(language, code), ())
-    return frozenset(fold(word) for word in words)
+    return frozenset(fold(word) for word in common_words(language))
+
+
+def in_use(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the languages that a query is read in, that of most memories first."""
+    if setting != AUTO:
+        return (setting,)
+    ranked: Sequence[str] = sorted(known, key=lambda name: (-known[name], name != USUAL, name))
+    return tuple(ranked[:_MOST]) or (USUAL,)
+
+
+def languages_of(setting: str, memories: Sequence[Memory], known: Mapping[str, int]) -> list[str]:
+    """Return the language of each of some memories that are to be indexed.
+
+    ``setting`` is the vault's; with ``auto`` a memory that does not tell is taken
+    for what most are: of these, and of those that are ``known``.
+    """
+    if setting != AUTO:
+        return [setting for _ in memories]
+    from memvault.index.languages import detected
+
+    found = [detected(f"{memory.title}\n{memory.body}") for memory in memories]
+    votes = Counter(language for language in found if language) + Counter(known)
+    main = in_use(setting, votes)[0]
+    return [language or main for language in found]

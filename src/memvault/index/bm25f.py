@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 FIELDS: Mapping[str, float] = {
@@ -81,32 +81,45 @@ Gains = dict[Place, float]
 
 def score(
     segments: list[Segment],
-    wanted: list[tuple[str, Mapping[str, float]]],
+    wanted: Sequence[tuple[tuple[str, ...], Mapping[str, float]]],
     lengths: Mapping[str, float],
     explain: bool,
 ) -> tuple[Gains, dict[str, float], list[tuple[str, Gains]]]:
-    """Return each document's score, each term's rarity (its idf), and what each term gave to which.
+    """Return each document's score, each group's rarity (its idf), and what each gave to which.
 
-    The last only to ``explain``. Fields are weighted before saturation.
+    A group is the ways in which a memory may have one word of the query; it counts
+    once, and goes by its first. The last only to ``explain``. Fields are weighted
+    before saturation.
     """
     total = sum(segment.documents for segment in segments)
     means = {name: lengths.get(name, 0.0) / total or 1.0 for name in _B} if total else {}
     scores: Gains = defaultdict(float)
     rarities: dict[str, float] = {}
     told: list[tuple[str, Gains]] = []
-    for term, fields in wanted if total else ():
+    for group, fields in wanted if total else ():
         gains: Gains = defaultdict(float)
         for number, segment in enumerate(segments):
             for name, boost in fields.items():
                 slope, mean, length = _B[name], means[name], segment.length
-                for document, count in segment.postings(name, term):
+                for document, count in _counts(segment, name, group):
                     norm = 1.0 - slope + slope * length(name, document) / mean
                     gains[number, document] += boost * count / norm
         rarity = math.log(1.0 + (total - len(gains) + 0.5) / (len(gains) + 0.5))
-        rarities.setdefault(term, rarity)  # as a word, where it is looked for as a whole too
+        rarities.setdefault(group[0], rarity)  # as a word, where it is looked for as a whole too
         for place, weight in gains.items():
             gains[place] = gain = rarity * weight * (_K1 + 1.0) / (weight + _K1)
             scores[place] += gain
         if explain:
-            told.append((term, gains))
+            told.append((group[0], gains))
     return scores, rarities, told
+
+
+def _counts(segment: Segment, name: str, group: tuple[str, ...]) -> Iterable[tuple[int, float]]:
+    """Return how often a field of each document has the one of a group that it has most."""
+    if len(group) == 1:
+        return segment.postings(name, group[0])
+    most: dict[int, float] = {}
+    for term in group:
+        for document, count in segment.postings(name, term):
+            most[document] = max(count, most.get(document, 0.0))
+    return most.items()

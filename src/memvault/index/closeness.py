@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from memvault.index.protocol import Asked, Closeness
-from memvault.index.sentences import PASSED, Block, code
+from memvault.index.sentences import NUMBER, PASSED, Block, number_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -121,14 +121,15 @@ class _Terms(NamedTuple):
 def _terms(asked: Asked, held: _Held) -> _Terms:
     known: dict[int, int] = {}
     for number, alternatives in enumerate(asked.words):
-        for language, stem in alternatives:
-            known.setdefault(code(stem, language), number)
+        for stem in alternatives:
+            known.setdefault(number_of(stem), number)
     weights = np.array(asked.rarity, dtype=np.float32)
     whole = float(weights.sum()) or 1.0
     wanted = np.array(sorted(known), dtype=np.uint32)
     numbers = np.array([known[value] for value in wanted.tolist()], dtype=np.int64)
-    place: Integers = np.searchsorted(wanted, held.values)
-    is_hit: Truths = np.append(wanted, 0)[place] == held.values if len(wanted) else held.values < 0
+    values = held.values & NUMBER
+    place: Integers = np.searchsorted(wanted, values)
+    is_hit: Truths = np.append(wanted, 1)[place] == values
     at = np.flatnonzero(is_hit)
     word, stretch = numbers[place[at]], held.stretch(at)
     owner, in_head = held.owners[stretch], held.heads[stretch]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -132,15 +132,15 @@ class KeywordIndex:
 
     def search(
         self,
-        stems: list[str],
-        wholes: list[str],
+        words: Sequence[tuple[str, ...]],
+        wholes: Sequence[str],
         lengths: Mapping[str, float],
         among: Set[int] | None = None,
         limit: int = 200,
         overlay: Iterable[KeywordDocument] = (),
         explain: bool = False,
     ) -> KeywordAnswer:
-        """Return the best memories for a query's terms, best first.
+        """Return the best memories for a query's words, each a group of stems, best first.
 
         ``lengths`` are how many terms each field has in all memories: Whoosh's
         own sums count deleted documents and round. ``overlay`` are documents
@@ -148,8 +148,8 @@ class KeywordIndex:
         of a memory whether it may be found. Only with ``explain`` do hits name their terms.
         """
         segments = [*self._segments(), memory_segment(list(overlay))]
-        wanted = [(stem, FIELDS) for stem in stems]
-        wanted += [(whole, {WHOLE: WHOLE_WEIGHT}) for whole in wholes]
+        wanted = [(group, FIELDS) for group in words]
+        wanted += [((whole,), {WHOLE: WHOLE_WEIGHT}) for whole in wholes]
         with _reading():
             scores, rarity, told = bm25f.score(segments, wanted, lengths, explain)
         found: dict[int, KeywordHit] = {}

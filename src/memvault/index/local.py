@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memvault.errors import StorageError, TimedOut
-from memvault.index import analysis
 from memvault.index.diff import Diff, Look, compare, divided
 from memvault.index.embedding import permitted
 from memvault.index.embedding.embedder import Embedder
@@ -49,7 +48,6 @@ class LocalIndex:
         self._store = store
         self.place = place
         self._progress = progress
-        self._analyser = analysis.analyser(store.settings.language)
         self._files = IndexFiles(store.settings, place)
         self._vector_stores = VectorStores(store, self._files.folder, progress)
         self._cross_encoder: CrossEncoder | None = None
@@ -192,14 +190,16 @@ class LocalIndex:
     def _read(self, known: Mapping[str, Known], diff: Diff, unread: Diff | None = None) -> Overlay:
         from memvault.index.overlay import overlay_of
 
-        return overlay_of(self._store, self._analyser, known, diff, unread)
+        opened = self._files.opened
+        languages = opened.manifest.languages() if opened is not None else {}
+        return overlay_of(self._store, known, languages, diff, unread)
 
     @cached_property
     def _writer(self) -> Writer:
         from memvault.index.writer import Writer
 
         stores = self._vector_stores
-        return Writer(self._store, self._files, stores, self._analyser, self._progress)
+        return Writer(self._store, self._files, stores, self._progress)
 
     def _view(self, overlay: Overlay, vectors: bool, patience: Patience) -> Snapshot:
         opened = self._files.opened

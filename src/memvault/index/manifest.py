@@ -32,12 +32,13 @@ CREATE TABLE memories (
     uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
     size INTEGER, mtime INTEGER, ctime INTEGER, inode INTEGER, checked INTEGER, etag TEXT,
     mem_id TEXT, title TEXT, memory_type TEXT, tags TEXT, created TEXT, modified TEXT,
-    metadata TEXT, problem TEXT,
+    metadata TEXT, problem TEXT, language TEXT,
     l_title INTEGER, l_headings INTEGER, l_body INTEGER, l_tags INTEGER, l_identifier INTEGER,
     folded TEXT
 );
 CREATE INDEX by_id ON memories (mem_id);
 CREATE INDEX by_title ON memories (folded);
+CREATE INDEX by_language ON memories (language);
 CREATE TABLE blocks (
     place INTEGER PRIMARY KEY, first INTEGER NOT NULL, passages TEXT NOT NULL,
     counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
@@ -55,7 +56,8 @@ CREATE TABLE files (name TEXT PRIMARY KEY, state TEXT NOT NULL);
 CREATE TABLE made_for (fingerprint TEXT NOT NULL);
 """
 _COLUMNS = (
-    "uid, path, size, etag, mem_id, title, memory_type, tags, created, modified, metadata, problem"
+    "uid, path, size, etag, mem_id, title, memory_type, tags, created, modified, "
+    "metadata, problem, language"
 )
 _FILE_COLUMNS = (
     "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded"
@@ -144,6 +146,15 @@ class Manifest:
         row = next(self._db.rows(f"SELECT {names} FROM memories WHERE uid = ?", (uid,)))
         return dict(zip(_FIELDS, row, strict=True))
 
+    def languages(self) -> dict[str, int]:
+        """Return how many memories are indexed as each language."""
+        return dict(self._db.rows("SELECT language, count(*) FROM memories GROUP BY language"))
+
+    def language_of(self, uid: int) -> str:
+        """Return the language as which a memory is indexed."""
+        row = next(self._db.rows("SELECT language FROM memories WHERE uid = ?", (uid,)))
+        return str(row[0])
+
     def uids(self) -> set[int]:
         """Return the uids of all memories."""
         return {uid for (uid,) in self._db.rows("SELECT uid FROM memories")}
@@ -221,7 +232,7 @@ class Manifest:
             self._db.execute_each("INSERT INTO supersedes VALUES (?, ?)", replaced)
             self._db.execute_each(
                 f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "
-                f"VALUES ({','.join('?' * 22)})",
+                f"VALUES ({','.join('?' * 23)})",
                 rows,
             )
             self._db.execute(
@@ -236,7 +247,7 @@ class Manifest:
             except json.JSONDecodeError as error:  # not as ``columns_of`` wrote it
                 raise DamagedIndex(str(error)) from error
             path = _decoded(row[1])
-            yield Record._make((row[0], path, *row[2:7], tags, *row[8:10], metadata, row[11]))
+            yield Record._make((row[0], path, *row[2:7], tags, *row[8:10], metadata, *row[11:13]))
 
 
 def columns_of(row: Row) -> tuple[Any, ...]:
@@ -256,6 +267,7 @@ def columns_of(row: Row) -> tuple[Any, ...]:
         record.modified,
         json.dumps(record.metadata, allow_nan=False),
         record.problem,
+        record.language,
         *row.state[2:],
         row.checked,
         *(row.lengths.get(name, 0) for name in _FIELDS),

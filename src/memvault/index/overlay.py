@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from memvault.errors import MemvaultError, NotFound
-from memvault.index.analysis import Analyser
+from memvault.index.analysis import analyser, languages_of
 from memvault.index.bm25f import KeywordDocument
 from memvault.index.diff import Diff
 from memvault.index.documents import keyword_documents, passage_texts
@@ -46,7 +46,7 @@ def read_file(store: Store, state: FileState) -> Read | None:
 def header_problem(memory: Memory, state: FileState) -> str:
     """Say why an index cannot keep what a memory's header says; empty where it can."""
     try:
-        columns_of(Row(Record.of(0, state.size, memory), state, 0, {}))
+        columns_of(Row(Record.of(0, state.size, memory, ""), state, 0, {}))
     except (ValueError, TypeError, RecursionError) as error:
         return f"the front matter cannot be indexed: {error}"
     return ""
@@ -54,22 +54,21 @@ def header_problem(memory: Memory, state: FileState) -> str:
 
 def overlay_of(
     store: Store,
-    analyser: Analyser,
     known_files: Mapping[str, Known],
+    languages: Mapping[str, int],
     diff: Diff,
     unread: Diff | None = None,
 ) -> Overlay:
-    """Read the files that differ from the index; those of ``unread`` are not seen at all."""
+    """Read the files that differ from the index; those of ``unread`` are not seen at all.
+
+    ``languages`` says how many memories are indexed as each.
+    """
     alive = {known.uid for known in known_files.values()} - set(diff.removed)
     missing = 0
     if unread is not None:
         alive -= {known.uid for known, _ in unread.changed}
         missing = len(unread.added) + len(unread.changed)
-    records: dict[int, Record] = {}
-    documents: list[KeywordDocument] = []
-    passages: dict[int, list[str]] = {}
-    cuts: dict[int, list[Cut]] = {}
-    blocks: dict[int, list[Block]] = {}
+    found: list[tuple[int, Memory, FileState]] = []
     todo = [*((None, state) for state in diff.added), *diff.changed, *diff.doubtful]
     for number, (known, state) in enumerate(todo, start=1):
         read = read_file(store, state)
@@ -78,10 +77,17 @@ def overlay_of(
                 continue
             alive.discard(known.uid)
         if read is not None:
-            memory, fresh, _ = read
-            records[-number] = Record.of(-number, fresh.size, memory)
-            documents += keyword_documents(-number, memory, analyser)
-            passages[-number] = passage_texts(memory)
-            cuts[-number] = cut(memory)
-            blocks[-number] = coded(cuts[-number], analyser)
+            found.append((-number, *read[:2]))
+    spoken = languages_of(store.settings.language, [memory for _, memory, _ in found], languages)
+    records: dict[int, Record] = {}
+    documents: list[KeywordDocument] = []
+    passages: dict[int, list[str]] = {}
+    cuts: dict[int, list[Cut]] = {}
+    blocks: dict[int, list[Block]] = {}
+    for (key, memory, fresh), language in zip(found, spoken, strict=True):
+        records[key] = Record.of(key, fresh.size, memory, language)
+        documents += keyword_documents(key, memory, analyser(language))
+        passages[key] = passage_texts(memory)
+        cuts[key] = cut(memory)
+        blocks[key] = coded(cuts[key], analyser(language))
     return Overlay(records, documents, passages, frozenset(alive), missing, cuts, blocks)

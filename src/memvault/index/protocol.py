@@ -41,7 +41,10 @@ AT_ONCE = Patience(0.0, 1.0, False)
 
 
 class Record(NamedTuple):
-    """All that is known of a memory but its text; ``size`` is its file's, in bytes."""
+    """All that is known of a memory but its text.
+
+    ``size`` is its file's, in bytes; ``language`` the one as which it is indexed.
+    """
 
     key: int
     path: str
@@ -55,12 +58,14 @@ class Record(NamedTuple):
     modified: str
     metadata: dict[str, Any]
     problem: str
+    language: str
 
     @classmethod
-    def of(cls, key: int, size: int, memory: Memory) -> Record:
+    def of(cls, key: int, size: int, memory: Memory, language: str) -> Record:
         """Make the record of a memory just read."""
-        shared = (name for name in cls._fields if name not in ("key", "size"))
-        return cls(key=key, size=size, **{name: getattr(memory, name) for name in shared})
+        own = ("key", "size", "language")
+        shared = {name: getattr(memory, name) for name in cls._fields if name not in own}
+        return cls(key=key, size=size, language=language, **shared)
 
 
 class KeywordHit(NamedTuple):
@@ -76,7 +81,10 @@ class KeywordHit(NamedTuple):
 
 
 class KeywordAnswer(NamedTuple):
-    """The hits, best first, and how rare each term is among all memories (its idf)."""
+    """The hits, best first, and how rare each word is among all memories (its idf).
+
+    A word goes by its first stem.
+    """
 
     hits: Sequence[KeywordHit] = ()
     rarity: Mapping[str, float] = MappingProxyType({})
@@ -89,11 +97,11 @@ TELLS = 1
 class Asked(NamedTuple):
     """What sentences are compared with: a query's text, its words, and how rare each is.
 
-    A word is given by its stems, each with the language that it is stemmed as.
+    A word is a group of stems of which a memory may hold any.
     """
 
     text: str
-    words: Sequence[Sequence[tuple[str, str]]]
+    words: Sequence[Sequence[str]]
     rarity: Sequence[float]
 
 
@@ -157,9 +165,20 @@ class View(Protocol):
         """How many memories it leaves out because another process is still indexing them."""
 
     def keyword(
-        self, stems: list[str], wholes: list[str], among: Set[int] | None, limit: int, explain: bool
+        self,
+        words: Sequence[tuple[str, ...]],
+        wholes: Sequence[str],
+        among: Set[int] | None,
+        limit: int,
+        explain: bool,
     ) -> KeywordAnswer:
-        """Return the best memories for terms; with ``explain`` what each term gave."""
+        """Return the best memories for words and wholes; with ``explain`` what each gave.
+
+        A word is a group of stems of which a memory may hold any.
+        """
+
+    def languages(self) -> tuple[str, ...]:
+        """Return the languages that a query is read in, that of most memories first."""
 
     def nearest(
         self, text: str, among: Set[int] | None, limit: int, also: frozenset[int]

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 import zlib
 from array import array
-from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterator, Sequence, Set
+from functools import lru_cache
 from typing import NamedTuple
 
 from memvault.index import chunks
@@ -25,11 +25,13 @@ from memvault.model import Memory, Passage
 VERSION = 1
 """Raised whenever the same memory gives other stretches or codes."""
 
+NUMBER = 0xFFFFFFFC
+"""The bits of a term's code that are its number."""
 PASSED = 2
 """The bit that is set for what stands between neighbours without parting them.
 
-Those are stop words, which a query has lost, and the single characters that
-scripts without spaces have between their pairs.
+Those are stop words, which a query has lost, the single characters that scripts
+without spaces have between their pairs, and further stems of one word.
 """
 _LENGTH = 150
 _LONGEST = 400
@@ -87,31 +89,35 @@ def cut(memory: Memory) -> list[Cut]:
 
 def coded(blocks: Sequence[Cut], analyser: Analyser) -> list[Block]:
     """Return blocks as the index keeps them, without tokens."""
+    stops = analyser.stop_stems
     found = []
     for block in blocks:
         codes: array[int] = array("I")
         counts: array[int] = array("H")
         for text in block.texts:
-            own = [code(stem, analyser.language) for stem in analyser.sequence(text)]
+            own = [code for forms in analyser.words(text) for code in _codes(forms, stops)]
             counts.append(len(own))
             codes.extend(own)
         found.append(Block(block.first, block.passages, counts, codes))
     return found
 
 
-@cache
-def _stop_stems(language: str) -> frozenset[str]:
-    from memvault.index import analysis
-
-    return analysis.analyser(language).stop_stems
+def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
+    """Yield the codes of a word: of its stem, and of those that it has besides."""
+    for place, stem in enumerate(forms):
+        passed = place or len(stem) == 1 or stem in stops
+        yield number_of(stem) | TELLS * _tells(stem) | (PASSED if passed else 0)
 
 
 @lru_cache(maxsize=1 << 17)
-def code(stem: str, language: str) -> int:
-    """Return a term's number of 32 bits: 30 of a checksum, and ``TELLS`` and ``PASSED``."""
-    passed = len(stem) == 1 or stem in _stop_stems(language)
-    tells = bool(stem in _NEGATIONS or _HAS_DIGIT(stem))
-    return zlib.crc32(stem.encode("utf-8", "replace")) & ~3 | PASSED * passed | TELLS * tells
+def number_of(stem: str) -> int:
+    """Return a term's number: 30 bits of a checksum, with room for ``TELLS`` and ``PASSED``."""
+    return zlib.crc32(stem.encode("utf-8", "replace")) & NUMBER
+
+
+@lru_cache(maxsize=1 << 17)
+def _tells(stem: str) -> bool:
+    return stem in _NEGATIONS or _HAS_DIGIT(stem) is not None
 
 
 def _stretches(lines: Sequence[str]) -> list[str]:

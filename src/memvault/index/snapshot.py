@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
+from memvault.index.analysis import in_use
 from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.embedder import BUILTIN, Embedder
@@ -179,16 +181,28 @@ class Snapshot(NamedTuple):
         return self.manifest.blocks.of(key, sorted(wanted))
 
     def keyword(
-        self, stems: list[str], wholes: list[str], among: Set[int] | None, limit: int, explain: bool
+        self,
+        words: Sequence[tuple[str, ...]],
+        wholes: Sequence[str],
+        among: Set[int] | None,
+        limit: int,
+        explain: bool,
     ) -> KeywordAnswer:
-        """Return the best memories for terms, best first, and how rare each term is."""
+        """Return the best memories for words, best first, and how rare each is."""
         documents = self.overlay.documents
         lengths = self.manifest.lengths() if self.manifest else {}
         for name, count in field_lengths(documents).items():
             lengths[name] = lengths.get(name, 0.0) + count
         return self.words.search(
-            stems, wholes, lengths, self._alive(among), limit, documents, explain
+            words, wholes, lengths, self._alive(among), limit, documents, explain
         )
+
+    def languages(self) -> tuple[str, ...]:
+        """Return the languages that a query is read in, that of most memories first."""
+        found = Counter(record.language for record in self.overlay.records.values())
+        if self.manifest is not None:
+            found.update(self.manifest.languages())
+        return in_use(self.store.settings.language, found)
 
     def nearest(
         self, text: str, among: Set[int] | None, limit: int, also: frozenset[int]

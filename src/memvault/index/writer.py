@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from memvault.index.analysis import Analyser
+from memvault.index.analysis import analyser, languages_of
 from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.diff import Diff, Look, batches, compare
 from memvault.index.documents import keyword_documents, passage_texts
@@ -43,7 +43,6 @@ class Writer(NamedTuple):
     store: Store
     files: IndexFiles
     vector_stores: VectorStores
-    analyser: Analyser
     progress: Progress
 
     def update(self, embed: bool, budget: float | None, look: Look | None = None) -> Opened:
@@ -101,7 +100,8 @@ class Writer(NamedTuple):
             read = read_file(self.store, state)
             if read is not None and read[0].etag == known.etag and known.etag:
                 memory, fresh, checked = read
-                record = Record.of(known.uid, fresh.size, memory)
+                language = opened.manifest.language_of(known.uid)
+                record = Record.of(known.uid, fresh.size, memory, language)
                 same.append(Row(record, fresh, checked, opened.manifest.lengths_of(known.uid)))
             else:
                 changed.append((known, state))
@@ -114,30 +114,30 @@ class Writer(NamedTuple):
         self, opened: Opened, batch: Sequence[FileState], gone: list[int], done: int, total: int
     ) -> _Made:
         """Put a batch of files into keyword index and manifest; return their texts by uid."""
+        read = [found for state in batch if (found := read_file(self.store, state)) is not None]
+        memories = [memory for memory, _, _ in read]
+        known = opened.manifest.languages()
+        languages = languages_of(self.store.settings.language, memories, known)
         first = opened.manifest.next_uid()
         rows: list[Row] = []
         made = _Made({}, {})
         blocks: dict[int, list[Block]] = {}
 
-        def read() -> Iterable[KeywordDocument]:
-            for number, state in enumerate(batch):
+        def documents() -> Iterable[KeywordDocument]:
+            for number, (memory, fresh, checked) in enumerate(read):
                 if number % 50 == 0:
                     self.progress("indexing", done + number, total)
-                found = read_file(self.store, state)
-                if found is None:
-                    continue
-                memory, fresh, checked = found
-                uid = first + len(rows)
-                documents = keyword_documents(uid, memory, self.analyser)
-                record = Record.of(uid, fresh.size, memory)
-                rows.append(Row(record, fresh, checked, field_lengths(documents)))
+                uid, language = first + number, languages[number]
+                counted = keyword_documents(uid, memory, analyser(language))
+                record = Record.of(uid, fresh.size, memory, language)
+                rows.append(Row(record, fresh, checked, field_lengths(counted)))
                 made.passages[uid] = passage_texts(memory)
                 made.cuts[uid] = cut(memory)
-                blocks[uid] = coded(made.cuts[uid], self.analyser)
-                yield from documents
+                blocks[uid] = coded(made.cuts[uid], analyser(language))
+                yield from counted
 
         # All documents first: an error of ours must not pass for a damaged index.
-        opened.keyword.apply(gone, list(read()))
+        opened.keyword.apply(gone, list(documents()))
         opened.manifest.apply(gone, rows, blocks)
         return made
 

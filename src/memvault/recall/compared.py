@@ -27,13 +27,12 @@ class Compared:
         view: View,
         query: Query,
         retrieved: Retrieved,
-        words: Sequence[Sequence[tuple[str, str]]],
     ) -> None:
         self.view = view
         self.query = query
         self.retrieved = retrieved
-        rarity = [retrieved.rarity.get(stem, 1.0) for stem in query.stems]
-        self._asked = Asked(query.text, words, rarity)
+        rarity = [retrieved.rarity.get(word[0], 1.0) for word in query.words]
+        self._asked = Asked(query.text, query.words, rarity)
         self._most = _SATURATED * sum(rarity) or 1.0
         self._shares = retrieved.shares
         self._closeness: dict[int, Closeness] = {}
@@ -63,7 +62,7 @@ class Compared:
         """Return the chance that a memory answers the query; 0 where it is gone."""
         self._compare([key])
         entry = self._candidate(key)
-        return chance(entry, self.fit, len(self.query.stems)) if entry is not None else 0.0
+        return chance(entry, self.fit, len(self.query.words)) if entry is not None else 0.0
 
     def passages(self, key: int) -> list[tuple[int, Passage]]:
         """Return the passages of a memory that may be shown, each with its number."""

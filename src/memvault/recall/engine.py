@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from memvault import clock
 from memvault.errors import Ambiguous, MemvaultError, NotFound
-from memvault.index import analysis
+from memvault.index.analysis import USUAL, Analyser, analyser, query_analyser
 from memvault.index.errors import DamagedIndex
 from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
 from memvault.model import Memory, is_example
@@ -19,7 +19,7 @@ from memvault.recall.filters import Filters
 from memvault.recall.memory_days import note_first
 from memvault.recall.query import Query, parse, plain
 from memvault.recall.rerank import judged_count, rerank
-from memvault.recall.retrieve import CANDIDATES, Retrieved, retrieve
+from memvault.recall.retrieve import CANDIDATES, retrieve
 from memvault.recall.validity import Judge
 from memvault.recall.values import FAIR, Answer, Found, Request, Scored, Standing, brief
 from memvault.vault.store import Store
@@ -42,7 +42,6 @@ class Engine:
         self._store = store
         self._index = index
         self._patience = patience
-        self._analyser = analysis.analyser(store.settings.language)
         self._seen: View | None = None
         self._missed = False
 
@@ -70,6 +69,10 @@ class Engine:
             return Judge(self._look(False), clock.now()).standings(entries)
 
         return self._tried(judged) if entries else []
+
+    def languages(self) -> tuple[str, ...]:
+        """Return the languages that a query is read in, that of most memories first."""
+        return self._tried(lambda _: self._look(False).languages())
 
     def resolve(self, name: str) -> Memory:
         """Return the one memory that a memId, path or title names. A path needs no look.
@@ -168,10 +171,10 @@ class Engine:
 
     def _single(self, request: Request, last: bool) -> Answer:
         """Answer by one signal alone: what was retrieved is the order."""
-        query = parse(request.query, self._analyser)
         view = self._look(request.uses_vectors, request.patience)
+        query = parse(request.query, query_analyser(view.languages()))
         retrieved = retrieve(view, query, request, None)
-        compared = self._compared(view, query, retrieved)
+        compared = Compared(view, query, retrieved)
         scored = sorted(retrieved.order, key=lambda entry: -entry.score)
         return self._presented(request, compared, scored, last)
 
@@ -182,11 +185,12 @@ class Engine:
         if not request.diverse:
             weights = weights._replace(diversity=False)
         text = plain(request.query)
-        days = asked_days(text, self._analyser, weights, now)
-        query = parse(text, self._analyser)
         view = self._look(True, request.patience)
+        asked = query_analyser(view.languages())
+        days = asked_days(text, asked.asking(text), weights, now)
+        query = parse(text, asked)
         retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
-        compared = self._compared(view, query, retrieved)
+        compared = Compared(view, query, retrieved)
         first = retrieved  # what comes first is the same whatever the limit
         if request.limit > CANDIDATES:
             first = retrieved.candidates(bool(query.phrases))
@@ -202,10 +206,6 @@ class Engine:
             records = {entry.key: entry.record for entry in candidates}
             scored = note_first(scored, records, days.span)
         return self._presented(request, compared, scored, last)
-
-    def _compared(self, view: View, query: Query, retrieved: Retrieved) -> Compared:
-        words = [[(self._analyser.language, stem)] for stem in query.stems]
-        return Compared(view, query, retrieved, words)
 
     def _presented(
         self, request: Request, compared: Compared, scored: list[Scored], last: bool
@@ -234,7 +234,9 @@ class Engine:
             memory = reader.read(placed.scored.key)
             if memory is None:
                 continue
-            shown = self._found(memory, placed.scored, compared, chance)
+            shown = self._found(
+                memory, placed.scored, compared, chance, reader.analyser(placed.scored.key)
+            )
             found.append(shown._replace(standing=placed.standing))
         notes = [*self._index.notes(), *self.notes(), *compared.retrieved.notes]
         return Answer(found, notes)
@@ -248,18 +250,23 @@ class Engine:
         for key, memory in best.items():
             near = compared.retrieved.passages.get(key)
             passage = snippets.fitting(
-                memory.body, compared.passages(key), compared.query, self._analyser, near
+                memory.body, compared.passages(key), compared.query, reader.analyser(key), near
             )
             texts.append(f"{memory.title}\n{passage.text}")
         judged = self._index.judge(compared.query.text, texts)
         return rerank(scored, dict(zip(best, judged, strict=True)))
 
-    def _found(self, memory: Memory, entry: Scored, compared: Compared, chance: float) -> Found:
+    def _found(
+        self,
+        memory: Memory,
+        entry: Scored,
+        compared: Compared,
+        chance: float,
+        analyser: Analyser,
+    ) -> Found:
         query, retrieved = compared.query, compared.retrieved
         near = retrieved.passages.get(entry.key)
-        shown = snippets.show(
-            memory.body, compared.passages(entry.key), query, self._analyser, near
-        )
+        shown = snippets.show(memory.body, compared.passages(entry.key), query, analyser, near)
         closeness = compared.closeness(entry.key)
         covered = closeness.covered if closeness is not None else 0.0
         return Found(
@@ -268,7 +275,7 @@ class Engine:
             chance,
             retrieved.similarity(entry.key),
             covered,
-            snippets.coverage(memory.title, query, self._analyser),
+            snippets.coverage(memory.title, query, analyser),
             shown.text,
             shown.heading,
             {
@@ -298,6 +305,11 @@ class _Reader:
         if key not in self._read:
             self._read[key] = self._fitting(key)
         return self._read[key]
+
+    def analyser(self, key: int) -> Analyser:
+        """Return the analyser of the language as which a memory is indexed."""
+        record = self.view.record(key)
+        return analyser(record.language if record is not None else USUAL)
 
     def first(self, keys: Iterable[int], count: int) -> dict[int, Memory]:
         """Return the first hits that can be read and fit, in their order."""

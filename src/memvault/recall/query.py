@@ -8,10 +8,10 @@ asks for its words.
 from __future__ import annotations
 
 import re
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
-from memvault.index.analysis import Analyser, fold
+from memvault.index.analysis import QueryAnalyser, fold
 
 _PHRASE = re.compile(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')
 _SPACE = re.compile(r"\s+")
@@ -23,23 +23,32 @@ _PASSING = 3
 
 
 class Query(NamedTuple):
-    """The terms to look for, and phrases that must be in the text as they are."""
+    """The words to look for, and phrases that must be in the text as they are.
+
+    A word is a group of stems, one for each way in which a memory may have it; it
+    goes by the first.
+    """
 
     text: str
-    stems: list[str]
+    words: list[tuple[str, ...]]
     wholes: list[str]
     phrases: tuple[str, ...]
 
     @property
     def is_empty(self) -> bool:
         """Say whether there is nothing in it to look for."""
-        return not self.stems and not self.wholes
+        return not self.words and not self.wholes
 
     def hint(self) -> re.Pattern[str]:
         """Return a pattern that finds beginnings of the query's words, and some that are not."""
-        stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in (*self.stems, *self.wholes))
+        terms = (*chain.from_iterable(self.words), *self.wholes)
+        stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in terms)
         distinct = islice(dict.fromkeys(stems), _MOST_HINTS)
         return re.compile("|".join(distinct) or r"(?!)", re.IGNORECASE)
+
+    def names(self) -> dict[str, str]:
+        """Return by each stem that a memory may have the word that it is of."""
+        return {stem: word[0] for word in reversed(self.words) for stem in reversed(word)}
 
     def has_phrases(self, text: str) -> bool:
         """Say whether a text holds every phrase, spelling and spaces folded."""
@@ -49,16 +58,16 @@ class Query(NamedTuple):
         return all(phrase in folded for phrase in self.phrases)
 
 
-def parse(text: str, analyser: Analyser) -> Query:
+def parse(text: str, analyser: QueryAnalyser) -> Query:
     """Read a query."""
     shown = plain(text)
-    stems, wholes = analyser.query(shown)
+    words, wholes = analyser.query(shown)
     quoted = [match[match.lastindex or 0] for match in _PHRASE.finditer(shown)]
     phrases = tuple(phrase for phrase in (normal(entry) for entry in quoted) if phrase)
     if len(shown.split()) > _PASSING * sum(len(phrase.split()) for phrase in phrases):
         phrases = ()
     phrases = tuple(islice(dict.fromkeys(phrases), _MOST_PHRASES))
-    return Query(shown, stems, wholes, phrases)
+    return Query(shown, words, wholes, phrases)
 
 
 def plain(text: str) -> str:

@@ -65,7 +65,7 @@ def fitting(
 
 
 def _wanted(query: Query) -> frozenset[str]:
-    return frozenset(query.stems) | frozenset(query.wholes)
+    return frozenset(query.names()) | frozenset(query.wholes)
 
 
 def _likely(
@@ -138,10 +138,10 @@ def _inside(text: str, wanted: frozenset[str]) -> list[tuple[int, int, frozenset
 
 def coverage(text: str, query: Query, analyser: Analyser) -> float:
     """Return the share of a query's words that a text holds, in 0..1."""
-    if not query.stems:
+    if not query.words:
         return 0.0
-    terms = analyser.terms(text)
-    return sum(stem in terms.stems for stem in query.stems) / len(query.stems)
+    stems = analyser.terms(text).stems
+    return sum(any(stem in stems for stem in word) for word in query.words) / len(query.words)
 
 
 def beginning(body: str) -> str:

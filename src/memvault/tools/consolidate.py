@@ -95,7 +95,7 @@ def _proposals(call: Call, given: Given, extracted: Extracted | None) -> Proposa
     from memvault.consolidation import rules
     from memvault.index.analysis import analyser
 
-    language = analyser(call.settings.language)
+    language = analyser(call.engine.languages()[0])
     made = (extracted.facts, extracted.procedures) if extracted else None
     return rules.propose(given, language, clock.now(), made)
 
