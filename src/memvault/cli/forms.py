@@ -46,7 +46,7 @@ FORMS = {
     "memory_recall": f"""*memories
 {{number}}. {{title}}  {{score:.2f}}  {{memoryType}}  {{tags}}
    {{memId}}  {{filePath}}  {{modified:.10}}
-   {_STANDING}
+   as it was on {{asOf:.10}}  {_STANDING}
    > {{content:each}}
    > {{snippet:each}}
    why: {{why}}""",

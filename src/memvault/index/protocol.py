@@ -8,6 +8,7 @@ is kept in step with the folder, is its own affair.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -134,6 +135,9 @@ class View(Protocol):
     def named(self, name: str) -> list[Record]:
         """Return every memory whose path, memId, beginning of a memId or title a name may be."""
 
+    def is_earlier(self, key: int) -> bool:
+        """Say whether a memory's text is that of the view's moment, and another by now."""
+
     def superseding(self, names: Sequence[str]) -> list[Record]:
         """Return every memory whose header supersedes one of some names.
 
@@ -158,6 +162,9 @@ class Index(Protocol):
             TimedOut: another process is indexing, for longer than ``patience`` lasts.
             VaultUnreadable: the vault's folder cannot be listed.
         """
+
+    def as_of(self, view: View, moment: datetime) -> View:
+        """Return a view as it would have been at a moment, as far as that is known."""
 
     def nearness(self, query: str, texts: Sequence[str]) -> list[float] | None:
         """Return how near each text's words are to a query's, in 0..1; None if nothing can tell."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
@@ -25,7 +26,8 @@ class Overlay(NamedTuple):
     Their uids are negative. ``alive`` are the indexed memories that they leave
     as they were when the folder was compared: whatever another process commits
     meanwhile is not seen, or it would be seen twice. None: all are alive.
-    ``missing`` counts changed memories that were too many to be read.
+    ``missing`` counts changed memories that were too many to be read. ``texts``
+    are memories as they were at the moment that a view is of.
     """
 
     records: dict[int, Record]
@@ -33,6 +35,7 @@ class Overlay(NamedTuple):
     passages: dict[int, list[str]]
     alive: frozenset[int] | None
     missing: int = 0
+    texts: Mapping[int, Memory] = MappingProxyType({})
 
 
 EMPTY = Overlay({}, [], {}, None)
@@ -109,6 +112,8 @@ class Snapshot(NamedTuple):
 
     def text(self, key: int) -> Memory | None:
         """Read a memory; None where it cannot be read, and ``Stale`` where it is another by now."""
+        if key in self.overlay.texts:
+            return self.overlay.texts[key]
         record = self.record(key)
         if record is None:
             raise Stale
@@ -121,6 +126,10 @@ class Snapshot(NamedTuple):
         if memory.etag != record.etag:
             raise Stale
         return memory
+
+    def is_earlier(self, key: int) -> bool:
+        """Say whether a memory's text is that of the view's moment, and another by now."""
+        return key in self.overlay.texts
 
     def keyword(
         self, stems: list[str], wholes: list[str], among: Set[int] | None, limit: int, explain: bool

@@ -115,6 +115,11 @@ class Engine:
             self._seen = self._seen.with_vectors()
         return self._seen
 
+    def _asked_of(self, request: Request) -> View:
+        """Return the view that a request is about: of now, or of a moment."""
+        view = self._look(request.uses_vectors, request.patience)
+        return self._index.as_of(view, request.as_of) if request.as_of is not None else view
+
     def _tried(self, action: Callable[[bool], Result]) -> Result:
         """Do something with a view, and again with a fresh one where it is stale or damaged.
 
@@ -170,7 +175,7 @@ class Engine:
     def _single(self, request: Request, last: bool) -> Answer:
         """Answer by one signal alone: what was retrieved is the order."""
         query = parse(request.query, self._analyser)
-        view = self._look(request.uses_vectors, request.patience)
+        view = self._asked_of(request)
         retrieved = retrieve(view, query, request, None)
         reader = _Reader(view, query, last)
         scored = sorted(retrieved.order, key=lambda entry: -entry.score)
@@ -178,14 +183,14 @@ class Engine:
 
     def _hybrid(self, request: Request, last: bool) -> Answer:
         """Answer by words and meaning together, weighed with what the best memories say."""
-        now = clock.now()
+        now = request.as_of or clock.now()
         weights = self._store.settings.ranking
         if not request.diverse:
             weights = weights._replace(diversity=False)
         text = plain(request.query)
         days = asked_days(text, self._analyser, weights, now)
         query = parse(text, self._analyser)
-        view = self._look(True, request.patience)
+        view = self._asked_of(request)
         retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
         fused = _fused(retrieved)
         best = fused
@@ -245,7 +250,8 @@ class Engine:
             if before is not None:  # who asks in the words of what was replaced means what is so
                 fit = self._found(before, Scored(placed.stands_for or 0, 0.0, {}), query, retrieved)
                 shown = shown._replace(chance=max(shown.chance, fit.chance))
-            shown = shown._replace(standing=placed.standing)
+            earlier = reader.view.is_earlier(placed.scored.key)
+            shown = shown._replace(standing=placed.standing, is_earlier=earlier)
             if not (request.strict and shown.strength == "weak"):
                 found.append(shown)
         return Answer(found, [*self._index.notes(), *self.notes(), *retrieved.notes])

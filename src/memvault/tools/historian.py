@@ -11,12 +11,15 @@ from memvault.schema import Arg
 from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import (
     FILTER_HELP,
+    SINCE_HELP,
     TAGS_HELP,
     TYPE_HELP,
+    UNTIL_HELP,
     count_shown,
     filters,
     item,
     listed,
+    moment,
     noted,
     without_none,
 )
@@ -157,8 +160,12 @@ def memory_recall(
         float, Arg("Leave out lower scores; scores compare within one answer only", least=0, most=1)
     ] = 0.0,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
-    since: Annotated[str | None, Arg("Changed since a date, a time, or an age such as 7d")] = None,
-    until: Annotated[str | None, Arg("Changed until a date, a time, or an age")] = None,
+    since: Annotated[str | None, Arg(SINCE_HELP)] = None,
+    until: Annotated[str | None, Arg(UNTIL_HELP)] = None,
+    as_of: Annotated[
+        str | None,
+        Arg("Answer as of the end of a day, or of a time: what was there and so then"),
+    ] = None,
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
     full: Annotated[bool, Arg("Give the whole content")] = False,
     explain: Annotated[bool, Arg("Explain each score")] = False,
@@ -170,8 +177,12 @@ def memory_recall(
     """Recall memories: the best for a question, with the passage that fits.
 
     Edits, new files and deletions by any program are seen at once. Scores compare within one
-    answer only; 1 is the best possible.
+    answer only; 1 is the best possible. What another memory supersedes, and what has ended or not
+    begun, is marked and comes after what is so. With asOf the answer is of then: later memories
+    are not there, and a text that was another then, as a kept revision shows, is the old one,
+    marked with asOf. What was deleted since, or changed before revisions were kept, is not known.
     """
+    from memvault import clock
     from memvault.recall.values import Request
 
     if rerank and (is_all or mode == "tag"):
@@ -180,15 +191,24 @@ def memory_recall(
             "leave it out, or ask with --mode hybrid, keyword or vector",
         )
     chosen = filters(memory_type, tags, since, until, expression)
+    then = moment(as_of, "asOf", True)
+    if then is not None and is_all:
+        raise UsageError("asOf and isAll cannot be combined", "list with --until instead")
     if is_all:
         return _everything(call, chosen, query, limit, full)
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for, or list all with --all")
-    request = Request(query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank)
+    request = Request(
+        query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank, as_of=then
+    )
     found = noted(call, call.engine.search(request))
     count_shown(call, [entry.memory for entry in found])
     memories = [
-        {**_entry(entry.memory, entry.score, entry.snippet, full), **entry.standing.marks()}
+        {
+            **_entry(entry.memory, entry.score, entry.snippet, full),
+            **entry.standing.marks(),
+            **({"asOf": clock.iso(then)} if entry.is_earlier else {}),
+        }
         for entry in found
     ]
     if explain:
