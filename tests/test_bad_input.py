@@ -277,7 +277,7 @@ def test_an_empty_query_is_a_wrong_use(run: Run, vault: Vault) -> None:
         ({"qeury": "a"}, "memory_recall has no argument 'qeury'"),
         ({"": 1}, "memory_recall has no argument ''"),
         ({"QUERY": "b"}, "query is given twice"),
-        ({"since": "soon"}, "since must be a date, a time or an age, not 'soon'"),
+        ({"since": "soon"}, "since must be a date, a time, an age, or words for one, not 'soon'"),
         ({"filter": "__import__('os')"}, "The filter may not hold"),
         ({"filter": "a =="}, "The filter 'a ==' cannot be read"),
     ],

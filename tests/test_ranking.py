@@ -15,9 +15,10 @@ from conftest import Run, write
 from memvault import Vault, open_vault
 from memvault.config import Ranking
 from memvault.model import Memory
-from memvault.recall.dates import Days, Span
+from memvault.recall.dates import Days
 from memvault.recall.features import SentenceFeatures, stretches
 from memvault.recall.ranking import Candidate, rank
+from memvault.vault.daily import Span
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -47,7 +47,7 @@ FORMS = {
 *memories
 {{number}}. {{title}}  {{score:.2f}}  {{strength}}  {{memoryType}}  {{tags}}
    {{memId}}  {{filePath}}  {{modified:.10}}
-   {_STANDING}
+   as it was on {{asOf:.10}}  {_STANDING}
    > {{content:each}}
    > {{snippet:each}}
    why: {{why}}""",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,13 @@ class LocalIndex:
                 )
             if look is not None:
                 pause *= 2
+
+    def as_of(self, view: View, moment: datetime) -> View:
+        """Return a view as it would have been at a moment, as far as that is known."""
+        from memvault.index.past import as_of
+
+        assert isinstance(view, Snapshot)
+        return as_of(view, moment)
 
     def rebuild(self) -> None:
         """Throw the index away and make it anew, without vectors."""

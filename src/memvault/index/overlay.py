@@ -7,12 +7,11 @@ from collections.abc import Mapping
 
 from memvault.errors import MemvaultError, NotFound
 from memvault.index.analysis import analyser, languages_of
-from memvault.index.bm25f import KeywordDocument
 from memvault.index.diff import Diff
 from memvault.index.documents import keyword_documents, passage_texts
 from memvault.index.manifest import Known, Row, columns_of
 from memvault.index.protocol import Record
-from memvault.index.sentences import Block, Cut, coded, cut
+from memvault.index.sentences import coded, cut
 from memvault.index.snapshot import Overlay
 from memvault.model import FileState, Memory
 from memvault.vault.store import Store
@@ -79,15 +78,16 @@ def overlay_of(
         if read is not None:
             found.append((-number, *read[:2]))
     spoken = languages_of(store.settings.language, [memory for _, memory, _ in found], languages)
-    records: dict[int, Record] = {}
-    documents: list[KeywordDocument] = []
-    passages: dict[int, list[str]] = {}
-    cuts: dict[int, list[Cut]] = {}
-    blocks: dict[int, list[Block]] = {}
+    overlay = Overlay({}, [], {}, frozenset(alive), missing, {}, {})
     for (key, memory, fresh), language in zip(found, spoken, strict=True):
-        records[key] = Record.of(key, fresh.size, memory, language)
-        documents += keyword_documents(key, memory, analyser(language))
-        passages[key] = passage_texts(memory)
-        cuts[key] = cut(memory)
-        blocks[key] = coded(cuts[key], analyser(language))
-    return Overlay(records, documents, passages, frozenset(alive), missing, cuts, blocks)
+        put(overlay, key, memory, fresh.size, language)
+    return overlay
+
+
+def put(overlay: Overlay, key: int, memory: Memory, size: int, language: str) -> None:
+    """Put a memory that no index has into an overlay; ``size`` is its file's, in bytes."""
+    overlay.records[key] = Record.of(key, size, memory, language)
+    overlay.documents.extend(keyword_documents(key, memory, analyser(language)))
+    overlay.passages[key] = passage_texts(memory)
+    overlay.cuts[key] = cut(memory)
+    overlay.blocks[key] = coded(overlay.cuts[key], analyser(language))

@@ -8,6 +8,7 @@ is kept in step with the folder, is its own affair.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -207,6 +208,9 @@ class View(Protocol):
     def named(self, name: str) -> list[Record]:
         """Return every memory whose path, memId, beginning of a memId or title a name may be."""
 
+    def is_earlier(self, key: int) -> bool:
+        """Say whether a memory's text is that of the view's moment, and another by now."""
+
     def superseding(self, names: Sequence[str]) -> list[Record]:
         """Return every memory whose header supersedes one of some names.
 
@@ -231,6 +235,9 @@ class Index(Protocol):
             TimedOut: another process is indexing, for longer than ``patience`` lasts.
             VaultUnreadable: the vault's folder cannot be listed.
         """
+
+    def as_of(self, view: View, moment: datetime) -> View:
+        """Return a view as it would have been at a moment, as far as that is known."""
 
     def judge(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return how well a cross-encoder finds that each text fits a query, in 0..1.

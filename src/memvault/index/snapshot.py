@@ -39,22 +39,24 @@ class Overlay(NamedTuple):
     Their uids are negative. ``alive`` are the indexed memories that they leave
     as they were when the folder was compared: whatever another process commits
     meanwhile is not seen, or it would be seen twice. None: all are alive.
-    ``missing`` counts changed memories that were too many to be read.
+    ``missing`` counts changed memories that were too many to be read. ``texts``
+    are memories as they were at the moment that a view is of.
     """
 
     records: dict[int, Record]
     documents: list[KeywordDocument]
     passages: dict[int, list[str]]
     alive: frozenset[int] | None
-    missing: int = 0
-    cuts: Mapping[int, Sequence[Cut]] = MappingProxyType({})
-    blocks: Mapping[int, Sequence[Block]] = MappingProxyType({})
+    missing: int
+    cuts: dict[int, list[Cut]]
+    blocks: dict[int, list[Block]]
+    texts: Mapping[int, Memory] = MappingProxyType({})
 
 
 _FIRST = 4
 """Blocks of 1,000 words at a memory's beginning that are compared with every query."""
 
-EMPTY = Overlay({}, [], {}, None)
+EMPTY = Overlay({}, [], {}, None, 0, {}, {})
 
 
 class Snapshot(NamedTuple):
@@ -128,6 +130,8 @@ class Snapshot(NamedTuple):
 
     def text(self, key: int) -> Memory | None:
         """Read a memory; None where it cannot be read, and ``Stale`` where it is another by now."""
+        if key in self.overlay.texts:
+            return self.overlay.texts[key]
         record = self.record(key)
         if record is None:
             raise Stale
@@ -140,6 +144,10 @@ class Snapshot(NamedTuple):
         if memory.etag != record.etag:
             raise Stale
         return memory
+
+    def is_earlier(self, key: int) -> bool:
+        """Say whether a memory's text is that of the view's moment, and another by now."""
+        return key in self.overlay.texts
 
     def passages(self, key: int, places: Places) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places, each with its number."""

@@ -1,20 +1,21 @@
 """Date words in a question: "last week", "in May 2023", "on 7 July 2023" as a span of days.
 
-English words and ISO dates; days are UTC, as memories' dates are. A library
-such as dateparser reads more and costs a third of a second to import, which
-each recall would pay.
+English words, ISO dates and weeks; days are UTC, as memories' dates are. What is
+not read here ``worded_dates`` may read, with a library that takes long to load.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from typing import NamedTuple
 
+from memvault import clock
 from memvault.config import Ranking
 from memvault.index.analysis import Analyser
-from memvault.vault.daily import Span
+from memvault.recall import worded_dates
+from memvault.vault.daily import Span, days_in
 
 _EVENTS = frozenset("happen did do done".split())
 """Words that ask for anything at all."""
@@ -30,7 +31,7 @@ _COUNTS = {
     )
 } | {"a": 1, "an": 1, "couple": 2, "few": 3}
 _MONTH = "(?P<month>sept|" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS) + r")\.?"
-_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _COUNT = r"(?P<count>\d{1,4}|" + "|".join(_COUNTS) + ")"
 _UNIT = "(?P<unit>day|week|month|year)s?"
@@ -67,6 +68,7 @@ _TO = re.compile(r"\b(?:and|to|until|till)\b", re.IGNORECASE)
 _BOUND = re.compile(r"\b(?:until|till|before)(?:\s+the)?\s*$", re.IGNORECASE)
 _SINCE = re.compile(r"\b(?:since|after)(?:\s+the)?\s*$", re.IGNORECASE)
 _END = re.compile(r"\s*(?:[?!.,;:)]|$)")
+_LEADING = frozenset("in on the of".split())
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -258,7 +260,7 @@ def asked_days(text: str, analyser: Analyser, ranking: Ranking, now: datetime) -
     """
     if not ranking.date:
         return None
-    found = named(text, now.date())
+    found = named(text, now.date()) or _elsewhere(text, now.date())
     if found is None:
         return None
     rest = text.replace(found.words, " ")
@@ -269,3 +271,30 @@ def asked_days(text: str, analyser: Analyser, ranking: Ranking, now: datetime) -
     # With the usual weight the days then count as much as they make up of the query.
     stress = share / Ranking().date if mostly else 1.0
     return Days(found.span, stress, mostly)
+
+
+def _elsewhere(text: str, today: date) -> Named | None:
+    found = worded_dates.worded(text, today)
+    return Named(*found) if found else None
+
+
+def moment(text: str, end: bool) -> datetime | None:
+    """Return the moment that a date, a time, an age or words mean; None where they mean none.
+
+    Of a day, a week or more it is the first moment, or with ``end`` the last.
+    """
+    told = text.strip()
+    days = days_in(told) or _phrase(told, clock.now().date())
+    if days is None:
+        return clock.since(told)
+    return datetime.combine(days.last if end else days.first, time.max if end else time.min, UTC)
+
+
+def _phrase(text: str, today: date) -> Span | None:
+    """Return the days that a text means which is nothing but a date in words."""
+    if clock.since(text) is not None:
+        return None
+    found = None if text.lower().endswith("ago") else named(text, today)  # those days are vague
+    if found is not None and set(text.replace(found.words, " ").lower().split()) <= _LEADING:
+        return found.span
+    return worded_dates.read_phrase(text, today)

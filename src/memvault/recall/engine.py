@@ -117,6 +117,11 @@ class Engine:
             self._seen = self._seen.with_vectors()
         return self._seen
 
+    def _asked_of(self, request: Request) -> View:
+        """Return the view that a request is about: of now, or of a moment."""
+        view = self._look(request.uses_vectors, request.patience)
+        return self._index.as_of(view, request.as_of) if request.as_of is not None else view
+
     def _tried(self, action: Callable[[bool], Result]) -> Result:
         """Do something with a view, and again with a fresh one where it is stale or damaged.
 
@@ -171,7 +176,7 @@ class Engine:
 
     def _single(self, request: Request, last: bool) -> Answer:
         """Answer by one signal alone: what was retrieved is the order."""
-        view = self._look(request.uses_vectors, request.patience)
+        view = self._asked_of(request)
         query = parse(request.query, query_analyser(view.languages()))
         retrieved = retrieve(view, query, request, None)
         compared = Compared(view, query, retrieved)
@@ -180,12 +185,12 @@ class Engine:
 
     def _hybrid(self, request: Request, last: bool) -> Answer:
         """Answer by words and meaning together, weighed with what the best memories say."""
-        now = clock.now()
+        now = request.as_of or clock.now()
         weights = self._store.settings.ranking
         if not request.diverse:
             weights = weights._replace(diversity=False)
         text = plain(request.query)
-        view = self._look(True, request.patience)
+        view = self._asked_of(request)
         asked = query_analyser(view.languages())
         days = asked_days(text, asked.asking(text), weights, now)
         query = parse(text, asked)
@@ -237,7 +242,8 @@ class Engine:
             shown = self._found(
                 memory, placed.scored, compared, chance, reader.analyser(placed.scored.key)
             )
-            found.append(shown._replace(standing=placed.standing))
+            earlier = compared.view.is_earlier(placed.scored.key)
+            found.append(shown._replace(standing=placed.standing, is_earlier=earlier))
         notes = [*self._index.notes(), *self.notes(), *compared.retrieved.notes]
         return Answer(found, notes)
 

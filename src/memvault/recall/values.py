@@ -88,6 +88,8 @@ class Found(NamedTuple):
     query), ``similarity`` (calibrated) and ``coverage`` (the share of the query's
     words that the memory holds) mean the same in every answer. ``why`` holds the
     weighted ``parts`` that add up to ``score``, and what they were made of.
+    ``is_earlier`` says that the memory is as it was at the moment asked for, and
+    another by now.
     """
 
     memory: Memory
@@ -100,6 +102,7 @@ class Found(NamedTuple):
     heading: str
     why: dict[str, object]
     standing: Standing = CURRENT
+    is_earlier: bool = False
 
     @property
     def in_title(self) -> bool:

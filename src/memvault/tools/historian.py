@@ -11,12 +11,15 @@ from memvault.schema import Arg
 from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import (
     FILTER_HELP,
+    SINCE_HELP,
     TAGS_HELP,
     TYPE_HELP,
+    UNTIL_HELP,
     count_shown,
     filters,
     item,
     listed,
+    moment,
     noted,
     without_none,
 )
@@ -159,8 +162,12 @@ def memory_recall(
     ] = 0.0,
     strict: Annotated[bool, Arg("Leave out what is weak")] = False,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
-    since: Annotated[str | None, Arg("Changed since a date, a time, or an age such as 7d")] = None,
-    until: Annotated[str | None, Arg("Changed until a date, a time, or an age")] = None,
+    since: Annotated[str | None, Arg(SINCE_HELP)] = None,
+    until: Annotated[str | None, Arg(UNTIL_HELP)] = None,
+    as_of: Annotated[
+        str | None,
+        Arg("Answer as of the end of a day, or of a time: what was there and so then"),
+    ] = None,
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
     full: Annotated[bool, Arg("Give the whole content")] = False,
     explain: Annotated[bool, Arg("Explain each score")] = False,
@@ -173,8 +180,12 @@ def memory_recall(
 
     Edits, new files and deletions by any program are seen at once. strength says how well a
     memory fits: strong, fair or weak, the same in every vault; best is that of the strongest.
-    Scores rank within one answer.
+    Scores rank within one answer. What another memory supersedes, and what has ended or not
+    begun, is marked and comes after what is so. With asOf the answer is of then: later memories
+    are not there, and a text that was another then, as a kept revision shows, is the old one,
+    marked with asOf. What was deleted since, or changed before revisions were kept, is not known.
     """
+    from memvault import clock
     from memvault.recall.values import Request
 
     if rerank and (is_all or mode == "tag"):
@@ -183,17 +194,34 @@ def memory_recall(
             "leave it out, or ask with --mode hybrid, keyword or vector",
         )
     chosen = filters(memory_type, tags, since, until, expression)
+    then = moment(as_of, "asOf", True)
+    if then is not None and is_all:
+        raise UsageError("asOf and isAll cannot be combined", "list with --until instead")
     if is_all:
         return _everything(call, chosen, query, limit, full)
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for, or list all with --all")
     request = Request(
-        query, mode, limit or _DEFAULT_LIMIT, chosen, threshold, explain, rerank, strict=strict
+        query,
+        mode,
+        limit or _DEFAULT_LIMIT,
+        chosen,
+        threshold,
+        explain,
+        rerank,
+        strict=strict,
+        as_of=then,
     )
     answer = call.engine.search(request)
     found = noted(call, answer)
     count_shown(call, [entry.memory for entry in found])
-    memories = [_found(entry, full, explain) for entry in found]
+    memories = [
+        {
+            **_found(entry, full, explain),
+            **({"asOf": clock.iso(then)} if then and entry.is_earlier else {}),
+        }
+        for entry in found
+    ]
     less = "a lower threshold" if threshold else "leaving out strict" if strict else "fewer filters"
     nothing = f"No memory was found; other words or {less} may help"
     return {"best": answer.best, **listed("memories", memories, nothing, count=len(memories))}

@@ -8,7 +8,16 @@ from memvault.call import Call
 from memvault.model import is_example
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import FILTER_HELP, TAGS_HELP, TYPE_HELP, count_shown, filters, item
+from memvault.tools.core.shapes import (
+    FILTER_HELP,
+    SINCE_HELP,
+    TAGS_HELP,
+    TYPE_HELP,
+    UNTIL_HELP,
+    count_shown,
+    filters,
+    item,
+)
 
 if TYPE_CHECKING:
     from memvault.index.protocol import Record
@@ -64,8 +73,8 @@ def memory_list(
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg(TAGS_HELP)] = None,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
-    since: Annotated[str | None, Arg("Changed since a date, a time, or an age such as 7d")] = None,
-    until: Annotated[str | None, Arg("Changed until a date, a time, or an age")] = None,
+    since: Annotated[str | None, Arg(SINCE_HELP)] = None,
+    until: Annotated[str | None, Arg(UNTIL_HELP)] = None,
     limit: Annotated[int | None, Arg("How many at most; all by default", least=1)] = None,
 ) -> dict[str, Any]:
     """List memories without their content, newest change first; examples are marked."""

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -90,6 +91,24 @@ class History:
             f"the latest are {known}" if known else "it has no earlier revisions",
         )
 
+    def replaced_since(
+        self, mem_ids: Iterable[str], moment: datetime
+    ) -> Iterator[tuple[str, bytes, str]]:
+        """Yield, of the memories that were changed after a moment, the bytes that they had then.
+
+        With them comes when the change before was made, empty where none is known.
+        """
+        folders = set() if self._linked else set(_names(self._revisions))
+        for mem_id in mem_ids if folders else ():
+            if _folder_name(mem_id) in folders:
+                revisions = self.revisions(mem_id)
+                later = [name for name in revisions if _moment(name) > moment]
+                if later:
+                    earlier = revisions[: -len(later)]
+                    since = clock.iso(_moment(earlier[-1])) if earlier else ""
+                    with contextlib.suppress(OSError, NotFound, Refused):
+                        yield mem_id, self.read(mem_id, later[0]), since
+
     def discard(self, root: Path, path: str) -> Discarded:
         """Move a file of the vault into the trash.
 
@@ -131,11 +150,14 @@ class History:
         raise AssertionError("there is always another number")
 
     def _folder(self, mem_id: str) -> Path:
-        name = hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
-        folder = self._revisions / name
+        folder = self._revisions / _folder_name(mem_id)
         if folder.is_symlink():
             raise Refused(f"{folder} is a link", "remove the link")
         return folder
+
+
+def _folder_name(mem_id: str) -> str:
+    return hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
 
 
 def _stamp(earlier: list[str]) -> str:

@@ -23,6 +23,8 @@ FILTER_HELP = (
     "Expression over the front matter, such as area == 'main' and 'db' in tags "
     "and created < '2026-01-01'"
 )
+SINCE_HELP = "Changed since a date, a time, an age such as 7d, or words such as 'last week'"
+UNTIL_HELP = "Changed until a date, a time, an age, or words such as yesterday"
 _PATIENCE = 1.0
 """Seconds that an answer waits at most to be counted."""
 
@@ -105,23 +107,27 @@ def filters(
     return Filters(
         memory_type=(memory_type or "").strip(),
         tags=tuple(tag for tag in tags or () if tag.strip()),
-        since=_moment(since, "since", False),
-        until=_moment(until, "until", True),
+        since=moment(since, "since", False),
+        until=moment(until, "until", True),
         expression=expression or "",
     )
 
 
-def _moment(text: str | None, name: str, end_of_day: bool) -> datetime | None:
-    from memvault import clock
+def moment(text: str | None, name: str, end: bool) -> datetime | None:
+    """Read an argument that is a date in some form: its first moment, or with ``end`` the last.
+
+    Raises:
+        UsageError: it is none.
+    """
+    from memvault.recall import dates
 
     if not text or not text.strip():
         return None
-    moment = clock.since(text)
-    if moment is None:
+    found = dates.moment(text, end)
+    if found is None:
+        shown = text if len(text) <= 60 else f"{text[:60]}..."
         raise UsageError(
-            f"{name} must be a date, a time or an age, not {text!r}",
-            "write 2026-01-31, 2026-01-31T12:00:00Z, 7d, 12h or 2w",
+            f"{name} must be a date, a time, an age, or words for one, not {shown!r}",
+            "write 2026-01-31, 2026-01-31T12:00:00Z, 2026-W05, 7d, 12h, 2w, or such as 'last week'",
         )
-    if end_of_day and len(text.strip()) == len("2026-01-31"):
-        moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_000)
-    return moment
+    return found
