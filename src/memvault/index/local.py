@@ -93,10 +93,12 @@ class LocalIndex:
                 pause *= 2
 
     def rebuild(self) -> None:
-        """Throw the index away and make it anew, without vectors."""
-        with self._writing():
-            self._files.begin()
-            self._writer.update(False, None)
+        """Make the index anew beside the old one, which others read until it is whole."""
+        from memvault.index.writer import Writer
+
+        with self._writing(), self._files.beside() as files:
+            stores = VectorStores(self._store, files.folder, self._progress)
+            Writer(self._store, files, stores, self._analyser, self._progress).update(True, None)
 
     def embed_all(self, download: bool = False) -> int:
         """Embed every memory with the embedder in the settings; return how many were pending.
