@@ -81,6 +81,8 @@ class KeywordAnswer(NamedTuple):
 class VectorHit(NamedTuple):
     """A memory's nearest passage: which one, its cosine to the query, and what that means.
 
+    ``cosine`` is the quick embedder's, ``deep`` the deep one's where that
+    counts, guessed from ``cosine`` for a memory that waits for its deep vectors.
     ``similarity`` is in 0..1 and means the same for every embedder.
     """
 
@@ -88,14 +90,21 @@ class VectorHit(NamedTuple):
     passage: int
     cosine: float
     similarity: float
+    deep: float | None = None
 
 
 class VectorAnswer(NamedTuple):
-    """The hits, nearest first; how many memories wait for a vector; whether any has one."""
+    """The hits, nearest first; how many memories wait for a vector; whether any has one.
+
+    ``deep_name`` is the deep embedder's where its vectors count, else empty;
+    ``deep_waiting`` memories lack deep vectors of one that is not switched off.
+    """
 
     hits: Sequence[VectorHit] = ()
     waiting: int = 0
     has_vectors: bool = False
+    deep_name: str = ""
+    deep_waiting: int = 0
 
 
 class View(Protocol):
@@ -118,8 +127,11 @@ class View(Protocol):
     ) -> VectorAnswer:
         """Return the memories nearest to a text, and those of ``also`` however far they are.
 
+        The nearest are the ``limit`` nearest by the quick embedder, and by the
+        deep one where that counts.
+
         Raises:
-            EmbedderError: the model that made the vectors cannot be loaded.
+            EmbedderError: the built-in table cannot be loaded.
         """
 
     def with_vectors(self) -> View:
