@@ -77,6 +77,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep the user's settings and caches out of the tests, and the tests out of them."""
     _keep_apart(monkeypatch, tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("MEMVAULT_DEEP", "off")  # no test leaves a process behind
     monkeypatch.setenv("PYTHONWARNINGS", "error::ResourceWarning:memvault")
 
 

@@ -49,7 +49,7 @@ def used(folder: Path, tmp_path: Path, run: Run) -> Path:
     write(folder, "a.md", "# A\n\npostgres storage\n")
     write(folder, "b.md", "# B\n\ncat fish\n")
     assert run("model", "use", str(model)).code == 0
-    return next((index_of(folder) / "vectors").rglob("card.json"))
+    return next((index_of(folder) / "index" / "vectors").rglob("card.json"))
 
 
 @pytest.fixture

@@ -283,7 +283,7 @@ def test_any_file_of_its_own_may_be_damaged(folder: Path, name: str) -> None:
     assert len(done) >= 9
 
 
-@pytest.mark.parametrize("path", ["", "keyword", "vectors"])
+@pytest.mark.parametrize("path", ["", "index", "index/keyword", "index/vectors"])
 def test_a_file_may_lie_where_the_index_wants_a_folder(folder: Path, path: str) -> None:
     """A file in the place of one of the index's folders changes no answer."""
     _write_three(folder)
@@ -329,7 +329,9 @@ def test_a_locked_manifest_is_not_a_damaged_one(
     index = index_of(folder)
     before = {path: path.stat().st_ino for path in index.rglob("*") if path.is_file()}
     write(folder, "b.md", "# B\n\nwombat\n")
-    with closing(sqlite3.connect(index / "manifest.db", isolation_level=None)) as database:
+    with closing(
+        sqlite3.connect(index / "index" / "manifest.db", isolation_level=None)
+    ) as database:
         database.execute("BEGIN EXCLUSIVE")
         with open_vault(folder) as vault:
             found = vault.call("memory_recall", query="wombat")

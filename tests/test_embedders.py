@@ -171,7 +171,7 @@ def test_vectors_of_an_older_table_are_made_anew(run: Run, folder: Path) -> None
     """After an upgrade with another built-in table, the next recall embeds by it, unasked."""
     write(folder, "a.md", "# A\n\npostgres storage\n")
     assert run("recall", "postgres").code == 0
-    card = next((index_of(folder) / "vectors").rglob("card.json"))
+    card = next((index_of(folder) / "index" / "vectors").rglob("card.json"))
     entries = json.loads(card.read_text("utf-8"))
     card.write_text(json.dumps({**entries, "version": "older"}), "utf-8")
     ran = run("recall", "database", "--mode", "vector", "--json")

@@ -49,7 +49,7 @@ def filled(folder: Path) -> Path:
 
 def _poisoned(index: Path, marker: Path) -> None:
     """Put a pickle that runs code in the place of the schema, and note the file as it is then."""
-    table = next((index / "keyword").glob("_MAIN_*.toc"))
+    table = next((index / "index" / "keyword").glob("_MAIN_*.toc"))
     data = table.read_bytes()
     start = data.index(b"\x80")  # the schema's pickle, behind its length
     table.write_bytes(data[:start] + pickle.dumps(Evil(marker)) + data[start:])
@@ -60,7 +60,7 @@ def _poisoned(index: Path, marker: Path) -> None:
 
 def _note(index: Path, *files: Path) -> None:
     """Write into the manifest that files of the keyword index are as they should be."""
-    with closing(sqlite3.connect(index / "manifest.db")) as database, database:
+    with closing(sqlite3.connect(index / "index" / "manifest.db")) as database, database:
         for path in files:
             row = path.name, json.dumps(state_of(path))
             database.execute("INSERT OR REPLACE INTO files VALUES (?, ?)", row)
@@ -102,7 +102,7 @@ def test_bytes_that_no_one_wrote_are_healed(
     index = index_of(filled)
     with open_vault(filled) as vault:
         vault.call("memory_recall", query="zebra", type="keyword")
-    file = max((index / "keyword").glob(f"*{suffix}"))
+    file = max((index / "index" / "keyword").glob(f"*{suffix}"))
     content = bytearray(file.read_bytes())
     for place, byte in changes:
         content[int(place * len(content))] = byte
@@ -190,7 +190,7 @@ def test_in_a_sandbox_it_lies_below_the_temporary_folder(folder: Path, tmp_path:
         assert "warnings" not in ran.json
         index = next((tmp_path / "tmp" / f"memvault-{os.geteuid()}").iterdir())
         assert index.stat().st_mode & 0o777 == 0o700
-        with sqlite3.connect(index / "manifest.db") as database:
+        with sqlite3.connect(index / "index" / "manifest.db") as database:
             rows = database.execute("SELECT * FROM counters WHERE name != 'commits'")
             indexes.append(sorted(rows.fetchall()))
     assert indexes[0] == indexes[1]
@@ -311,7 +311,7 @@ def test_a_pipe_in_the_index_stops_nothing(vault: Vault, folder: Path) -> None:
     """Whatever lies where the index's own files should be, recall answers."""
     write(folder, "a.md", "# A\n\nzebra\n")
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]
-    manifest = index_of(folder) / "manifest.db"
+    manifest = index_of(folder) / "index" / "manifest.db"
     manifest.unlink()
     os.mkfifo(manifest)
     assert titles(vault.call("memory_recall", query="zebra")) == ["A"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.index.vectors import VectorCard, Vectors
+from memvault.index.flat_vectors import VectorCard
+from memvault.index.nearest import Near, nearest
+from memvault.index.vectors import Vectors
 
 Matrix = npt.NDArray[np.float32]
 
@@ -19,6 +22,18 @@ Matrix = npt.NDArray[np.float32]
 def _rows(chance: np.random.Generator, count: int) -> Matrix:
     rows = chance.normal(size=(count, 5)).astype(np.float32)
     return cast("Matrix", rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def _hashes(uids: list[int], counts: list[int]) -> npt.NDArray[np.uint64]:
+    numbers = [uid * 10 + k for uid, count in zip(uids, counts, strict=True) for k in range(count)]
+    return np.array(numbers, np.uint64)
+
+
+def _search(
+    vectors: Vectors, query: Matrix, among: Set[int], limit: int, also: Set[int] = frozenset()
+) -> list[Near]:
+    passages = vectors.measured(query).of(among | also)
+    return nearest(passages, None, among, limit, also)
 
 
 batches = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=40), max_size=4)
@@ -45,7 +60,9 @@ def test_vectors_are_found_as_by_brute_force(
             uid += int(chance.integers(1, 3))
             uids.append(uid)
             held[uid] = _rows(chance, count)
-        vectors.append(uids, counts, np.concatenate([held[entry] for entry in uids]))
+        vectors.append(
+            uids, counts, _hashes(uids, counts), np.concatenate([held[entry] for entry in uids])
+        )
         if data.draw(st.booleans()):
             for path in (tmp_path / "v").glob("*-*.*"):
                 with path.open("ab") as file:
@@ -59,14 +76,17 @@ def test_vectors_are_found_as_by_brute_force(
             assert Vectors.open(tmp_path / "v", 8) is None
             vectors = Vectors.open(tmp_path / "v", 7)
             assert vectors is not None
+        assert vectors.passages()[1].tolist() == [
+            uid * 10 + k for uid in sorted(held) for k in range(len(held[uid]))
+        ]
         assert vectors.card.last_uid == uid
         assert vectors.card.rows == sum(map(len, held.values()))
     query = _rows(chance, 1)[0]
     allowed = held.keys() - gone
     nearest = sorted((float((held[entry] @ query).max()) for entry in allowed), reverse=True)
-    hits = vectors.search(query, allowed, limit)
+    hits = _search(vectors, query, allowed, limit)
     assert [hit.cosine for hit in hits] == pytest.approx(nearest[:limit], abs=1e-5)
-    every = vectors.search(query, set(), limit, allowed)
+    every = _search(vectors, query, set(), limit, allowed)
     assert {hit.uid for hit in every} == allowed
     for hit in (*hits, *every):
         assert hit.uid in allowed
@@ -79,15 +99,16 @@ def test_vectors_that_another_process_compacted_are_still_found(tmp_path: Path) 
     chance = np.random.default_rng(1)
     rows = _rows(chance, 4)
     vectors = Vectors.create(tmp_path / "v", VectorCard("name", "1", 5, 7))
-    vectors.append([1, 2, 3, 4], [1, 1, 1, 1], rows)
+    vectors.append([1, 2, 3, 4], [1, 1, 1, 1], _hashes([1, 2, 3, 4], [1] * 4), rows)
     other = Vectors.open(tmp_path / "v", 7)
     assert other is not None
     (tmp_path / "v" / "rows-1.f32").write_bytes(b"left by a process that was killed")
     vectors.compact({2, 3})
-    assert [hit.uid for hit in other.search(rows[2], {1, 2, 3, 4}, 1)] == [3]
+    assert [hit.uid for hit in _search(other, rows[2], {1, 2, 3, 4}, 1)] == [3]
     assert other.card.last_uid == vectors.card.last_uid == 4
     assert sorted(path.name for path in (tmp_path / "v").iterdir()) == [
         "card.json",
+        "hashes-1.u64",
         "rows-1.f32",
         "uids-1.i64",
     ]

@@ -35,8 +35,9 @@ import numpy as np
 import numpy.typing as npt
 
 from memvault.index.embedding.calibrate import Pair, anchors, cosines, fit, fitted
-from memvault.index.embedding.embedder import BUILTIN, Calibration, Embedder
+from memvault.index.embedding.embedder import Calibration, Embedder
 from memvault.index.embedding.loading import open_embedder
+from memvault.index.embedding.static import StaticEmbedder
 
 BINS = 10
 THRESHOLDS = (0.6, 0.75)
@@ -168,7 +169,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--targets", action="store_true")
     options = parser.parse_args()
-    builtin = open_embedder(BUILTIN, Path.cwd())
+    builtin = StaticEmbedder()
     if options.targets:
         print("same {:.4f}, other {:.4f}".format(*targets(builtin)))
         return

@@ -56,6 +56,7 @@ class Settings(NamedTuple):
     ignore: tuple[str, ...] = ()
     language: str = "auto"
     embedder: str = "builtin"
+    deep: str = "auto"
     reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
     ranking: Ranking = Ranking()
     timezone: str = "UTC"
@@ -95,6 +96,7 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda value: isinstance(value, str) and value.lower() in LANGUAGES,
     ),
     "embedder.model": MODEL,
+    "embedder.deep": ("auto, off or now", lambda value: value in ("auto", "off", "now")),
     "rerank.model": MODEL,
     "ranking.recency": _WEIGHT,
     "ranking.importance": _WEIGHT,
@@ -134,6 +136,7 @@ def load_settings(root: Path) -> Settings:
         ignore=tuple(take("ignore", ())),
         language=take("language", usual.language).lower(),
         embedder=take("embedder.model", "") or usual.embedder,
+        deep=take("embedder.deep", usual.deep),
         reranker=take("rerank.model", "") or usual.reranker,
         ranking=Ranking(**weights),
         timezone=take("plans.timezone", usual.timezone),

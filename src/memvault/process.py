@@ -1,18 +1,22 @@
-"""Running a program that is not memvault's: a time limit, an output limit, and no shell."""
+"""Running programs: another's within limits of time and output, one of ours in the background.
+
+No shell is ever asked.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from memvault.errors import UsageError
+
+if TYPE_CHECKING:
+    import subprocess
 
 _COMPLAINT = 64 * 1024
 """How much is kept of the end of what a program writes to standard error."""
@@ -92,6 +96,8 @@ class _Child:
         self._left = memoryview(text)
         self._most = most
         self._pause = pause
+        import selectors
+
         self._process: subprocess.Popen[bytes] | None = None
         self._pipes = selectors.DefaultSelector()
         self._output = bytearray()
@@ -100,6 +106,9 @@ class _Child:
 
     def start(self, command: list[str], folder: Path | None, environment: dict[str, str]) -> None:
         """Start the program at the head of a process group of its own."""
+        import selectors
+        import subprocess
+
         pipe = subprocess.PIPE
         try:
             with _signals_later():
@@ -186,6 +195,46 @@ class _Child:
         output = bytes(self._output[: self._most]).decode("utf-8", "replace")
         complaint = bytes(self._complaint).decode("utf-8", "replace")
         return Finished(self._process.returncode, output, complaint, timed_out, self._is_cut())
+
+
+_detached: list[int] = []
+"""The processes that were started in the background and have not been seen to end."""
+
+
+def detach(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Start a program in a session of its own, without input or output, and let go of it.
+
+    It takes a few milliseconds at most. The program closes whatever other files
+    it inherits, and makes itself give way to others.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    if os.name != "posix":
+        import subprocess
+
+        flags = sum(
+            getattr(subprocess, f"{name}_PROCESS{kind}")
+            for name, kind in (("DETACHED", ""), ("CREATE_NEW", "_GROUP"))
+        ) | getattr(subprocess, "IDLE_PRIORITY_CLASS", 0)
+        null = subprocess.DEVNULL
+        subprocess.Popen(
+            list(command), env=dict(environment), stdin=null, stdout=null, stderr=null,
+            creationflags=flags, close_fds=True,
+        )  # fmt: skip
+        return
+    for number in list(_detached):  # those that have ended would stay as zombies
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(number, os.WNOHANG) == (0, 0):
+                continue
+        _detached.remove(number)
+    streams = [(os.POSIX_SPAWN_OPEN, place, os.devnull, os.O_RDWR, 0) for place in range(3)]
+    given = list(command), dict(environment)
+    try:
+        number = os.posix_spawn(command[0], *given, file_actions=streams, setsid=True)
+    except NotImplementedError:
+        number = os.posix_spawn(command[0], *given, file_actions=streams, setpgroup=0)
+    _detached.append(number)
 
 
 def environment(root: Path) -> dict[str, str]:

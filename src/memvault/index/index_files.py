@@ -2,7 +2,8 @@
 
 The manifest names the files of the keyword index. An index that is not as its
 last commit left it is never used; whoever may write makes it anew. Vectors have
-a card of their own (``vectors``).
+a card of their own (``vectors``). All three lie in one folder, so that a new
+index is made ``beside`` the old one, which others read until it takes its place.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from memvault.user_folders import make_private
 from memvault.vault.lock import FileLock
 
 _FORMAT = 4
+_INDEX, _BESIDE, _BEFORE = "index", "index.new", "index.old"
 _SETTLE = 0.02
 
 
@@ -43,12 +45,13 @@ class Opened(NamedTuple):
 class IndexFiles:
     """The files in an index's folder; ``opened`` is None where none can be used."""
 
-    def __init__(self, settings: Settings, place: Place) -> None:
+    def __init__(self, settings: Settings, place: Place, name: str = _INDEX) -> None:
         self.place = place
-        self.folder = place.folder or Path(os.devnull)
+        self._whole = place.folder or Path(os.devnull)
+        self.folder = self._whole / name
         self.opened: Opened | None = None
         self._settings = settings
-        self._lock = FileLock(self.folder / "lock")
+        self._lock = FileLock(self._whole / "lock")
         self._manifest: Manifest | None = None
         self._manifest_file = self.folder / "manifest.db"
         self._keyword_folder = self.folder / "keyword"
@@ -125,6 +128,8 @@ class IndexFiles:
                 raise OSError(errno.EROFS, "it is in memory")
             make_private(self.place.folder)  # someone may have deleted it
             taken = self._lock.acquire(patience)
+            if taken:
+                self._settle()
             yield taken
         except OSError as error:
             self.close()
@@ -141,13 +146,40 @@ class IndexFiles:
     def begin(self) -> Opened:
         """Throw away whatever is there and begin with an empty index."""
         self.close()
-        for entry in os.scandir(self.folder):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
-            elif entry.name not in KEPT:
-                os.unlink(entry.path)
+        for entry in os.scandir(self._whole):  # an earlier version's index lay there
+            if entry.name not in (*KEPT, _INDEX):
+                _delete(Path(entry.path))
+        _delete(self.folder)
+        self.folder.mkdir()
         self._manifest = Manifest(self._manifest_file, new=True)
         return self.commit(KeywordIndex.create(self._keyword_folder))
+
+    @contextmanager
+    def beside(self) -> Iterator[IndexFiles]:
+        """Let a new index be made, which takes the place of this one once it is whole.
+
+        Until then others read this one, and where making it fails it stays.
+        """
+        made = IndexFiles(self._settings, self.place, _BESIDE)
+        try:
+            yield made
+            made.close()
+            self.close()
+            with contextlib.suppress(FileNotFoundError):
+                self.folder.rename(self._whole / _BEFORE)
+            made.folder.rename(self.folder)
+        finally:
+            made.close()
+            self._settle()
+
+    def _settle(self) -> None:
+        """Put right what a process left that was killed while it made an index beside."""
+        before = self._whole / _BEFORE
+        if before.is_dir() and not self.folder.exists():
+            before.rename(self.folder)
+        for left in (self._whole / _BESIDE, before):
+            if left.exists():
+                _delete(left)
 
     def commit(self, keyword: KeywordIndex) -> Opened:
         """Make what was written the index that every process opens from now on."""
@@ -181,3 +213,10 @@ class IndexFiles:
             if found is None or found.number == commit.number:
                 self.invalidate()
         self.close()
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

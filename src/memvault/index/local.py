@@ -9,32 +9,39 @@ index; in memory that is all there is.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memvault.errors import StorageError, TimedOut
+from memvault.errors import EmbedderError, StorageError, TimedOut
+from memvault.index import following
+from memvault.index.deep_side import DeepSide
 from memvault.index.diff import Diff, Look, compare, divided
 from memvault.index.embedding import permitted
-from memvault.index.embedding.embedder import Embedder
+from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.errors import DamagedIndex
+from memvault.index.flat_vectors import VectorCard
 from memvault.index.index_files import IndexFiles
 from memvault.index.keyword import KeywordIndex
 from memvault.index.manifest import Known
 from memvault.index.place import Place
 from memvault.index.protocol import WHOLE, Patience, View
+from memvault.index.quick_side import Progress, QuickSide
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
-from memvault.index.vector_stores import Progress, VectorStores
-from memvault.index.vectors import VectorCard
+from memvault.index.vectors import Vectors
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from memvault.index.embedding.cross_encoder import CrossEncoder
     from memvault.index.writer import Writer
 
-_SLOW_BUDGET = 5.0
+    Hashes = npt.NDArray[np.uint64]
+
 _SHORT = 0.05
 _FRESH = 0.1
 """Seconds after which a look taken before the index's lock no longer counts."""
@@ -50,7 +57,8 @@ class LocalIndex:
         self.place = place
         self._progress = progress
         self._files = IndexFiles(store.settings, place)
-        self._vector_stores = VectorStores(store, self._files.folder, progress)
+        self._quick = QuickSide(store, self._files.folder, progress)
+        self.deep = DeepSide(store, place.folder)
         self._cross_encoder: CrossEncoder | None = None
         self.found = ""
         """How the last look found the index: current, behind, or missing."""
@@ -76,8 +84,7 @@ class LocalIndex:
                 with self._files.locked(wait) as locked:
                     if locked:
                         waited = time.monotonic() - looked > _FRESH
-                        budget = _SLOW_BUDGET if vectors else None
-                        self._writer.update(vectors, budget, None if waited else look)
+                        self._writer.update(vectors, None if waited else look)
                         return self._view(EMPTY, vectors, patience)
             except StorageError:
                 return self._view(self._everything_read(), vectors, patience)
@@ -98,55 +105,104 @@ class LocalIndex:
         return as_of(view, moment)
 
     def rebuild(self) -> None:
-        """Throw the index away and make it anew, without vectors."""
-        with self._writing():
-            self._files.begin()
-            self._writer.update(False, None)
+        """Make the index anew beside the old one, which others read until it is whole."""
+        from memvault.index.writer import Writer
+
+        with self._writing(), self._files.beside() as files:
+            quick = QuickSide(self._store, files.folder, self._progress)
+            Writer(self._store, files, quick, self._progress).update(True)
 
     def embed_all(self, download: bool = False) -> int:
-        """Embed every memory with the embedder in the settings; return how many were pending.
+        """Embed every memory with both embedders; return how many the deep one had not seen.
 
-        The lock is given back every second, so that others can go on.
+        Nobody else is kept waiting while the deep one is at work.
 
         Raises:
-            EmbedderError: the embedder cannot be used.
+            EmbedderError: the deep embedder cannot be used.
         """
-        self._vector_stores.embedder(self._vector_stores.wanted, download)
-        total = -1
-        while True:
-            with self._writing():
-                opened = self._writer.update(False, None)
-                waiting = self.waiting()
-                total = max(total, waiting)
-                self._progress("embedding", total - waiting, total)
-                if self._finished():
-                    self._vector_stores.drop_others(opened.manifest)
-                    return total
-                self._vector_stores.embed(opened.manifest, 1.0)
+        with self._writing():
+            self._writer.update(True)
+        if self.deep.mode == "off":
+            return 0
+        self.deep.embedder(download)
+        with following.foreground(self.deep.folder):
+            total = self.embed_deep(lambda: True)
+            self.deep.drop_others()
+        following.succeeded(self.deep.folder)
+        return total
+
+    def embed_deep(self, go_on: Callable[[], bool]) -> int:
+        """Embed what has no deep vectors, what was changed last first; say how much that was.
+
+        ``go_on`` is asked each time before anything is written. Errors as for the deep side's.
+        """
+        total = 0
+        tried: set[str] = set()
+        while self._files.open() is not None:
+            paths = [path for path in self._lacking() if path not in tried]
+            if not paths:
+                self.deep.tidy(self._hashes())
+                break
+            total += len(paths)
+
+            def told(done: int, count: int = len(paths)) -> bool:
+                self._progress("embedding", done, count)
+                return go_on()
+
+            self.deep.embed(paths, told)
+            if not go_on():
+                break
+            tried.update(paths)
+        return total
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the vault and its index can still be read."""
+        return self._files.open() is not None
+
+    def _quick_vectors(self) -> Vectors | None:
+        opened = self._files.opened
+        return self._quick.opened(opened.manifest) if opened is not None else None
+
+    def _hashes(self) -> Hashes:
+        """Return the hash of every passage that memories have."""
+        found = self._quick_vectors()
+        assert found is not None
+        return found.passages()[1]
+
+    def _lacking(self) -> list[str]:
+        """Return the paths of the memories without deep vectors, what was changed last first."""
+        opened, found = self._files.opened, self._quick_vectors()
+        if opened is None or found is None or self.deep.mode == "off":
+            return []
+        uids, hashes = found.passages()
+        lacking = set(uids[self.deep.lacking(hashes)].tolist())
+        known = (entry for entry in opened.manifest.known().values() if entry.uid in lacking)
+        rows = sorted(known, key=lambda entry: (-entry.state.mtime, entry.state.path))
+        return [entry.state.path for entry in rows]
 
     def waiting(self) -> int:
-        """Say how many memories wait to be embedded."""
+        """Say how many memories wait to be embedded by the built-in table."""
         opened = self._files.opened
-        return len(self._vector_stores.pending(opened.manifest)) if opened else 0
+        return len(self._quick.pending(opened.manifest)) if opened else 0
+
+    def deep_waiting(self) -> int:
+        """Say how many memories wait for the deep embedder."""
+        return len(self._lacking())
 
     def vector_card(self) -> VectorCard | None:
-        """Describe the vectors that a recall would search now."""
-        opened = self._files.opened
-        found = self._vector_stores.best(self.waiting(), opened.manifest) if opened else None
+        """Describe the quick vectors."""
+        found = self._quick_vectors()
         return found.card if found else None
 
     @property
-    def wanted(self) -> str:
-        """The embedder that is to make the vectors."""
-        return self._vector_stores.wanted
+    def table(self) -> StaticEmbedder:
+        """The quick embedder; ``EmbedderError`` where it cannot be loaded."""
+        return self._quick.table
 
     def notes(self) -> list[str]:
         """Say what a person should know of where the index lies and what makes its vectors."""
-        return [note for note in (self.place.note, self._vector_stores.choice.note) if note]
-
-    def embedder(self, name: str) -> Embedder:
-        """Return an embedder, loaded once; errors as for ``open_embedder``."""
-        return self._vector_stores.embedder(name)
+        return [note for note in (self.place.note, *self.deep.notes()) if note]
 
     def judge(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return how well a cross-encoder finds that each text fits; it is never fetched."""
@@ -176,9 +232,9 @@ class LocalIndex:
             yield
 
     def _finished(self) -> bool:
-        """Say whether all vectors are there, and it is known what they mean."""
+        """Say whether all quick vectors are there."""
         opened = self._files.opened
-        return opened is not None and self._vector_stores.is_finished(opened.manifest)
+        return opened is not None and self._quick.is_finished(opened.manifest)
 
     def _compared(self) -> Look | None:
         """Compare the index with the folder; None where no index can be read."""
@@ -206,8 +262,7 @@ class LocalIndex:
     def _writer(self) -> Writer:
         from memvault.index.writer import Writer
 
-        stores = self._vector_stores
-        return Writer(self._store, self._files, stores, self._progress)
+        return Writer(self._store, self._files, self._quick, self._progress)
 
     def _view(self, overlay: Overlay, vectors: bool, patience: Patience) -> Snapshot:
         opened = self._files.opened
@@ -216,15 +271,16 @@ class LocalIndex:
         unembedded, found = 0, None
         if vectors:
             if manifest is not None:
-                pending = self._vector_stores.pending(manifest)
-                found = self._vector_stores.best(len(pending), manifest)
+                pending = self._quick.pending(manifest)
+                found = self._quick.opened(manifest)
                 if overlay.alive is not None:
                     pending = [entry for entry in pending if entry[0] in overlay.alive]
-                    overlay.passages.update(self._vector_stores.passages(pending))
+                    overlay.passages.update(self._quick.passages(pending))
                 unembedded = sum(uid not in overlay.passages for uid, _ in pending)
             if found is None and overlay.passages:
-                found = self._vector_stores.unwritten()
-        embedder = self._vector_stores.embedder
+                found = self._quick.unwritten()
+            if self.deep.mode == "now" and overlay.alive is None:
+                self._embed_now()
 
         def complete() -> Snapshot:
             if overlay.alive is None and not self._finished():
@@ -234,8 +290,26 @@ class LocalIndex:
         later = None if vectors else complete
         commit = opened.commit if opened is not None else None
         return Snapshot(
-            self._store, commit, manifest, keyword, found, embedder, overlay, unembedded, later
+            self._store,
+            commit,
+            manifest,
+            keyword,
+            found,
+            self._quick,
+            self.deep,
+            overlay,
+            unembedded,
+            later,
         )
+
+    def _embed_now(self) -> None:
+        """Make the deep vectors that are missing; trouble is a note."""
+        try:
+            if self._lacking():
+                with following.foreground(self.deep.folder):
+                    self.embed_deep(lambda: True)
+        except (EmbedderError, OSError) as error:
+            self.deep.trouble(error)
 
 
 def _state(look: Look | None) -> str:

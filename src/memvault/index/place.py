@@ -34,8 +34,10 @@ _INDEXES = "indexes"
 _VAULT = "vault"
 """Holds the real path of the vault that an index is of; its time is when that was last used."""
 _LOCK = "lock"
-KEPT = (_VAULT, _LOCK)
-"""Files in an index's folder that are there before any index is."""
+DEEP = "deep"
+"""Holds vectors by content, which outlive the index."""
+KEPT = (_VAULT, _LOCK, DEEP)
+"""What lies in an index's folder beside the index itself."""
 _DAY = 86_400.0
 _KEPT_DAYS = 90.0
 

@@ -130,6 +130,8 @@ class Closeness(NamedTuple):
 class VectorHit(NamedTuple):
     """A memory's nearest passage: which one, its cosine to the query, and what that means.
 
+    ``cosine`` is the quick embedder's, ``deep`` the deep one's where that
+    counts, guessed from ``cosine`` for a memory that waits for its deep vectors.
     ``similarity`` is in 0..1 and means the same for every embedder.
     """
 
@@ -148,11 +150,17 @@ class Places(NamedTuple):
 
 
 class VectorAnswer(NamedTuple):
-    """The hits, nearest first; how many memories wait for a vector; whether any has one."""
+    """The hits, nearest first; how many memories wait for a vector; whether any has one.
+
+    ``deep_name`` is the deep embedder's where its vectors count, else empty;
+    ``deep_waiting`` memories lack deep vectors of one that is not switched off.
+    """
 
     hits: Sequence[VectorHit] = ()
     waiting: int = 0
     has_vectors: bool = False
+    deep_name: str = ""
+    deep_waiting: int = 0
 
 
 class View(Protocol):
@@ -186,8 +194,11 @@ class View(Protocol):
     ) -> VectorAnswer:
         """Return the memories nearest to a text, and those of ``also`` however far they are.
 
+        The nearest are the ``limit`` nearest by the quick embedder, and by the
+        deep one where that counts.
+
         Raises:
-            EmbedderError: the model that made the vectors cannot be loaded.
+            EmbedderError: the built-in table cannot be loaded.
         """
 
     def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:

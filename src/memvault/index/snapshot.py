@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
 from memvault.index.analysis import in_use
 from memvault.index.bm25f import KeywordDocument, field_lengths
-from memvault.index.embedding import calibrate
-from memvault.index.embedding.embedder import BUILTIN, Embedder
-from memvault.index.embedding.static import StaticEmbedder
+from memvault.index.deep_side import DeepSide
 from memvault.index.file_states import Commit
+from memvault.index.flat_vectors import hashes_of
 from memvault.index.keyword import KeywordIndex
 from memvault.index.manifest import Manifest
+from memvault.index.nearest import Passages, nearest
 from memvault.index.protocol import (
     Asked,
     Closeness,
@@ -26,11 +27,18 @@ from memvault.index.protocol import (
     VectorAnswer,
     VectorHit,
 )
+from memvault.index.quick_side import QuickSide
 from memvault.index.sentences import Block, Cut
-from memvault.index.vectors import PassageHit, Vectors
+from memvault.index.vectors import Vectors
 from memvault.model import Memory, Passage
 from memvault.vault.replaced import SUPERSEDES, looked_for, names_under
 from memvault.vault.store import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
 
 
 class Overlay(NamedTuple):
@@ -67,7 +75,8 @@ class Snapshot(NamedTuple):
     manifest: Manifest | None
     words: KeywordIndex
     vectors: Vectors | None
-    open_embedder: Callable[[str], Embedder]
+    quick: QuickSide
+    deep: DeepSide
     overlay: Overlay
     unembedded: int
     complete: Callable[[], Snapshot] | None
@@ -163,13 +172,9 @@ class Snapshot(NamedTuple):
 
         blocks = {key: self._blocks(key, own) for key, own in places.items()}
         blocks = {key: own for key, own in blocks.items() if own}
-        try:
-            opened = self.open_embedder(BUILTIN)
-        except EmbedderError:
-            opened = None
-        table = opened if isinstance(opened, StaticEmbedder) else None
-        frequency = None
-        if table is not None:
+        table, frequency = None, None
+        with suppress(EmbedderError):
+            table = self.quick.table
             for key in blocks.keys() & self.overlay.cuts.keys():
                 blocks[key] = token_store.told(table, blocks[key], self.overlay.cuts[key])
             if self.manifest is not None:
@@ -218,28 +223,27 @@ class Snapshot(NamedTuple):
         """Return the memories nearest to a text, and those of ``also``; errors as for a view."""
         if self.vectors is None:
             return VectorAnswer(waiting=self.unembedded)
-        card = self.vectors.card
-        embedder = self.open_embedder(card.embedder)
-        if embedder.version != card.version:
-            raise EmbedderError(
-                f"The vectors were made by another version of {embedder.name}",
-                "memvault reindex makes them anew",
-            )
-        # Only an index of an earlier version that cannot be written leaves it to be found now.
-        calibration = embedder.calibration or card.calibration or calibrate.fitted(embedder)
-        vector = embedder.embed_query(text)
-        alive = self._alive(among)
-        if self.overlay.alive is None:  # rows of memories that are gone stay for a while
-            indexed = self.manifest.uids() if self.manifest else set()
-            alive = indexed if among is None else indexed & among
-        assert alive is not None
-        found = self.vectors.search(vector, alive, limit, also)
-        near = {hit.uid: hit for hit in found}
+        vector = self.quick.table.embed_query(text)
+        everything = self._alive(None)
+        if everything is None:  # rows of memories that are gone stay for a while
+            everything = self.manifest.uids() if self.manifest else set()
+        passages = self._passages(vector, everything)
+        deep = self.deep.measured(text, passages)
+        calibration = deep.calibration or self.quick.table.calibration
+        found = nearest(
+            passages, deep.cosines, everything if among is None else everything & among, limit, also
+        )
+        hits = []
+        for uid, passage, cosine, depth in found:
+            similarity = calibration.similarity(cosine if depth is None else depth)
+            hits.append(VectorHit(uid, passage, cosine, similarity, depth))
+        return VectorAnswer(hits, self.unembedded, True, deep.name, deep.waiting)
+
+    def _passages(self, query: Matrix, alive: Set[int]) -> Passages:
+        """Return the passages of all memories that are seen, with their cosines to a query."""
+        assert self.vectors is not None
+        found = self.vectors.measured(query).of(alive)
         for uid, texts in self.overlay.passages.items():
             if uid in alive:
-                cosines = embedder.embed(texts) @ vector
-                place = int(cosines.argmax())
-                near[uid] = PassageHit(uid, place, float(cosines[place]))
-        hits = [VectorHit(*hit, calibration.similarity(hit.cosine)) for hit in near.values()]
-        ordered = sorted(hits, key=lambda hit: (-hit.cosine, hit.key))
-        return VectorAnswer(ordered, self.unembedded, True)
+                found = found.joined(uid, hashes_of(texts), self.quick.table.embed(texts) @ query)
+        return found

@@ -15,15 +15,13 @@ from memvault.index.analysis import analyser, languages_of
 from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.diff import Diff, Look, batches, compare
 from memvault.index.documents import keyword_documents, passage_texts
-from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.errors import DamagedIndex
 from memvault.index.index_files import IndexFiles, Opened
 from memvault.index.manifest import Row
 from memvault.index.overlay import read_file
 from memvault.index.protocol import Record
+from memvault.index.quick_side import Progress, QuickSide
 from memvault.index.sentences import Block, Cut, coded, cut
-from memvault.index.vector_stores import Progress, VectorStores
 from memvault.model import FileState
 from memvault.vault.store import Store
 
@@ -42,29 +40,29 @@ class Writer(NamedTuple):
 
     store: Store
     files: IndexFiles
-    vector_stores: VectorStores
+    quick: QuickSide
     progress: Progress
 
-    def update(self, embed: bool, budget: float | None, look: Look | None = None) -> Opened:
+    def update(self, embed: bool, look: Look | None = None) -> Opened:
         """Make the index agree with the folder; one that turns out damaged is made anew.
 
         A ``look`` from before the lock still counts if nobody has committed since.
-        With ``embed``, vectors too; a slow embedder stops after ``budget`` seconds.
+        With ``embed``, quick vectors too.
         """
         for attempt in range(3):
             try:
                 opened = self.files.open(writing=True) or self.files.begin()
                 if look is not None and look.commit.number == opened.commit.number:
-                    return self._apply(opened, look.whole, embed, budget)
+                    return self._apply(opened, look.whole, embed)
                 diff = compare(opened.manifest.known(), self.store.scan())
-                return self._apply(opened, diff, embed, budget)
+                return self._apply(opened, diff, embed)
             except DamagedIndex:
                 if attempt == 2:
                     raise
                 self.files.invalidate()
         raise AssertionError("the last attempt returns or raises")
 
-    def _apply(self, opened: Opened, diff: Diff, embed: bool, budget: float | None) -> Opened:
+    def _apply(self, opened: Opened, diff: Diff, embed: bool) -> Opened:
         opened, diff = self._settled(opened, diff)
         old = {state.path: known.uid for known, state in diff.changed}
         todo = [*diff.added, *(state for _, state in diff.changed)]
@@ -78,11 +76,10 @@ class Writer(NamedTuple):
             # Before the embedding, which nobody waits for.
             opened = self.files.commit(opened.keyword)
             if embed:
-                now = 0.0 if done < len(todo) else budget
-                self.vector_stores.embed(opened.manifest, now, made.passages)
+                self.quick.embed(opened.manifest, made.passages)
                 self._tell(opened, made.cuts)
-        if embed and not self.vector_stores.is_finished(opened.manifest):
-            self.vector_stores.embed(opened.manifest, budget)
+        if embed and not self.quick.is_finished(opened.manifest):
+            self.quick.embed(opened.manifest)
         if embed:
             self._tell(opened)
         if diff.size and opened.keyword.wasted() > _WASTE:
@@ -149,6 +146,4 @@ class Writer(NamedTuple):
             return
         from memvault.index import token_store
 
-        table = self.vector_stores.embedder(BUILTIN)
-        if isinstance(table, StaticEmbedder):
-            token_store.complete(opened.manifest, self.store, table, cuts)
+        token_store.complete(opened.manifest, self.store, self.quick.table, cuts)

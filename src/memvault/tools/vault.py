@@ -149,7 +149,7 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     call.index.embed_all()
     return {
         "indexed": len(call.engine.listed(Filters())),
-        "embedder": without_paths(call, call.index.wanted),
+        "embedder": without_paths(call, call.index.deep.choice.name),
     }
 
 
@@ -157,19 +157,19 @@ def vault_reindex(call: Call) -> dict[str, Any]:
 def model_list(call: Call) -> dict[str, Any]:
     """List the models that can be used, to embed and to rerank, and those in use."""
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
-    from memvault.index.embedding.static import StaticEmbedder
+    from memvault.index.embedding.transformer import BuiltinTransformer
     from memvault.upkeep.paths import without_paths
 
-    builtin = StaticEmbedder()
+    builtin = BuiltinTransformer()
     own = {
         "name": builtin.name,
         "dimension": builtin.dimension,
-        "sizeInGb": 0.01,
+        "sizeInGb": 0.02,
         "licence": "Apache-2.0",
         "description": "Built in: works offline at once. English",
     }
     return {
-        "inUse": without_paths(call, call.index.wanted),
+        "inUse": without_paths(call, call.index.deep.choice.name),
         "models": [own, *known_models(EMBEDDING)],
         "rerankerInUse": without_paths(call, call.settings.reranker),
         "rerankers": known_models(CROSS_ENCODER),

@@ -11,6 +11,7 @@ from typing import Any
 
 from memvault.call import Call
 from memvault.errors import EmbedderError
+from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.protocol import Record
 from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
@@ -37,6 +38,7 @@ def status(call: Call) -> dict[str, Any]:
             "language": settings.language,
         },
         "embedder": _embedder(call),
+        "deep": _deep(call),
         "pending": call.index.waiting(),
         "sizes": {
             "memories": sum(record.size for record in records),
@@ -73,20 +75,41 @@ def sweep(call: Call) -> None:
 
 
 def _embedder(call: Call) -> dict[str, Any]:
-    name = call.index.wanted
+    """Describe the quick embedder, the built-in table."""
     found = call.index.vector_card()
-    entry: dict[str, Any] = {"name": without_paths(call, name)}
-    if found is not None:
-        entry.update(version=found.version, dimension=found.dimension, vectors=found.rows)
-        if found.embedder != name:
-            entry["answering"] = without_paths(call, found.embedder)
-    else:
-        try:
-            loaded = call.index.embedder(name)
-        except EmbedderError as error:
-            entry["problem"] = without_paths(call, error.message)
+    try:
+        version, dimension = call.index.table.version, call.index.table.dimension
+    except EmbedderError as error:
+        return {"name": BUILTIN, "problem": without_paths(call, error.message)}
+    return {
+        "name": BUILTIN,
+        "version": version,
+        "dimension": dimension,
+        "vectors": found.rows if found else 0,
+    }
+
+
+def _deep(call: Call) -> dict[str, Any]:
+    """Describe the deep embedder, how many memories wait for it, and whether it is at work."""
+    deep = call.index.deep
+    entry: dict[str, Any] = {"mode": deep.mode}
+    if deep.mode == "off":
+        return entry
+    try:
+        entry["name"] = without_paths(call, deep.name)
+        found = deep.opened()
+        if found is not None:
+            card = found.card
+            entry.update(version=card.version, dimension=card.dimension, vectors=card.rows)
         else:
-            entry.update(version=loaded.version, dimension=loaded.dimension, vectors=0)
+            entry["vectors"] = 0
+        entry["waiting"] = call.index.deep_waiting()
+        problem = deep.problem()
+    except EmbedderError as error:
+        problem = error.message
+    if problem:
+        entry["problem"] = without_paths(call, problem)
+    entry["working"] = deep.is_at_work()
     return entry
 
 

@@ -48,6 +48,11 @@ class FileLock:
         self._handle = handle
         return True
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the lock is held, and its file still has its name."""
+        return self._handle is not None and _still_there(self._handle, self.path)
+
     def release(self) -> None:
         """Give the lock back; doing so twice does no harm."""
         if self._handle is not None:

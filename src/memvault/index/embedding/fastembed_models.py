@@ -1,7 +1,9 @@
 """The models that fastembed runs: found by name or in a folder, loaded quietly, errors explained.
 
 Nothing else imports fastembed. Embedding models and cross-encoders come from
-different classes of it, which are opened in the same way.
+different classes of it, which are opened in the same way. The built-in model lies
+beside the static table's tokenizer, which is also its own: fastembed is given
+the tokenizer's folder, and the model by its path from there.
 """
 
 from __future__ import annotations
@@ -17,12 +19,16 @@ from typing import Any, NamedTuple
 
 from memvault import visible
 from memvault.errors import EmbedderError
+from memvault.index.embedding import static
+from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.permitted import folder_of
 from memvault.user_folders import models_folder
 
 _MAX_TOKENS = 512
 """Tokens of a text at most, also where the model takes more: attention grows with the square."""
-_NEEDED = ("model.onnx", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_NEEDED = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_MODEL = "model.onnx"
+_BUILTIN_MODEL = "../deep/model.onnx"
 _LOCAL = "local/"
 """How the names begin that folders get in fastembed's list, which no one else should see."""
 
@@ -58,9 +64,13 @@ def load(kind: Kind, name: str, root: Path | None, download: bool) -> Loaded:
     Raises:
         EmbedderError: there is no such model, or it is not on this machine.
     """
-    folder = folder_of(name, root)
+    folder = static.DATA if name == BUILTIN else folder_of(name, root)
     with explained(kind, name):
-        loaded = _by_name(kind, name, download) if folder is None else _from_folder(kind, folder)
+        if folder is None:
+            loaded = _by_name(kind, name, download)
+        else:
+            model = _BUILTIN_MODEL if name == BUILTIN else _MODEL
+            loaded = _from_folder(kind, folder, model)
         tokenizer = getattr(loaded.model.model, "tokenizer", None)
         if tokenizer is not None:
             most = int((tokenizer.truncation or {}).get("max_length", _MAX_TOKENS))
@@ -132,21 +142,21 @@ def _by_name(kind: Kind, name: str, download: bool) -> Loaded:
     return Loaded(model, Path(folder).name[:12] if folder else "1")
 
 
-def _from_folder(kind: Kind, folder: Path) -> Loaded:
-    missing = [name for name in _NEEDED if not (folder / name).is_file()]
+def _from_folder(kind: Kind, folder: Path, model: str) -> Loaded:
+    missing = [name for name in (model, *_NEEDED) if not (folder / name).is_file()]
     if missing:
         raise EmbedderError(
             f"{folder} is not a model's folder: it has no {', '.join(missing)}",
             "export the model with optimum-cli or copy its files from the model's page",
         )
-    version = _fingerprint(folder)
+    version = _fingerprint(folder, model)
     alias = f"{_LOCAL}{version}"
     if alias not in {str(model["model"]) for model in _class(kind).list_supported_models()}:
-        _enter(kind, alias, folder)
+        _enter(kind, alias, folder, model)
     return Loaded(_quietly(kind, alias, specific_model_path=str(folder)), version)
 
 
-def _enter(kind: Kind, alias: str, folder: Path) -> None:
+def _enter(kind: Kind, alias: str, folder: Path, model: str) -> None:
     """Enter a folder's model in fastembed's list, which it loads from."""
     from fastembed.common.model_description import ModelSource, PoolingType
 
@@ -155,7 +165,7 @@ def _enter(kind: Kind, alias: str, folder: Path) -> None:
         pooling = PoolingType.CLS if _pools_first_token(folder) else PoolingType.MEAN
         options = {"pooling": pooling, "normalization": True, "dim": 0}
     _class(kind).add_custom_model(
-        model=alias, sources=ModelSource(hf=alias), model_file="model.onnx", **options
+        model=alias, sources=ModelSource(hf=alias), model_file=model, **options
     )
 
 
@@ -168,10 +178,10 @@ def _pools_first_token(folder: Path) -> bool:
     return bool(isinstance(settings, dict) and settings.get("pooling_mode_cls_token"))
 
 
-def _fingerprint(folder: Path) -> str:
+def _fingerprint(folder: Path, model: str) -> str:
     """Tell two models apart by size, beginning and end, without reading all of them."""
     digest = hashlib.blake2b(digest_size=6)
-    with open(folder / "model.onnx", "rb") as file:
+    with open(folder / model, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         digest.update(f"{size}".encode() + file.read(1 << 20))
         file.seek(max(0, size - (1 << 20)))

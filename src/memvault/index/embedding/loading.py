@@ -1,25 +1,22 @@
-"""Embedders by the names that settings use."""
+"""Deep embedders by the names that settings use; the quick one has no name there."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from memvault.errors import EmbedderError
+from memvault.index.embedding import transformer
 from memvault.index.embedding.embedder import BUILTIN, Embedder
-
-
-def is_slow(name: str) -> bool:
-    """Say whether embedding with this embedder takes so long that a recall must not wait for it."""
-    return name != BUILTIN
 
 
 def known_version(name: str) -> str | None:
     """Return an embedder's version where that can be told without loading it, else None."""
-    if name != BUILTIN:
-        return None
-    from memvault.index.embedding.static import read_card
+    return str(transformer.read_card()["version"]) if name == BUILTIN else None
 
-    return str(read_card()["version"])
+
+def shown_name(name: str) -> str:
+    """Return what an embedder is called: the built-in one by its model's name."""
+    return str(transformer.read_card()["name"]) if name == BUILTIN else name
 
 
 def open_embedder(name: str, root: Path | None, download: bool = False) -> Embedder:
@@ -31,9 +28,7 @@ def open_embedder(name: str, root: Path | None, download: bool = False) -> Embed
         EmbedderError: there is no such model, or it is not on this machine.
     """
     if name == BUILTIN:
-        from memvault.index.embedding.static import StaticEmbedder
-
-        return StaticEmbedder()
+        return transformer.BuiltinTransformer()
     try:
         from memvault.index.embedding.onnx_model import OnnxEmbedder
     except ImportError as error:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from memvault.index.embedding.embedder import Matrix
 
 _BATCH = 16
+"""Texts at once, unless the model's vectors depend on their neighbours."""
 
 
 class OnnxEmbedder:
@@ -20,8 +21,11 @@ class OnnxEmbedder:
 
     calibration = None  # index/calibrate.py finds it
 
-    def __init__(self, name: str, root: Path | None, download: bool = False) -> None:
+    def __init__(
+        self, name: str, root: Path | None, download: bool = False, batch: int = _BATCH
+    ) -> None:
         self.name = name
+        self._batch = batch
         self._model, self.version = load(EMBEDDING, name, root, download)
         with explained(EMBEDDING, name):
             self.dimension = len(next(iter(self._model.embed(["dimension"]))))
@@ -31,7 +35,7 @@ class OnnxEmbedder:
         import numpy as np
 
         with explained(EMBEDDING, self.name):
-            rows = list(self._model.passage_embed(list(texts), batch_size=_BATCH))
+            rows = list(self._model.passage_embed(list(texts), batch_size=self._batch))
         if not rows:
             return np.zeros((0, self.dimension), dtype=np.float32)
         return unit(np.asarray(rows, dtype=np.float32))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,9 @@ def read_card(folder: Path = DATA) -> dict[str, Any]:
     return card
 
 
+@cache
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
-    """Return the table's tokenizer, and the id of what it does not know, or -1.
+    """Return the table's tokenizer, loaded once, and the id of what it does not know, or -1.
 
     Raises:
         EmbedderError: it cannot be loaded.

@@ -7,18 +7,15 @@ others; it counts here by its bytes.
 
 from __future__ import annotations
 
-from functools import cache
-
 from memvault.index.embedding.static import open_tokenizer
 
 _UNKNOWN_BYTES = 2
 """Bytes of unknown text that count as one token."""
-_loaded = cache(open_tokenizer)
 
 
 def count(text: str) -> int:
     """Return how many tokens a text has, rather too many; errors as for ``open_tokenizer``."""
-    tokenizer, unknown = _loaded()
+    tokenizer, unknown = open_tokenizer()
     found = tokenizer.encode(text, add_special_tokens=False)
     total = len(found.ids)
     for token, (start, end) in zip(found.ids, found.offsets, strict=True):

@@ -1,0 +1,264 @@
+"""The deep vectors of a vault: which model's, what they say to a query, and adding to them.
+
+They follow behind the quick ones: by a process in the background
+(``following``), within a call where the settings say ``now``, or at once by
+``memvault reindex``. They are looked at only where at least half of the
+memories have them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+
+from memvault.errors import EmbedderError, MemvaultError, UsageError
+from memvault.index import following
+from memvault.index.deep_vectors import DeepVectors
+from memvault.index.embedding import calibrate, permitted
+from memvault.index.embedding.embedder import Calibration, Embedder
+from memvault.index.embedding.loading import known_version, open_embedder, shown_name
+from memvault.index.flat_vectors import VectorCard, hashes_of
+from memvault.index.place import DEEP
+from memvault.user_folders import SETTINGS_FILE, is_owned
+from memvault.vault import layout
+from memvault.vault.store import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from memvault.index.nearest import Passages
+
+    Matrix = npt.NDArray[np.float32]
+    Hashes = npt.NDArray[np.uint64]
+
+Mode = Literal["auto", "off", "now"]
+_MODES = ("auto", "off", "now")
+_VARIABLE = "MEMVAULT_DEEP"
+_ENOUGH = 0.5
+"""The share of memories from which on deep vectors count; below, most would be guessed."""
+_BATCH = 16
+
+
+class Deep(NamedTuple):
+    """What the deep side says to a query.
+
+    ``cosines`` are those of passages, nan for those without a vector; None
+    where the deep side does not count. ``waiting`` memories lack a vector.
+    """
+
+    waiting: int = 0
+    name: str = ""
+    cosines: Matrix | None = None
+    calibration: Calibration | None = None
+
+
+class DeepSide:
+    """The deep vectors in the folder of a vault's index; in memory there are none."""
+
+    def __init__(self, store: Store, folder: Path | None) -> None:
+        self._store = store
+        self.folder = folder / DEEP if folder is not None else None
+        self._choice: tuple[object, permitted.Choice] | None = None
+        self._embedder: Embedder | None = None
+        self._opened: DeepVectors | None = None
+        self._trouble = ""
+
+    @property
+    def mode(self) -> Mode:
+        """When vectors are made; a vault of somebody else's may not keep its reader waiting."""
+        chosen = os.environ.get(_VARIABLE) or self._store.settings.deep
+        if chosen not in _MODES:
+            raise UsageError(f"{_VARIABLE} must be one of {', '.join(_MODES)}", "unset it")
+        if self.folder is None:
+            return "off"
+        if chosen == "now" and _VARIABLE not in os.environ and not self._is_own():
+            return "auto"
+        return cast("Mode", chosen)
+
+    def _is_own(self) -> bool:
+        try:
+            return is_owned(os.lstat(self._store.root / SETTINGS_FILE))
+        except OSError:
+            return False
+
+    @property
+    def choice(self) -> permitted.Choice:
+        """The model to use, and why it is not the one in the settings, where it is not."""
+        state = permitted.state(self._store.settings, self._store.root)
+        if self._choice is None or state != self._choice[0]:
+            found = permitted.embedder(self._store.settings, self._store.root)
+            if self._choice is not None and found.name != self._choice[1].name:
+                self._embedder = self._opened = None
+            self._choice = state, found
+        return self._choice[1]
+
+    @property
+    def name(self) -> str:
+        """What the model is called."""
+        return shown_name(self.choice.name)
+
+    def embedder(self, download: bool = False) -> Embedder:
+        """Return the model, loaded once; errors as for ``open_embedder``."""
+        name, root, _ = self.choice
+        if self._embedder is None:
+            if root is not None and not permitted.is_allowed(name, root):
+                raise EmbedderError(f"The model {name} is not allowed here", "memvault model use")
+            self._embedder = open_embedder(name, root, download)
+        return self._embedder
+
+    def is_at_work(self) -> bool:
+        """Say whether a process makes vectors now, in the background or in the foreground."""
+        locks = (following.FOLLOWING, following.FOREGROUND)
+        return any(following.is_at_work(self.folder, name) for name in locks)
+
+    def problem(self) -> str:
+        """Say why vectors could not be made lately, or cannot be; empty where all is well."""
+        said = following.failure(self.folder, self.choice.name)
+        if not said and self.opened() is None:
+            try:
+                self.embedder()
+            except EmbedderError as error:
+                said = error.message
+        return said
+
+    def notes(self) -> list[str]:
+        """Say what a person should know of the model."""
+        return [note for note in (self.choice.note, self._trouble) if note]
+
+    def trouble(self, error: EmbedderError | OSError) -> None:
+        """Note what goes wrong; it costs no answer."""
+        if isinstance(error, EmbedderError):
+            self._trouble = f"{error.message}: the built-in table answers alone; {error.hint}"
+        else:
+            self._trouble = f"the deep vectors cannot be written: {error.strerror or error}"
+
+    def opened(self) -> DeepVectors | None:
+        """Open the vectors as they are by now; None where there are none of the model's version.
+
+        The version of a model that is not the built-in one is known once it is loaded.
+        """
+        if self.folder is None:
+            return None
+        found = DeepVectors.open(self._of(self.choice.name))
+        if found is None:
+            return None
+        loaded = self._embedder
+        version = loaded.version if loaded is not None else known_version(self.choice.name)
+        if version is not None and found.card.version != version:
+            return None
+        if self._opened is None or self._opened.card != found.card:
+            self._opened = found
+        return self._opened
+
+    def _of(self, name: str) -> Path:
+        assert self.folder is not None
+        digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+        return self.folder / f"{layout.slug(name, 40)}-{digest}"
+
+    def lacking(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
+        """Say of each text whether it has no vector yet."""
+        import numpy as np
+
+        found = self.opened()
+        return found.places(hashes) < 0 if found is not None else np.ones(len(hashes), np.bool_)
+
+    def measured(self, text: str, passages: Passages) -> Deep:
+        """Hold a query against the passages of all memories; trouble with the model is a note."""
+        if self.mode == "off" or not len(passages.uids):
+            return Deep()
+        try:
+            found = self._measured(text, passages)
+        except EmbedderError as error:
+            self.trouble(error)
+            found = Deep(len(passages.firsts))
+        if found.waiting and self.mode == "auto":
+            following.start(self._store.root, self.folder, self.choice.name)
+            why = following.failure(self.folder, self.choice.name)
+            if why:
+                self.trouble(EmbedderError(why, "memvault reindex tries again"))
+        return found
+
+    def _measured(self, text: str, passages: Passages) -> Deep:
+        import numpy as np
+
+        firsts = passages.firsts
+        found = self.opened()
+        if found is None:
+            return Deep(len(firsts))
+        places = found.places(passages.hashes)
+        waiting = int(np.logical_or.reduceat(places < 0, firsts).sum())
+        if waiting > len(firsts) * (1 - _ENOUGH):
+            return Deep(waiting)
+        embedder = self.embedder()
+        if embedder.version != found.card.version:
+            return Deep(len(firsts))
+        cosines = found.measured(embedder.embed_query(text), places)
+        known = embedder.calibration or found.card.calibration
+        calibration = known or calibrate.fitted(embedder)
+        return Deep(waiting, self.name, cosines, calibration)
+
+    def embed(self, paths: Sequence[str], go_on: Callable[[int], bool]) -> None:
+        """Embed what the memories at some paths lack, in their order.
+
+        ``go_on`` is told how many are done, and asked each time before anything is written.
+
+        Raises:
+            EmbedderError: the model cannot be used.
+            OSError: the vectors cannot be written.
+        """
+        found = self._begun()
+        embedder = self.embedder()
+        texts = self._lacking_texts(paths, found)
+        while batch := list(islice(texts, _BATCH)):
+            rows = embedder.embed([text for _, text in batch])
+            if not go_on(batch[-1][0]):
+                return
+            found.add(hashes_of([text for _, text in batch]), rows)
+        go_on(len(paths))
+
+    def _lacking_texts(self, paths: Sequence[str], found: DeepVectors) -> Iterator[tuple[int, str]]:
+        """Yield the texts that have no vector, each with how many memories come before it."""
+        from memvault.index.documents import passage_texts
+
+        for number, path in enumerate(paths):
+            try:
+                texts = passage_texts(self._store.read(path))
+            except MemvaultError:
+                texts = [path]  # as the quick side does
+            places = found.places(hashes_of(texts))
+            for text, place in zip(texts, places, strict=True):
+                if place < 0:
+                    yield number, text
+
+    def _begun(self) -> DeepVectors:
+        """Return vectors to go on with, new ones where there are none, and known what they mean."""
+        embedder = self.embedder()
+        found = self.opened()
+        known = embedder.calibration or (found.card.calibration if found else None)
+        calibration = None if known else calibrate.fitted(embedder)
+        if found is None:
+            name = self.choice.name
+            card = VectorCard(name, embedder.version, embedder.dimension)
+            found = DeepVectors.create(self._of(name), card)
+        if calibration is not None:
+            found.keep(calibration)
+        return found
+
+    def tidy(self, used: Hashes) -> None:
+        """Drop what no memory uses, where that is much; errors as for ``DeepVectors.compact``."""
+        found = self.opened()
+        if found is not None:
+            found.compact(used)
+
+    def drop_others(self) -> None:
+        """Delete the vectors of models that are no longer used."""
+        if self.folder is not None:
+            for entry in self.folder.iterdir():
+                if entry.is_dir() and entry != self._of(self.choice.name):
+                    shutil.rmtree(entry, ignore_errors=True)

@@ -1,0 +1,107 @@
+"""The deep vectors: a transformer's, kept by the hash of the passage's text and nothing else.
+
+Nothing of uids is in them: a moved file, a new title of the file, an edit of
+its header and an index made anew cost no embedding. Each text is in it once.
+Several processes may add to them, each under a lock that is held for that
+moment only; who reads takes no lock.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from memvault.index.flat_vectors import FlatVectors, VectorCard
+from memvault.vault.lock import FileLock
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+    Hashes = npt.NDArray[np.uint64]
+
+LOCK = "lock"
+"""In the folder that holds the models' folders: held while vectors are added or dropped."""
+_WASTE = 0.5
+_WORTH_COMPACTING = 1_000
+
+
+class DeepVectors(FlatVectors):
+    """The vectors of one model."""
+
+    columns: ClassVar = (("hashes", "u64"),)
+
+    def __init__(self, folder: Path, card: VectorCard) -> None:
+        super().__init__(folder, card)
+        self._order: tuple[npt.NDArray[np.intp], Hashes] | None = None
+
+    def places(self, hashes: Hashes) -> npt.NDArray[np.int64]:
+        """Return the row of each hash, -1 where there is none."""
+        import numpy as np
+
+        _, (known,) = self.held()
+        if not len(known):
+            return np.full(len(hashes), -1, np.int64)
+        if self._order is None or len(self._order[1]) != len(known):
+            order = np.argsort(known)
+            self._order = order, known[order]
+        order, rising = self._order
+        near = np.minimum(np.searchsorted(rising, hashes), len(rising) - 1)
+        found: npt.NDArray[np.int64] = np.where(rising[near] == hashes, order[near], -1)
+        return found
+
+    def measured(self, query: Matrix, places: npt.NDArray[np.int64]) -> Matrix:
+        """Return the cosine of each row to a query; nan for -1."""
+        import numpy as np
+
+        rows, _ = self.held()
+        cosines = np.append(rows @ query, np.float32(np.nan))
+        found: Matrix = cosines[places]
+        return found
+
+    def add(self, hashes: Hashes, rows: Matrix) -> None:
+        """Add the vectors of texts, but for those that another process has added meanwhile.
+
+        Raises:
+            OSError: they cannot be written.
+            TimedOut: another process holds the lock for too long.
+        """
+        with FileLock(self.folder.parent / LOCK):
+            self._refresh()
+            _, first = _firsts(hashes)
+            new = first[self.places(hashes[first]) < 0]
+            if len(new):
+                self.extend(rows[new], hashes[new])
+                self.write_card()
+
+    def compact(self, used: Hashes) -> None:
+        """Drop the vectors that no memory uses, where those are more than half; errors as above."""
+        import numpy as np
+
+        with FileLock(self.folder.parent / LOCK):
+            self._refresh()
+            rows, (hashes,) = self.held()
+            kept = np.isin(hashes, used)
+            if self.card.rows > _WORTH_COMPACTING and kept.mean() < _WASTE:
+                self.replace(rows[kept], hashes[kept])
+                self._order = None
+
+    def _refresh(self) -> None:
+        """Take what other processes have added; where all is gone or damaged, begin anew."""
+        found = self.open(self.folder)
+        if found is None or found.card.version != self.card.version:
+            calibration = self.card.calibration
+            card = VectorCard(self.card.embedder, self.card.version, self.card.dimension)
+            found = self.create(self.folder, card)
+            if calibration is not None:
+                found.keep(calibration)
+        self.card, self._held, self._order = found.card, None, None
+
+
+def _firsts(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.intp]]:
+    """Return the different hashes, and where each is first."""
+    import numpy as np
+
+    different, first = np.unique(hashes, return_index=True)
+    return different, first

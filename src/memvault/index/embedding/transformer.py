@@ -1,0 +1,74 @@
+"""The built-in deep embedder: a transformer of 8-bit integers that comes with the package.
+
+Passages are embedded through fastembed. A query is not: importing fastembed
+takes most of a second, ONNX Runtime alone a tenth of that. Both doors give the
+same vectors, because the model's graph was optimised when it was made, and
+because each text runs alone: the integers of a batch depend on all of its texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memvault.errors import EmbedderError
+from memvault.index.embedding.embedder import BUILTIN, Calibration
+
+if TYPE_CHECKING:
+    from memvault.index.embedding.embedder import Matrix
+    from memvault.index.embedding.onnx_model import OnnxEmbedder
+    from memvault.index.embedding.query_session import QuerySession
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "deep"
+_AGAIN = "pip install --force-reinstall memvault"
+
+
+def read_card() -> dict[str, Any]:
+    """Return what is known of the model without loading it.
+
+    Raises:
+        EmbedderError: it is not there.
+    """
+    try:
+        card: dict[str, Any] = json.loads((DATA / "card.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise EmbedderError(f"The built-in model cannot be read: {error}", _AGAIN) from error
+    return card
+
+
+class BuiltinTransformer:
+    """The model in the package; each of its two doors is opened when it is first used."""
+
+    name = BUILTIN
+
+    def __init__(self) -> None:
+        card = read_card()
+        if not (DATA / "model.onnx").is_file():
+            raise EmbedderError("The built-in model is not in the package", _AGAIN)
+        self._tokens = int(card["tokens"])
+        self.version = str(card["version"])
+        self.dimension = int(card["dimension"])
+        self.calibration = Calibration(float(card["slope"]), float(card["midpoint"]))
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return unit vectors, shape (len(texts), dimension)."""
+        return self._passages.embed(texts)
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return a query's unit vector, shape (dimension,)."""
+        return self._queries.embed(text)
+
+    @cached_property
+    def _passages(self) -> OnnxEmbedder:
+        from memvault.index.embedding.onnx_model import OnnxEmbedder
+
+        return OnnxEmbedder(BUILTIN, None, batch=1)
+
+    @cached_property
+    def _queries(self) -> QuerySession:
+        from memvault.index.embedding.query_session import QuerySession
+
+        return QuerySession(DATA / "model.onnx", self._tokens)
