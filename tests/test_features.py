@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from memvault.recall.features import stretches
 
 from conftest import explained, write
 from memvault import Vault
-from memvault.recall.features import stretches
 from test_ranking import memory
 
 REST = "She pulls and it stays shut. The smith is away until the end of the week. "

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from memvault.recall.features import SentenceFeatures, stretches
 
 from conftest import Run, write
 from memvault import Vault, open_vault
 from memvault.config import Ranking
 from memvault.model import Memory
 from memvault.recall.dates import Days
-from memvault.recall.features import SentenceFeatures, stretches
 from memvault.recall.ranking import Candidate, rank
 from memvault.vault.daily import Span
 

@@ -20,23 +20,23 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from datetime import date
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import quality
 
-from memvault.index import analysis
-from memvault.index.protocol import WHOLE
+from judged import JudgedSet, by_group, group_of, kind_of, make_vault, read_set
+from memvault.index.analysis import query_analyser
+from memvault.index.protocol import WHOLE, View
 from memvault.recall.compared import Compared
 from memvault.recall.query import parse
 from memvault.recall.ranking import columns
 from memvault.recall.retrieve import retrieve
 from memvault.recall.strength import evidence
-from memvault.recall.values import Request
+from memvault.recall.values import FAIR, STRONG, Request
 from memvault.recall.weights import corners
 from memvault.workspace import Workspace
 
@@ -58,61 +58,61 @@ WITHOUT = {
 """Which parts a fit does without."""
 SHARPNESS = 12.0
 STEPS, RATE, SHRINKAGE = 300, 0.05, 1e-3
-DEPTH = 20
-STRONG_ERRORS = 0.05
+DEPTH = 10
 
 
 class Asked(NamedTuple):
     """One query's candidates: parts, place between the corners, evidence, and grades.
 
     ``parts`` has shape (candidates, PARTS), ``evidence`` (candidates, EVIDENCE);
-    a part that nobody has is 0.
+    a part that nobody has is 0. ``judged`` are the grades of all that was judged,
+    the best first.
     """
 
     parts: Numbers
     corners: Numbers
     evidence: Numbers
     grades: Numbers
-    whole: float
-    answers: bool
+    judged: list[float]
 
 
-def gather(judged: quality.JudgedSet, others: Sequence[str], work: Path) -> list[Asked]:
-    """Ask a set's questions, and ``others`` that its vaults do not answer, and write down all."""
+def gather(judged: JudgedSet, others: Sequence[str], work: Path) -> list[Asked]:
+    """Ask a set's questions, and ``others`` that its vaults do not answer, and write down all.
+
+    Questions for days are left out: what answers them is no part of this.
+    """
     found: list[Asked] = []
-    for group, documents in quality.by_group(judged).items():
+    for group, documents in by_group(judged).items():
         root = work / judged.name / (group or "all")
-        ids = quality.make_vault(root, documents)
-        with Workspace(root) as workspace:
-            view = workspace.index.look(True, WHOLE)
-            language = workspace.settings.language
-            analyser = analysis.analyser(language)
-
-            def ask(text: str, grades: Mapping[str, float], answers: bool) -> Asked:
-                query = parse(text, analyser)
-                retrieved = retrieve(view, query, Request(text), None)
-                words = [[(language, stem)] for stem in query.stems]
-                compared = Compared(view, query, retrieved, words)
-                candidates = compared.candidates(retrieved.pool())
-                values = columns(candidates)
-                most = max((entry.closeness.covered for entry in candidates), default=0.0)
-                nothing = [0.0] * len(candidates)
-                told = [evidence(entry, len(query.stems)) for entry in candidates]
-                return Asked(
-                    np.array([values.get(part, nothing) for part in PARTS]).T,
-                    np.array(corners(most, [entry.record.size for entry in candidates])),
-                    np.array([[own.get(name, 0.0) for name in EVIDENCE] for own in told]),
-                    np.array([grades.get(ids[entry.record.path], 0.0) for entry in candidates]),
-                    sum(grades.values()),
-                    answers,
-                )
-
-            for query in judged.queries:
-                if quality.group_of(query) == group:
-                    grades = judged.relevant.get(query["_id"], {})
-                    found.append(ask(query["text"], grades, bool(grades)))
-            found += [ask(text, {}, False) for text in others]
+        ids = make_vault(root, documents)
+        workspace = Workspace(root)
+        workspace.index.look(True, WHOLE)
+        view = workspace.index.look(True, WHOLE)
+        for query in [*judged.queries, *judged.unanswerable]:
+            if group_of(query) == group and kind_of(query) != "date":
+                grades = judged.relevant.get(query["_id"], {})
+                found.append(_asked(view, query["text"], ids, grades))
+        found += [_asked(view, text, ids, {}) for text in others]
+        workspace.close()
     return found
+
+
+def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, float]) -> Asked:
+    query = parse(text, query_analyser(view.languages()))
+    retrieved = retrieve(view, query, Request(text), None)
+    compared = Compared(view, query, retrieved)
+    candidates = compared.candidates(retrieved.pool())
+    values = columns(candidates)
+    most = max((entry.closeness.covered for entry in candidates), default=0.0)
+    nothing = [0.0] * len(candidates)
+    told = [evidence(entry, len(query.words)) for entry in candidates]
+    return Asked(
+        np.array([values.get(part, nothing) for part in PARTS]).T,
+        np.array(corners(most, [entry.record.size for entry in candidates])),
+        np.array([[own.get(name, 0.0) for name in EVIDENCE] for own in told]),
+        np.array([grades.get(ids[entry.record.path], 0.0) for entry in candidates]),
+        sorted(grades.values(), reverse=True),
+    )
 
 
 def fitted(sets: Sequence[Sequence[Asked]], without: frozenset[str]) -> Numbers:
@@ -141,7 +141,7 @@ def fitted(sets: Sequence[Sequence[Asked]], without: frozenset[str]) -> Numbers:
 
 
 def _batch(asked: Sequence[Asked]) -> tuple[Numbers, Numbers, Numbers, npt.NDArray[np.bool_]]:
-    """Pad queries that candidates differ for; return parts, corners, wanted shares, what is known."""
+    """Return parts, corners, wanted shares, and what is no padding, of queries that tell."""
     telling = [own for own in asked if 0 < (own.grades > 0).sum() < len(own.grades)]
     most = max(len(own.grades) for own in telling)
     parts = np.zeros((len(telling), most, len(PARTS)))
@@ -157,63 +157,159 @@ def _batch(asked: Sequence[Asked]) -> tuple[Numbers, Numbers, Numbers, npt.NDArr
 
 def ordered(asked: Asked, weights: Numbers) -> npt.NDArray[np.int64]:
     """Return the candidates' places, best first."""
-    return np.argsort(-(asked.parts @ weights @ asked.corners), kind="stable")
+    found: npt.NDArray[np.int64] = np.argsort(
+        -(asked.parts @ weights @ asked.corners), kind="stable"
+    )
+    return found
 
 
 def figures(sets: Sequence[Asked], weights: Numbers) -> Numbers:
-    """Return the means of hit@1, R@5, R@10 and nDCG@10; where grades differ only the best count."""
+    """Return the means of hit@1, R@5, R@10 and nDCG@10; of unequal grades only the best count."""
     rows = []
     for own in sets:
-        if not own.answers:
+        if not own.judged:
             continue
         grades = own.grades[ordered(own, weights)]
-        best = max(own.grades.max(initial=0.0), 1.0)
-        right = grades >= best
-        total = max(float((own.grades >= best).sum()), own.whole if best == 1.0 else 1.0)
-        gains = (2**grades[:10] - 1) / np.log2(np.arange(len(grades[:10])) + 2)
-        ideal = np.sort(2**own.grades - 1)[::-1][:10]
-        ideal = ideal / np.log2(np.arange(len(ideal)) + 2)
-        rows.append(
-            [
-                float(right[:1].sum()),
-                right[:5].sum() / total,
-                right[:10].sum() / total,
-                gains.sum() / max(ideal.sum(), 1e-9),
-            ]
-        )
-    return np.array(rows).mean(axis=0)
+        right = grades >= own.judged[0]
+        total = sum(grade >= own.judged[0] for grade in own.judged)
+        hits = [right[:1].sum(), right[:5].sum() / total, right[:10].sum() / total]
+        rows.append([*hits, _gain(grades) / _gain(np.array(own.judged))])
+    means: Numbers = np.array(rows, dtype=float).mean(axis=0)
+    return means
+
+
+def _gain(grades: Numbers) -> float:
+    first = grades[:DEPTH]
+    return float(((2**first - 1) / np.log2(np.arange(len(first)) + 2)).sum())
 
 
 def chance(
-    sets: Sequence[Sequence[Asked]], all_weights: Sequence[Numbers], without: frozenset[str]
+    sets: Sequence[Sequence[Asked]], weights: Numbers, without: frozenset[str]
 ) -> tuple[Numbers, float]:
     """Fit the logistic regression from evidence to "this answers"; return weights and constant.
 
     Of each query the first candidates count, each set the same.
     """
     rows, labels, shares = [], [], []
-    for asked, weights in zip(sets, all_weights, strict=True):
+    for asked in sets:
         for own in asked:
             first = ordered(own, weights)[:DEPTH]
-            best = max(own.grades.max(initial=0.0), 1.0)
+            best = own.judged[0] if own.judged else 1.0
             rows.append(own.evidence[first])
             labels.append((own.grades[first] >= best).astype(float))
             shares.append(np.full(len(first), 1 / len(asked)))
-    design = np.concatenate(rows) * [name not in without for name in EVIDENCE]
-    design = np.concatenate([design, np.ones((len(design), 1))], axis=1)
+    known = np.array([name not in without for name in EVIDENCE], dtype=float)
+    design = np.concatenate([np.concatenate(rows) * known, np.ones((sum(map(len, rows)), 1))], 1)
     target, share = np.concatenate(labels), np.concatenate(shares)
     share = share / share.mean()
     beta = np.zeros(design.shape[1])
-    shrinkage = np.append(np.full(len(EVIDENCE), 5.0), 0.0)
+    shrinkage = np.append(np.full(len(EVIDENCE), 5.0), 1e-9)
     for _ in range(50):
         likely = 0.5 + 0.5 * np.tanh(design @ beta / 2)
         slope = design.T @ (share * (likely - target)) + shrinkage * beta
         curve = (design * (share * likely * (1 - likely))[:, None]).T @ design
-        beta -= np.linalg.solve(curve + np.diag(shrinkage + 1e-9), slope)
-    return beta[:-1], float(beta[-1])
+        beta -= np.linalg.solve(curve + np.diag(shrinkage), slope)
+    return beta[:-1] * known, float(beta[-1])
 
 
-def chances(own: Asked, fit: tuple[Numbers, float]) -> Numbers:
-    """Return each candidate's chance."""
-    found: Numbers = 0.5 + 0.5 * np.tanh((own.evidence @ fit[0] + fit[1]) / 2)
+def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers:
+    """Return the first candidates' chances, in their order."""
+    told = own.evidence[ordered(own, weights)[:DEPTH]]
+    found: Numbers = 0.5 + 0.5 * np.tanh((told @ fit[0] + fit[1]) / 2)
     return found
+
+
+class Sureness(NamedTuple):
+    """How often nothing is called strong that answers nothing, and how often what answers is."""
+
+    nothing_strong: float
+    right_fair: float
+    right_strong: float
+
+
+def sureness(asked: Sequence[Asked], weights: Numbers, fit: tuple[Numbers, float]) -> Sureness:
+    """Judge the words that chances are called by."""
+    wrong, fair, strong = [], [], []
+    for own in asked:
+        found = chances(own, weights, fit)
+        if not own.judged:
+            wrong.append(found.max(initial=0.0) >= STRONG)
+            continue
+        right = own.grades[ordered(own, weights)[:DEPTH]] >= own.judged[0]
+        best = found[right].max(initial=0.0)
+        fair.append(best >= FAIR)
+        strong.append(best >= STRONG)
+    return Sureness(*(float(np.mean(each)) if each else 0.0 for each in (wrong, fair, strong)))
+
+
+def report(sets: Mapping[str, Sequence[Asked]], name: str) -> None:
+    """Print each set's figures by its own fit, which has not seen it, and by the fit of all."""
+    every = fitted(list(sets.values()), WITHOUT[name])
+    sure = chance(list(sets.values()), every, WITHOUT[name])
+    print(f"\n| {name} | hit@1 | R@5 | R@10 | nDCG@10 | none strong | right fair | right strong |")
+    print("|---|---|---|---|---|---|---|---|")
+    means = []
+    for left_out, asked in sets.items():
+        others = [entry for other, entry in sets.items() if other != left_out]
+        weights = fitted(others, WITHOUT[name])
+        own_sure = chance(others, weights, WITHOUT[name])
+        for title, each, own in ((left_out, weights, own_sure), ("  fit of all", every, sure)):
+            found = [*figures(asked, each), *sureness(asked, each, own)]
+            print(f"| {title} | {' | '.join(f'{value:.3f}' for value in found)} |", flush=True)
+            means.append(found)
+    for title, rows in (("mean, left out", means[::2]), ("mean, fit of all", means[1::2])):
+        values = np.array(rows).mean(axis=0)
+        print(f"| {title} | {' | '.join(f'{value:.3f}' for value in values)} |", flush=True)
+
+
+def written(sets: Mapping[str, Sequence[Asked]]) -> dict[str, Any]:
+    """Return all fits as the package keeps them."""
+    fits = {}
+    for name, without in WITHOUT.items():
+        weights = fitted(list(sets.values()), without)
+        told, constant = chance(list(sets.values()), weights, without)
+        fits[name] = {
+            "parts": {
+                part: [round(float(value), 3) for value in row]
+                for part, row in zip(PARTS, weights, strict=True)
+                if row.any()
+            },
+            "chance": {
+                name: round(float(value), 3)
+                for name, value in zip(EVIDENCE, told, strict=True)
+                if value
+            },
+            "bias": round(constant, 3),
+        }
+    return {"fitted": datetime.now(UTC).date().isoformat(), "sets": sorted(sets), "fits": fits}
+
+
+def main() -> None:
+    """Gather, report, and write the fits."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--output", type=Path, help="write the fits here")
+    parser.add_argument("--others", type=int, default=40, help="questions of other sets")
+    options = parser.parse_args()
+    judged = {folder.name: read_set(folder) for folder in options.folders}
+    with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as cache:
+        os.environ["MEMVAULT_CACHE"] = os.environ["MEMVAULT_STATE"] = cache
+        os.environ["MEMVAULT_DEEP"] = "now"
+        sets = {}
+        for name, own in judged.items():
+            foreign = [
+                query["text"]
+                for other, theirs in judged.items()
+                if other != name
+                for query in theirs.queries[:: max(1, len(theirs.queries) // 10)]
+            ]
+            sets[name] = gather(own, foreign[: options.others], Path(work))
+            print(f"{name}: {len(sets[name])} questions", flush=True)
+    for name in WITHOUT:
+        report(sets, name)
+    if options.output:
+        options.output.write_text(json.dumps(written(sets), indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

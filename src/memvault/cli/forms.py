@@ -15,7 +15,7 @@ Result = Mapping[str, Any]
 
 _REVISION = "Before: revision {previousRevision}"
 _RATE = "success rate {successRate:.3g}, used {usageCount:time|times}"
-_STANDING = "replaced by {supersededBy}  ended {expired}  begins {notYet}"
+_STANDING = "replaced by {supersededBy}  ended {expired}  begins {notYet}  newer: {newer}"
 _CANDIDATE = f"   {{score:.2f}}  {{title}}  {{memId}}  {{filePath}}  {_STANDING}"
 _MODEL = "{name}  {dimension} dimensions  {sizeInGb:g} GB  {description}"
 _DELETED = "Deleted {deleted}"
@@ -90,7 +90,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
    > {content:each}
 *memories
 {similarity:.2f}  {strength}  {id}
-   replaced by {supersededBy}  ended {expired}  begins {notYet}
+   replaced by {supersededBy}  ended {expired}  begins {notYet}  newer: {newer}
    {about}
    > {text:each}""",
     "memory_evict": "Evicted {memId}",

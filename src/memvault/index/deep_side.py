@@ -184,6 +184,19 @@ class DeepSide:
                 self.trouble(EmbedderError(why, "memvault reindex tries again"))
         return found
 
+    def likeness(self, hashes: Hashes) -> list[list[float]] | None:
+        """Return how alike texts are, in 0..1, after a query was held against them.
+
+        None where one of them has no vector yet.
+        """
+        found = self.opened() if self._embedder is not None and self.mode != "off" else None
+        places = found.places(hashes) if found is not None else None
+        if found is None or self._embedder is None or places is None or (places < 0).any():
+            return None
+        calibration = self._embedder.calibration or found.card.calibration
+        rows = found.held()[0][places]
+        return calibration.alike(rows) if calibration is not None else None
+
     def _measured(self, text: str, passages: Passages) -> Deep:
         import numpy as np
 

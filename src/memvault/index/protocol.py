@@ -204,6 +204,12 @@ class View(Protocol):
     def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
         """Compare memories with a query, each by its best places; what is gone is left out."""
 
+    def likeness(self, passages: Mapping[int, int]) -> list[list[float]]:
+        """Return how alike memories are by one passage each, in 0..1, each to each.
+
+        It is asked after ``nearest``. Empty where not all of them have vectors.
+        """
+
     def passages(self, key: int, places: Places) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places, each with its number."""
 

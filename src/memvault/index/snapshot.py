@@ -239,6 +239,23 @@ class Snapshot(NamedTuple):
             hits.append(VectorHit(uid, passage, cosine, similarity, depth))
         return VectorAnswer(hits, self.unembedded, True, deep.name, deep.waiting)
 
+    def likeness(self, passages: Mapping[int, int]) -> list[list[float]]:
+        """Return how alike memories are by one passage each, in 0..1, each to each."""
+        import numpy as np
+
+        if self.vectors is None:
+            return []
+        table = self.quick.table
+        found = self.vectors.rows_of(passages)
+        for key in passages.keys() & self.overlay.records.keys():
+            text = self.overlay.passages.get(key, [])[passages[key] :][:1]
+            if text:
+                found[key] = table.embed(text)[0], hashes_of(text)[0]
+        if len(found) < len(passages) or not found:
+            return []
+        rows, hashes = (np.array([found[key][part] for key in passages]) for part in (0, 1))
+        return self.deep.likeness(hashes) or table.calibration.alike(rows)
+
     def _passages(self, query: Matrix, alive: Set[int]) -> Passages:
         """Return the passages of all memories that are seen, with their cosines to a query."""
         assert self.vectors is not None

@@ -9,7 +9,7 @@ holds the identity of the manifest whose uids they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, ClassVar
 
 from memvault.index.flat_vectors import FlatVectors
@@ -48,6 +48,18 @@ class Vectors(FlatVectors):
         """Return whose each row is, and the hash of its text."""
         _, (uids, hashes) = self.held()
         return uids, hashes
+
+    def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
+        """Return the vector and the hash of one passage of each memory; some may be gone."""
+        import numpy as np
+
+        rows, (uids, hashes) = self.held()
+        found = {}
+        for uid, number in passages.items():
+            first, end = np.searchsorted(uids, (uid, uid + 1))
+            if first + number < end:
+                found[uid] = rows[first + number], hashes[first + number]
+        return found
 
     def measured(self, query: Matrix) -> Passages:
         """Return all passages with their cosines to a query."""

@@ -20,7 +20,10 @@ _SATURATED = 2.2
 
 
 class Compared:
-    """What one recall knows of the memories that it found; sentences are compared when asked."""
+    """What one recall knows of the memories that it found; sentences are compared when asked.
+
+    ``newer_keys`` names by an older memory the newer one about the same thing.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class Compared:
         self._shares = retrieved.shares
         self._closeness: dict[int, Closeness] = {}
         self._to_come: Iterator[int] = iter(())
+        self.newer_keys: dict[int, int] = {}
         self._records: dict[int, Record | None] = {}
 
     @property
@@ -63,6 +67,11 @@ class Compared:
         self._compare([key])
         entry = self._candidate(key)
         return chance(entry, self.fit, len(self.query.words)) if entry is not None else 0.0
+
+    def newer(self, key: int) -> str:
+        """Return the memId of a newer memory about the same thing; empty where none was found."""
+        record = self._records.get(self.newer_keys.get(key, 0))
+        return record.mem_id if record is not None else ""
 
     def passages(self, key: int) -> list[tuple[int, Passage]]:
         """Return the passages of a memory that may be shown, each with its number."""

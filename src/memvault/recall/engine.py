@@ -27,6 +27,8 @@ from memvault.vault.store import Store
 Result = TypeVar("Result")
 
 _TRIES = 3
+_COMPARED_BY_AGE = 10
+"""How many of the first are looked at for a newer one about the same thing."""
 
 
 class Engine:
@@ -196,16 +198,22 @@ class Engine:
         query = parse(text, asked)
         retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
         compared = Compared(view, query, retrieved)
-        first = retrieved  # what comes first is the same whatever the limit
+        few = retrieved  # what comes first is the same whatever the limit
         if request.limit > CANDIDATES:
-            first = retrieved.candidates(bool(query.phrases))
-        pool = first.pool()
+            few = retrieved.candidates(bool(query.phrases))
+        pool = few.pool()
         if query.phrases:
             pool = list(
-                _Reader(view, query, last).first((key for key, _ in first.fused), len(pool))
+                _Reader(view, query, last).first((key for key, _ in few.fused), len(pool))
             )
         candidates = compared.candidates([*pool, *retrieved.dated])
         ranked = ranking.rank(candidates, compared.fit, weights, now, days)
+        if request.diverse and not days:
+            first = {
+                entry.candidate.key: retrieved.passages.get(entry.candidate.key, 0)
+                for entry in ranked[:_COMPARED_BY_AGE]
+            }
+            ranked, compared.newer_keys = ranking.newer_first(ranked, view.likeness(first))
         scored = ranking.with_rest(ranked, retrieved.fused, frozenset(pool))
         if days and days.mostly:
             records = {entry.key: entry.record for entry in candidates}
@@ -243,7 +251,8 @@ class Engine:
                 memory, placed.scored, compared, chance, reader.analyser(placed.scored.key)
             )
             earlier = compared.view.is_earlier(placed.scored.key)
-            found.append(shown._replace(standing=placed.standing, is_earlier=earlier))
+            standing = placed.standing._replace(newer=compared.newer(placed.scored.key))
+            found.append(shown._replace(standing=standing, is_earlier=earlier))
         notes = [*self._index.notes(), *self.notes(), *compared.retrieved.notes]
         return Answer(found, notes)
 

@@ -27,6 +27,12 @@ def own_days(entry: Record | Memory) -> list[Span]:
     return [days for days in found if days is not None]
 
 
+def latest_day(entry: Record | Memory) -> str:
+    """Return the day that a memory is of, or when it was changed, for comparing as text."""
+    days = own_days(entry)
+    return max(span.last for span in days).isoformat() if days else entry.modified
+
+
 def nearest_days(entry: Record | Memory, span: Span) -> float:
     """Say how near a memory's days are to a span, in 0..1."""
     return max(apart(span, days) for days in memory_days(entry))

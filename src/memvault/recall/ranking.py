@@ -15,7 +15,7 @@ from memvault.config import Ranking
 from memvault.index.protocol import TELLS, Closeness, Record
 from memvault.recall.dates import Days
 from memvault.recall.fusion import scaled
-from memvault.recall.memory_days import nearest_days
+from memvault.recall.memory_days import latest_day, nearest_days
 from memvault.recall.values import Scored
 from memvault.recall.weights import Fit, corners, weighed
 
@@ -27,6 +27,12 @@ _SAME = 0.9
 """The share of their terms that two memories have in common where one says nothing new."""
 _EQUAL = 0.9
 """The share of the best score from which the newest of those that say the same stands for all."""
+_ALIKE, _COMPARABLE = 0.3, 0.6
+"""How alike two memories about one thing are, and what share of the older's score is enough.
+
+With less of either, the newer of two things that only share a subject came first.
+"""
+_ABOVE = 1e-6
 _REPEATED = 0.5
 """What a score is worth that repeats a better one."""
 
@@ -134,6 +140,39 @@ def rank(
         ranked.append(Ranked(entry, sum(parts.values()), parts))
     ranked.sort(key=_order)
     return _diverse(ranked) if ranking.diversity else ranked
+
+
+def newer_first(
+    ranked: Sequence[Ranked], likeness: Sequence[Sequence[float]]
+) -> tuple[list[Ranked], dict[int, int]]:
+    """Put a newer memory above an older one that is about the same thing.
+
+    ``likeness`` says how alike the first are, each to each. Returns the order, and
+    by the key of each older one that of the newest.
+    """
+    days = [latest_day(entry.candidate.record) for entry in ranked[: len(likeness)]]
+    scores = [entry.score for entry in ranked]
+    found: dict[int, int] = {}
+    for old, near in enumerate(likeness):
+        newer = [
+            new
+            for new, like in enumerate(near)
+            if like >= _ALIKE
+            and days[new] > days[old]
+            and ranked[new].score >= _COMPARABLE * ranked[old].score
+        ]
+        for new in newer:
+            scores[new] = max(scores[new], ranked[old].score + _ABOVE)
+        if newer:
+            newest = max(newer, key=lambda place: days[place])
+            found[ranked[old].candidate.key] = ranked[newest].candidate.key
+    raised = [
+        entry._replace(score=score, parts={**entry.parts, "newer": score - entry.score})
+        if score > entry.score
+        else entry
+        for entry, score in zip(ranked, scores, strict=True)
+    ]
+    return sorted(raised, key=_order), found
 
 
 def with_rest(

@@ -57,11 +57,14 @@ class Standing(NamedTuple):
 
     ``replaced_by`` is the memory that stands in its place by now. ``expired``
     and ``not_yet`` are what its header says of when it ended, or begins.
+    ``newer`` is the memId of a newer one about the same thing: what it says may
+    be so no longer, but nobody has said that.
     """
 
     replaced_by: Record | None = None
     expired: str = ""
     not_yet: str = ""
+    newer: str = ""
 
     @property
     def is_current(self) -> bool:
@@ -74,6 +77,7 @@ class Standing(NamedTuple):
             "supersededBy": self.replaced_by.mem_id if self.replaced_by else "",
             "expired": self.expired,
             "notYet": self.not_yet,
+            "newer": self.newer,
         }
         return {key: value for key, value in said.items() if value}
 

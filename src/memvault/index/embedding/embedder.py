@@ -26,6 +26,10 @@ class Calibration(NamedTuple):
         # Not 1 / (1 + exp(-x)), which overflows.
         return 0.5 + 0.5 * math.tanh(self.slope * (cosine - self.midpoint) / 2)
 
+    def alike(self, rows: Matrix) -> list[list[float]]:
+        """Return the similarity of each of some unit vectors to each."""
+        return [[self.similarity(cosine) for cosine in near] for near in (rows @ rows.T).tolist()]
+
 
 class Embedder(Protocol):
     """Text to unit vectors of ``dimension`` numbers.
