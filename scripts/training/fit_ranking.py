@@ -188,7 +188,8 @@ def chance(
 ) -> tuple[Numbers, float]:
     """Fit the logistic regression from evidence to "this answers"; return weights and constant.
 
-    Of each query the first candidates count, each set the same.
+    Of each query the first candidates count, each set the same, and those that
+    answer as much as those that do not.
     """
     rows, labels, shares = [], [], []
     for asked in sets:
@@ -201,7 +202,8 @@ def chance(
     known = np.array([name not in without for name in EVIDENCE], dtype=float)
     design = np.concatenate([np.concatenate(rows) * known, np.ones((sum(map(len, rows)), 1))], 1)
     target, share = np.concatenate(labels), np.concatenate(shares)
-    share = share / share.mean()
+    for own in (target == 0, target == 1):
+        share[own] *= len(share) / 2 / share[own].sum()
     beta = np.zeros(design.shape[1])
     shrinkage = np.append(np.full(len(EVIDENCE), 5.0), 1e-9)
     for _ in range(50):
