@@ -27,7 +27,7 @@ _SAME = 0.9
 """The share of their terms that two memories have in common where one says nothing new."""
 _EQUAL = 0.9
 """The share of the best score from which the newest of those that say the same stands for all."""
-_ALIKE, _COMPARABLE = 0.3, 0.6
+_ALIKE, _COMPARABLE = 0.27, 0.55
 """How alike two memories about one thing are, and what share of the older's score is enough.
 
 With less of either, the newer of two things that only share a subject came first.
@@ -158,6 +158,7 @@ def newer_first(
             new
             for new, like in enumerate(near)
             if like >= _ALIKE
+            and _nearest(likeness, old, new)
             and days[new] > days[old]
             and ranked[new].score >= _COMPARABLE * ranked[old].score
         ]
@@ -173,6 +174,15 @@ def newer_first(
         for entry, score in zip(ranked, scores, strict=True)
     ]
     return sorted(raised, key=_order), found
+
+
+def _nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
+    """Say whether one of two is the most alike to the other."""
+    like = likeness[one][other]
+    return all(
+        like >= max(value for place, value in enumerate(likeness[own]) if place != own)
+        for own in (one, other)
+    )
 
 
 def with_rest(
