@@ -35,8 +35,8 @@ def test_the_strongest_is_named_before_the_memories(vault: Vault, run: Run) -> N
     assert found["best"] == found["memories"][0]["strength"] == "strong"
     assert run("recall", WEAK, "--json").json["best"] == "weak"
     assert vault.call("memory_recall", query=STRONG, tags=["none"])["best"] == "none"
-    for entry in vault.call("memory_search", query=STRONG)["results"]:
-        assert entry["strength"] in ("strong", "fair", "weak")
+    searched = vault.call("memory_search", query=STRONG)
+    assert searched["best"] == searched["results"][0]["strength"] == "strong"
     assert "best" not in vault.call("memory_recall", isAll=True)
 
 
@@ -48,6 +48,7 @@ def test_people_read_first_that_nothing_fits(run: Run) -> None:
     above, first, *_ = run("recall", WEAK).out.splitlines()
     assert above == "Nothing fits well; these come nearest"
     assert "  weak  " in first
+    assert run("search", WEAK).out.splitlines()[0] == above
 
 
 def test_strict_leaves_out_what_is_weak(vault: Vault) -> None:
@@ -74,7 +75,7 @@ def test_loading_gives_what_is_not_weak(vault: Vault) -> None:
         assert vault.call("memory_save", text=text)["success"]
     found = vault.call("memory_load", query=STRONG, limit=2)
     assert len(found["memories"]) == 2
-    assert "2 more fit" in found["warnings"][0]
+    assert "fit: 2; a larger limit" in found["warnings"][0]
 
 
 def test_forgetting_shows_what_is_not_weak(vault: Vault) -> None:
