@@ -79,7 +79,6 @@ def test_exactly_the_named_memory_is_deleted(vault: Vault, folder: Path) -> None
     assert vault.call("memory_delete", ids=", ".join(two))["deleted"] == two
 
 
-@pytest.mark.xfail(strict=True, reason="needs the chance that weighs words by their rarity")
 def test_a_topic_is_forgotten_whole(vault: Vault) -> None:
     """All memories of the project are shown, nothing else, and confirming takes them away."""
     saved(vault, *OTHERS)

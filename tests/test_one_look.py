@@ -60,7 +60,7 @@ def notes(folder: Path, vault: Vault) -> list[str]:
         ["remember", "New", "A bilby.", "--type", "fact"],
         ["remember", "New", "A bilby.", "--type", "fact", "--supersedes", "N1"],
         ["compound", "N1", "More."],
-        ["compound", "which burrow has number 3", "More."],
+        ["compound", "the wombat digs which burrow 3", "More."],
         ["load", "N1"],
         ["context", "wombat"],
         ["experience", "A wombat"],

@@ -63,7 +63,7 @@ def gather(
     recalled = [entry for entry in found if entry.strength != "weak"]
     if len(found) > len(recalled):
         left = len(found) - len(recalled)
-        notes.append(f"{left} memories hardly fit and are left out; memvault recall shows them")
+        notes.append(f"left out, as they hardly fit: {left}; memvault recall shows them")
     return Known(
         [
             Section(

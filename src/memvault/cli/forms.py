@@ -16,7 +16,7 @@ Result = Mapping[str, Any]
 _REVISION = "Before: revision {previousRevision}"
 _RATE = "success rate {successRate:.3g}, used {usageCount:time|times}"
 _STANDING = "replaced by {supersededBy}  ended {expired}  begins {notYet}  newer: {newer}"
-_CANDIDATE = f"   {{score:.2f}}  {{title}}  {{memId}}  {{filePath}}  {_STANDING}"
+_CANDIDATE = f"   {{score:.2f}}  {{strength}}  {{title}}  {{memId}}  {{filePath}}  {_STANDING}"
 _MODEL = "{name}  {dimension} dimensions  {sizeInGb:g} GB  {description}"
 _DELETED = "Deleted {deleted}"
 _TALK = "talk {talkId}  {agent}, {distance:g} away"
@@ -96,7 +96,8 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "memory_evict": "Evicted {memId}",
     "memory_save": "Saved {id}",
     "memory_delete": "Moved to the trash: {deleted:each}\nNot found: {missing:each}",
-    "memory_search": f"""*results
+    "memory_search": f"""{{hardly}}
+*results
 {{score:.2f}}  {{strength}}  {{memId}}  {{title}}
    {_STANDING}
    > {{snippet:each}}""",
@@ -270,17 +271,23 @@ def _events(found: Result) -> Result:
     return {**found, "events": events}
 
 
+def _graded(found: Result) -> Result:
+    """Say it where all that was found is weak."""
+    hardly = "Nothing fits well; these come nearest" if found.get("best") == "weak" else None
+    return {**found, "hardly": hardly}
+
+
 def _recalled(found: Result) -> Result:
-    """Say it where all are weak; leave out the passage of a memory that is there as a whole."""
+    """Leave out the passage of a memory that is there as a whole."""
     entries = [
         {**entry, "snippet": None} if "content" in entry else entry for entry in found["memories"]
     ]
-    hardly = "Nothing fits well; these come nearest" if found.get("best") == "weak" else None
-    return {**found, "memories": entries, "hardly": hardly}
+    return _graded({**found, "memories": entries})
 
 
 VIEWS: dict[str, Callable[[Result], Result]] = {
     "memory_recall": _recalled,
+    "memory_search": _graded,
     "memory_load": _loaded,
     "memory_active": lambda found: {**found, "memories": [*map(_part, found["memories"])]},
     "memory_forget": _forgotten,

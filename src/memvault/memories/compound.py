@@ -44,7 +44,12 @@ def target(engine: Engine, query: str, notes: list[str]) -> Memory:
     if telling and lead >= _CLEAR_LEAD:
         return best.memory
     candidates = [
-        {**brief(entry.memory), "score": round(entry.score, 4), **entry.standing.marks()}
+        {
+            **brief(entry.memory),
+            "score": round(entry.score, 4),
+            "strength": entry.strength,
+            **entry.standing.marks(),
+        }
         for entry in found
     ]
     raise Ambiguous(

@@ -18,10 +18,11 @@ from memvault.vault.store import Store
 
 
 class Candidate(NamedTuple):
-    """A memory that would go, and how well it fits, in 0..1."""
+    """A memory that would go, and how well it fits, in 0..1 and, if it was looked for, a word."""
 
     memory: Memory
     score: float
+    strength: str = ""
 
 
 def candidates(
@@ -52,7 +53,7 @@ def candidates(
     request = request._replace(threshold=threshold or 0.0, strict=threshold is None)
     answer = engine.search(request)
     notes += answer.notes
-    fitting = (Candidate(entry.memory, entry.chance) for entry in answer.found)
+    fitting = (Candidate(entry.memory, entry.chance, entry.strength) for entry in answer.found)
     return sorted(fitting, key=lambda entry: (-entry.score, entry.memory.path))
 
 

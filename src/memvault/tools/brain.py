@@ -8,7 +8,15 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, count_shown, filters, listed, noted
+from memvault.tools.core.shapes import (
+    FILTER_HELP,
+    TYPE_HELP,
+    count_shown,
+    filters,
+    listed,
+    noted,
+    telling,
+)
 
 if TYPE_CHECKING:
     from memvault.agents.active import ActiveMemory, Held
@@ -118,7 +126,7 @@ def _found_for(
     # Stable: of equals the better ranked first.
     likely = sorted(found, key=lambda entry: (not entry.standing.is_current, -entry.chance))
     given = likely[:limit]
-    count_shown(call, (entry.memory for entry in given))
+    count_shown(call, (entry.memory for entry in telling(given)))
     memories = [
         {
             "id": entry.memory.mem_id,
@@ -131,7 +139,9 @@ def _found_for(
         for entry in given
     ]
     if likely[limit:]:
-        call.notes.append(f"{len(likely) - limit} more fit; a larger limit gives them")
+        call.notes.append(
+            f"left out, though they fit: {len(likely) - limit}; a larger limit gives them"
+        )
     passing = " that passes the filter" if expression else ""
     least = "well enough" if threshold is None else f"with {threshold:g} or more"
     nothing = f"No memory{passing} fits {least}; memvault recall shows the nearest"
@@ -239,7 +249,7 @@ def memory_search(
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
-    found = noted(call, call.engine.search(Request(query, mode.lower(), limit)))
+    answer = call.engine.search(Request(query, mode.lower(), limit))
     results = [
         {
             "memId": entry.memory.mem_id,
@@ -249,9 +259,10 @@ def memory_search(
             "strength": entry.strength,
             **entry.standing.marks(),
         }
-        for entry in found
+        for entry in noted(call, answer)
     ]
-    return listed("results", results, "No memory was found; other words may help")
+    nothing = "No memory was found; other words may help"
+    return {"best": answer.best, **listed("results", results, nothing)}
 
 
 @group.tool("memory_active", "active", read_only=True)

@@ -95,10 +95,15 @@ def memory_forget(
     token = delete.token(found)
     given = "" if confirm is None else str(confirm).strip().lower()
     if given in ("", "false", "no"):
-        standings = call.engine.standings([memory for memory, _ in found])
+        standings = call.engine.standings([entry.memory for entry in found])
         candidates = [
-            {**brief(memory), "score": round(score, 4), **standing.marks()}
-            for (memory, score), standing in zip(found, standings, strict=True)
+            {
+                **brief(entry.memory),
+                "score": round(entry.score, 4),
+                **({"strength": entry.strength} if entry.strength else {}),
+                **standing.marks(),
+            }
+            for entry, standing in zip(found, standings, strict=True)
         ]
         return {
             "confirmRequired": True,

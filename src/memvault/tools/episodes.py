@@ -10,7 +10,7 @@ from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
 from memvault.schema import Arg, Cli
 from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import count_recalled, listed, noted
+from memvault.tools.core.shapes import count_recalled, listed, noted, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +128,7 @@ def recall_similar_experience(
     from memvault.memories import episodes, experience_store
 
     found = noted(call, episodes.similar(call.engine, query, limit, min_importance))
-    count_recalled(call, [entry.memory.mem_id for entry in found])
+    count_recalled(call, [entry.memory.mem_id for entry in telling(found)])
     listing = [
         {
             **_fields(entry.memory),

@@ -9,7 +9,7 @@ from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import count_recalled, listed, noted
+from memvault.tools.core.shapes import count_recalled, listed, noted, telling
 
 group = Group("experience", place=51)
 
@@ -44,13 +44,13 @@ def recall_fact(
     """Recall facts, the best first, and count the access.
 
     accessCount says how often a fact was recalled on this machine, by any tool
-    and this time included. distance is 0 for the same meaning and 1 for nothing in common.
-    Archived facts are left out; plain recall finds them.
+    and this time included; where it is weak, that is no recall. distance is 0 for the same
+    meaning and 1 for nothing in common. Archived facts are left out; plain recall finds them.
     """
     from memvault.memories import experience_store, facts
 
     found = noted(call, facts.similar(call.engine, query, limit, category or ""))
-    counts = count_recalled(call, [entry.memory.mem_id for entry in found])
+    counts = count_recalled(call, [entry.memory.mem_id for entry in telling(found)])
     known = [facts.fact_of(entry.memory) for entry in found]
     listing = [
         {
@@ -59,7 +59,7 @@ def recall_fact(
             "category": fact.category,
             "confidence": fact.confidence,
             "source": fact.source,
-            "accessCount": counts[fact.fact_id],
+            "accessCount": counts.get(fact.fact_id, 0),
             "distance": experience_store.distance(entry),
             "strength": entry.strength,
         }
@@ -197,17 +197,17 @@ def recall_memory(
     """Recall what is known of a situation: facts, experiences and procedures.
 
     At most 5 facts, 3 experiences of an importance of 0.3 or more, and the
-    procedures with a success rate of 0.6 or more, each as a text; sources has
-    their memIds in the same order.
+    procedures with a success rate of 0.6 or more, each as a text; what is weak is left out.
+    sources has their memIds in the same order.
     """
     from memvault.memories import episodes, experience_store, facts, procedures
 
     query = experience_store.unquoted(" ".join(observations))
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
-    known = noted(call, facts.similar(call.engine, query, _FACTS))
+    known = telling(noted(call, facts.similar(call.engine, query, _FACTS)))
     similar = episodes.similar(call.engine, query, _EXPERIENCES, LEAST_IMPORTANCE)
-    experiences = noted(call, similar)
+    experiences = telling(noted(call, similar))
     fitting, notes = procedures.fitting(call.engine, query, _LEAST_RATE)
     call.notes += notes
     sources = {

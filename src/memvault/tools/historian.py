@@ -21,6 +21,7 @@ from memvault.tools.core.shapes import (
     listed,
     moment,
     noted,
+    telling,
     without_none,
 )
 
@@ -214,7 +215,7 @@ def memory_recall(
     )
     answer = call.engine.search(request)
     found = noted(call, answer)
-    count_shown(call, [entry.memory for entry in found])
+    count_shown(call, [entry.memory for entry in telling(found)])
     memories = [
         {
             **_found(entry, full, explain),

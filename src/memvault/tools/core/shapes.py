@@ -58,8 +58,13 @@ def without_none(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
+def telling(found: Iterable[Found]) -> list[Found]:
+    """Leave out what is weak: it tells little, and giving it is no recall that counts."""
+    return [entry for entry in found if entry.strength != "weak"]
+
+
 def count_recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
-    """Count a recall of these memories; return how often each was recalled by now.
+    """Count a recall of these memories; return how often any was recalled by now.
 
     Where that cannot be written, what was recalled is handed out all the same.
     """
@@ -70,8 +75,7 @@ def count_recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
         recall_counts.count(call.root, mem_ids)
     except MemvaultError as error:
         call.notes.append(f"the access was not counted: {error.message}")
-    known = recall_counts.counts(call.root)
-    return {mem_id: known.get(mem_id, 0) for mem_id in mem_ids}
+    return recall_counts.counts(call.root)
 
 
 def count_shown(call: Call, memories: Iterable[Memory]) -> None:
