@@ -24,7 +24,7 @@ print(json.dumps([code, sorted(set(sys.modules) - before)]), file=sys.stderr)
 """
 
 NEVER = {
-    *("fastembed", "onnxruntime", "huggingface_hub", "requests", "watchdog"),
+    *("fastembed", "onnxruntime", "huggingface_hub", "requests", "watchdog", "dateparser"),
     *("mcp", "mcp_types", "pydantic", "anyio", "jsonschema"),
 }
 """What no plain command needs."""
