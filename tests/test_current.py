@@ -250,3 +250,22 @@ def test_what_was_merged_away_is_marked(folder: Path, vault: Vault) -> None:
     memory(folder, "b.md", "# Gone\n\nThe kiln is at 900 degrees.", "superseded_by: kept-1\n")
     marks = {entry["title"]: entry.get("supersededBy") for entry in found(vault, "kiln degrees")}
     assert marks == {"Kept": None, "Gone": "kept-1"}
+
+
+def test_facts_and_procedures_that_were_replaced_are_not_acted_on(
+    folder: Path, vault: Vault
+) -> None:
+    """A replaced fact is marked behind the new one; what is told unasked has only what is so."""
+    memory(folder, "a.md", "The gate code is 1111.", "id: code-1\nmemory_type: fact\n")
+    header = "id: code-2\nmemory_type: fact\nsupersedes: code-1\n"
+    memory(folder, "b.md", "The gate code is 2222.", header, "2026-02-01")
+    facts = vault.call("recall_fact", query="gate code")["facts"]
+    assert [(fact["factId"], fact.get("supersededBy")) for fact in facts] == [
+        ("code-2", None),
+        ("code-1", "code-2"),
+    ]
+    header = f"title: Open gate\nmemory_type: procedure\nvalid_to: {day(-1)}\nsuccess_rate: 0.9\n"
+    memory(folder, "c.md", "Push the gate.", header)
+    known = vault.call("recall_memory", observations=["the gate code"])["memoryContext"]
+    assert known["facts"] == ["The gate code is 2222."]
+    assert known["procedures"] == []

@@ -170,7 +170,7 @@ def figures(sets: Sequence[Asked], weights: Numbers) -> Numbers:
         best = max(own.grades.max(initial=0.0), 1.0)
         right = grades >= best
         total = max(float((own.grades >= best).sum()), own.whole if best == 1.0 else 1.0)
-        gains = (2**grades[:10] - 1) / np.log2(np.arange(len(grades[:10])) + 2)
+        gains = (2 ** grades[:10] - 1) / np.log2(np.arange(len(grades[:10])) + 2)
         ideal = np.sort(2**own.grades - 1)[::-1][:10]
         ideal = ideal / np.log2(np.arange(len(ideal)) + 2)
         rows.append(
