@@ -79,7 +79,7 @@ def test_every_answer_marks_what_was_replaced(folder: Path, vault: Vault) -> Non
     assert marks("memory_list", "memories") == wanted
     assert marks("memory_recall", "memories", isAll=True) == wanted
     assert marks("memory_forget", "candidates", query="MySQL database", threshold=0) == wanted
-    compound = {"query": "rows database", "modifications": "x"}
+    compound = {"query": "the weather on a far planet", "modifications": "x"}
     assert marks("memory_compound", "candidates", **compound) == wanted
     assert vault.call("memory_show", memId="old-1")["supersededBy"] == "new-1"
 
