@@ -175,7 +175,20 @@ def test_words_bound_a_time(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["soon", "yesterdayish", "12", "1x", "a", "we", "32 May", "9" * 500, "-"]
+    "text",
+    [
+        "soon",
+        "yesterdayish",
+        "12",
+        "1x",
+        "a",
+        "we",
+        "32 May",
+        "2026-13-01",
+        "05/11/2026",
+        "9" * 500,
+        "-",
+    ],
 )
 @pytest.mark.parametrize("option", ["--since", "--until", "--as-of"])
 def test_what_is_no_time_is_refused_in_one_sentence(folder: Path, text: str, option: str) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import Run, explained, succeeded, titles, write
-from memvault import Vault, clock
+from memvault import Vault, clock, open_vault
 
 
 def day(offset: int) -> str:
@@ -79,7 +81,7 @@ def test_every_answer_marks_what_was_replaced(folder: Path, vault: Vault) -> Non
     assert marks("memory_list", "memories") == wanted
     assert marks("memory_recall", "memories", isAll=True) == wanted
     assert marks("memory_forget", "candidates", query="MySQL database", threshold=0) == wanted
-    compound = {"query": "rows database", "modifications": "x"}
+    compound = {"query": "the weather on a far planet", "modifications": "x"}
     assert marks("memory_compound", "candidates", **compound) == wanted
     assert vault.call("memory_show", memId="old-1")["supersededBy"] == "new-1"
 
@@ -250,3 +252,60 @@ def test_what_was_merged_away_is_marked(folder: Path, vault: Vault) -> None:
     memory(folder, "b.md", "# Gone\n\nThe kiln is at 900 degrees.", "superseded_by: kept-1\n")
     marks = {entry["title"]: entry.get("supersededBy") for entry in found(vault, "kiln degrees")}
     assert marks == {"Kept": None, "Gone": "kept-1"}
+
+
+def test_facts_and_procedures_that_were_replaced_are_not_acted_on(
+    folder: Path, vault: Vault
+) -> None:
+    """A replaced fact is marked behind the new one; what is told unasked has only what is so."""
+    memory(folder, "a.md", "The gate code is 1111.", "id: code-1\nmemory_type: fact\n")
+    header = "id: code-2\nmemory_type: fact\nsupersedes: code-1\n"
+    memory(folder, "b.md", "The gate code is 2222.", header, "2026-02-01")
+    facts = vault.call("recall_fact", query="gate code")["facts"]
+    assert [(fact["factId"], fact.get("supersededBy")) for fact in facts] == [
+        ("code-2", None),
+        ("code-1", "code-2"),
+    ]
+    header = f"title: Open gate\nmemory_type: procedure\nvalid_to: {day(-1)}\nsuccess_rate: 0.9\n"
+    memory(folder, "c.md", "Push the gate.", header)
+    known = vault.call("recall_memory", observations=["the gate code"])["memoryContext"]
+    assert known["facts"] == ["The gate code is 2222."]
+    assert known["procedures"] == []
+
+
+said = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 6), max_size=2), st.sampled_from(["", "valid_to", "valid_from"])
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(said, st.sampled_from(["hybrid", "keyword", "tag"]))
+def test_whatever_headers_say_of_each_other(
+    tmp_path_factory: pytest.TempPathFactory, headers: list[tuple[list[int], str]], mode: str
+) -> None:
+    """However memories replace each other, all are found once, and none before what replaces it."""
+    root = tmp_path_factory.mktemp("said")
+    write(root, "memvault.toml", "version = 1\n")
+    for number, (replaced, key) in enumerate(headers):
+        header = f"id: lamp-{number}\ntags: [lamp]\n"
+        if replaced:
+            header += f"supersedes: [{', '.join(f'lamp-{other}' for other in replaced)}]\n"
+        if key:
+            header += f"{key}: {day(-1 if key == 'valid_to' else 1)}\n"
+        memory(root, f"{number}.md", f"# Lamp {number}\n\nA lamp, " + "lit, " * number, header)
+    with open_vault(root) as vault:
+        entries = found(vault, "lamp", type=mode)
+    places = {entry["memId"]: place for place, entry in enumerate(entries)}
+    assert sorted(places) == [f"lamp-{number}" for number in range(len(headers))]
+    current = [
+        "supersededBy" not in e and "expired" not in e and "notYet" not in e for e in entries
+    ]
+    assert current[0] or not any(current)
+    scores = [entry["score"] for entry in entries]
+    assert scores == sorted(scores, reverse=True)
+    for entry in entries:
+        new = entry.get("supersededBy", entry["memId"])
+        assert places[new] <= places[entry["memId"]] or "supersededBy" in entries[places[new]]

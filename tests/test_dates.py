@@ -266,7 +266,7 @@ def test_a_question_for_days_finds_what_was_written_then(folder: Path, vault: Va
         write(folder, f"2023-{day}.md", f"---\n{header}---\n\n{body}.\n")
     found = [path for path, _ in recalled(vault, "what happened in May 2023")]
     assert sorted(found[:2]) == ["2023-05-01.md", "2023-05-31.md"]
-    assert recalled(vault, "what happened in May 2021") == []
+    assert [day for _, day in recalled(vault, "what happened in May 2021") if day] == []
 
 
 def test_a_date_word_in_passing_leaves_the_answer_first(folder: Path, vault: Vault) -> None:

@@ -116,6 +116,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "recall_fact": """*facts
 {factId}  distance {distance:.2f}  {strength}
    {category}, confidence {confidence:g}, from {source}, recalled {accessCount:time|times}
+   replaced by {supersededBy}  ended {expired}  begins {notYet}
    > {factText:each}""",
     "update_fact": f"Updated {{factId}}  {{filePath}}\n{_REVISION}",
     "store_procedure": "{isUpdate:Updated|Stored} {procedureId}  {filePath}",

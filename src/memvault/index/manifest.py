@@ -25,8 +25,6 @@ from memvault.model import FileState
 from memvault.vault.normal_form import folded
 from memvault.vault.replaced import SUPERSEDES, looked_for, names_under
 
-_MOST_NAMES = 500
-"""Names in one question to SQLite, which allows some thousands."""
 _SCHEMA = """
 CREATE TABLE memories (
     uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
@@ -188,13 +186,11 @@ class Manifest:
         where = "WHERE path = ? OR (mem_id >= ? AND mem_id < ?) OR folded = ?"
         return list(self._select(where, (path, name, name + "\U0010ffff", folded(name))))
 
-    def superseding(self, names: Sequence[str]) -> Iterator[Record]:
-        """Yield the memories whose header supersedes one of these names."""
-        for start in range(0, len(names), _MOST_NAMES):
-            some = names[start : start + _MOST_NAMES]
-            marks = ",".join("?" * len(some))
-            where = f"WHERE uid IN (SELECT uid FROM supersedes WHERE name IN ({marks}))"
-            yield from self._select(where, tuple(some))
+    def superseding(self, names: Sequence[str] | None) -> Iterator[Record]:
+        """Yield the memories whose header supersedes one of a few names, or anything."""
+        said = "" if names is None else f" WHERE name IN ({','.join('?' * len(names))})"
+        where = f"WHERE uid IN (SELECT uid FROM supersedes{said})"
+        return self._select(where, tuple(names or ()))
 
     def next_uid(self) -> int:
         """Return the lowest uid that was never used."""

@@ -228,8 +228,8 @@ class View(Protocol):
     def is_earlier(self, key: int) -> bool:
         """Say whether a memory's text is that of the view's moment, and another by now."""
 
-    def superseding(self, names: Sequence[str]) -> list[Record]:
-        """Return every memory whose header supersedes one of some names.
+    def superseding(self, names: Sequence[str] | None) -> list[Record]:
+        """Return every memory whose header supersedes one of some names, or anything.
 
         Names are as ``vault.replaced.names_of`` gives them.
         """

@@ -124,17 +124,16 @@ class Snapshot(NamedTuple):
             found += (entry for entry in self.manifest.named(name) if self._is_alive(entry.key))
         return found
 
-    def superseding(self, names: Sequence[str]) -> list[Record]:
-        """Return every memory whose header supersedes one of some names."""
-        wanted = set(names)
-        found = [
-            record
-            for record in self.overlay.records.values()
-            if wanted.intersection(map(looked_for, names_under(record.metadata, SUPERSEDES)))
-        ]
+    def superseding(self, names: Sequence[str] | None) -> list[Record]:
+        """Return every memory whose header supersedes one of some names, or anything."""
+        found = []
+        for record in self.overlay.records.values():
+            said = map(looked_for, names_under(record.metadata, SUPERSEDES))
+            if any(names is None or name in names for name in said):
+                found.append(record)
         if self.manifest is not None:
-            said = self.manifest.superseding(names)
-            found += (entry for entry in said if self._is_alive(entry.key))
+            told = self.manifest.superseding(names)
+            found += (entry for entry in told if self._is_alive(entry.key))
         return found
 
     def text(self, key: int) -> Memory | None:

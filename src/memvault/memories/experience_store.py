@@ -54,8 +54,17 @@ def is_put_aside(metadata: dict[str, Any]) -> bool:
     return is_archived(metadata) or is_example(metadata)
 
 
-def search(engine: Engine, query: str, memory_type: str, limit: int, passes: Test) -> Answer:
+def search(
+    engine: Engine,
+    query: str,
+    memory_type: str,
+    limit: int,
+    passes: Test,
+    only_current: bool = False,
+) -> Answer:
     """Find memories of a type that are not put aside, the best for a query first.
+
+    With ``only_current`` not what was replaced, has ended or has not begun.
 
     Raises:
         UsageError: the query is empty.
@@ -64,7 +73,9 @@ def search(engine: Engine, query: str, memory_type: str, limit: int, passes: Tes
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
-    return engine.search(Request(query, limit=limit, filters=_filters(memory_type, passes)))
+    filters = _filters(memory_type, passes)
+    request = Request(query, limit=limit, filters=filters, only_current=only_current)
+    return engine.search(request)
 
 
 def memories_of(store: Store, engine: Engine, memory_type: str, passes: Test) -> Iterator[Memory]:

@@ -103,7 +103,9 @@ def change(store: Store, memory: Memory, text: str | None, confidence: float | N
     return store.change(memory, {**changes, **edit.modified_now(memory)}, body)
 
 
-def similar(engine: Engine, query: str, limit: int, category: str = "") -> Answer:
+def similar(
+    engine: Engine, query: str, limit: int, category: str = "", only_current: bool = False
+) -> Answer:
     """Find the facts that fit a query, of a category where one is named; else as ``search``."""
     wanted = _category_key(category) if category.strip() else ""
     return experience_store.search(
@@ -112,4 +114,5 @@ def similar(engine: Engine, query: str, limit: int, category: str = "") -> Answe
         TYPE,
         limit,
         lambda record: wanted in ("", _category_key(record.metadata.get("category"))),
+        only_current,
     )

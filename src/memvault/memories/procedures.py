@@ -166,7 +166,8 @@ def outcome(store: Store, engine: Engine, name: str, success: bool) -> Procedure
 def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedure], list[str]]:
     """Find the procedures that fit a situation and mostly succeed, the best rate first.
 
-    Returns what the caller should be told besides too; errors as for ``search``.
+    What was replaced, has ended or has not begun is no way to do it. Returns what the caller
+    should be told besides too; errors as for ``search``.
     """
     found, notes = experience_store.search(
         engine,
@@ -174,6 +175,7 @@ def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedur
         TYPE,
         _MOST,
         lambda record: number(record.metadata.get("success_rate"), RATE) >= least,
+        only_current=True,
     )
     relevant = [entry for entry in found if entry.in_title or entry.strength != "weak"]
     known = [procedure_of(entry.memory) for entry in relevant]

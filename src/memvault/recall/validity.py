@@ -22,6 +22,10 @@ from memvault.vault.replaced import SUPERSEDED_BY, SUPERSEDES, looked_for, names
 
 _LOSS = 0.5
 """What a score is worth of what is not current."""
+_SAYING = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
+"""Keys of a header that alone can say that its memory is not current."""
+_FEW = 20
+"""Memories of which each name is asked for; with more, all that supersedes anything is read."""
 _LONGEST_CHAIN = 50
 _PART = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
 
@@ -47,13 +51,18 @@ class Judge:
 
     def standings(self, entries: Sequence[Record | Memory]) -> list[Standing]:
         """Say where memories stand, with one question to the index for all of them."""
-        names = {name for entry in entries for name in _names(entry)}
+        names = None
+        if len(entries) <= _FEW:
+            names = list({name for entry in entries for name in _names(entry)})
         claims: dict[str, list[Record]] = {}
-        for record in self._view.superseding(sorted(names)):
+        for record in self._view.superseding(names):
             for name in names_under(record.metadata, SUPERSEDES):
                 claims.setdefault(looked_for(name), []).append(record)
         found = []
         for entry in entries:
+            if _SAYING.isdisjoint(entry.metadata) and claims.keys().isdisjoint(_names(entry)):
+                found.append(CURRENT)
+                continue
             ended, begins = self.ended(entry.metadata), self.begins(entry.metadata)
             last = self._last(entry, claims)
             found.append(Standing(last, ended, begins) if last or ended or begins else CURRENT)

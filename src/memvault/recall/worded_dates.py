@@ -81,6 +81,8 @@ _BETWEEN = re.compile(r"[ .,]{1,2}|['’]")
 _AROUND = 4
 """How many words on each side of one that speaks of a date may belong to it."""
 _SHORT_YEAR = re.compile(r"\b\d\d\b", re.ASCII)
+_LETTERS = re.compile(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
+"""What a date in words has; numbers alone are read as ISO has them, or not at all."""
 _LONGEST_PHRASE = 60
 _LANGUAGES = tuple(
     "en de fr es it pt nl sv da nb fi pl cs ru uk hu ro tr el zh ja ko ar hi vi id".split()
@@ -89,7 +91,7 @@ _LANGUAGES = tuple(
 
 def read_phrase(text: str, today: date) -> Span | None:
     """Return the days that a text means which is nothing but a date, in one of many languages."""
-    has_word = any(len(word) > 2 or not word.isascii() for word in _WORD.findall(text))
+    has_word = _LETTERS.search(text) is not None
     return _read(text, _LANGUAGES, today) if has_word and len(text) <= _LONGEST_PHRASE else None
 
 

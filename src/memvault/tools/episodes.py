@@ -134,6 +134,7 @@ def recall_similar_experience(
             **_fields(entry.memory),
             "distance": experience_store.distance(entry),
             "strength": entry.strength,
+            **entry.standing.marks(),
         }
         for entry in found
     ]

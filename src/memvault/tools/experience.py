@@ -62,6 +62,7 @@ def recall_fact(
             "accessCount": counts.get(fact.fact_id, 0),
             "distance": experience_store.distance(entry),
             "strength": entry.strength,
+            **entry.standing.marks(),
         }
         for entry, fact in zip(found, known, strict=True)
     ]
@@ -147,7 +148,7 @@ def recall_procedure(
     """Recall the procedures that fit a context, best success rate first.
 
     A procedure fits if its name shares a word with the context, or if it is not weak as recall
-    has it. Archived ones are left out.
+    has it. Archived ones are left out, and those that were replaced or have ended.
     """
     from memvault.memories import procedures
 
@@ -197,15 +198,15 @@ def recall_memory(
     """Recall what is known of a situation: facts, experiences and procedures.
 
     At most 5 facts, 3 experiences of an importance of 0.3 or more, and the
-    procedures with a success rate of 0.6 or more, each as a text; what is weak is left out.
-    sources has their memIds in the same order.
+    procedures with a success rate of 0.6 or more, each as a text; what is weak is left out,
+    and facts that were replaced or have ended. sources has their memIds in the same order.
     """
     from memvault.memories import episodes, experience_store, facts, procedures
 
     query = experience_store.unquoted(" ".join(observations))
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
-    known = telling(noted(call, facts.similar(call.engine, query, _FACTS)))
+    known = telling(noted(call, facts.similar(call.engine, query, _FACTS, only_current=True)))
     similar = episodes.similar(call.engine, query, _EXPERIENCES, LEAST_IMPORTANCE)
     experiences = telling(noted(call, similar))
     fitting, notes = procedures.fitting(call.engine, query, _LEAST_RATE)

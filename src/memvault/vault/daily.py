@@ -26,9 +26,9 @@ class Span(NamedTuple):
 def named_days(path: str) -> Span | None:
     """Return the days that a file's name is, or begins with; None where it says none."""
     found = note_days(path)
-    begins = _BEGINNING.match(PurePosixPath(path).name)
-    if found is None and begins is not None:
-        found = days_in(begins[1])
+    if found is None:
+        begins = _BEGINNING.match(path.rpartition("/")[2])
+        found = days_in(begins[1]) if begins is not None else None
     return found
 
 
@@ -38,6 +38,8 @@ def note_days(path: str) -> Span | None:
     Such as ``2026-11-05.md``, ``2026/11-05.md``, ``2026/11/05.md``, ``2026-W45.md``,
     ``2026-11.md`` and ``2026/11.md``.
     """
+    if not path.rpartition("/")[2][:1].isdigit():  # as most names, told fast
+        return None
     pure = PurePosixPath(path)
     folders = pure.parts[-3:-1]
     stem = pure.stem

@@ -6,7 +6,6 @@ A name is a memId, a path, a title or a wikilink, as a person writes it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 from memvault.vault.normal_form import folded
@@ -43,11 +42,13 @@ def _linked(text: str) -> str:
 
 def looked_for(name: str) -> str:
     """Return a name as an index keeps it: whatever its case, and without ``.md``."""
-    key = folded(name).encode("utf-8", "replace").decode()  # as SQLite can keep it
+    key = name.lower()
+    if not name.isascii():
+        key = folded(name).encode("utf-8", "replace").decode()  # as SQLite can keep it
     return key.removesuffix(".md") if len(key) > len(".md") else key
 
 
 def names_of(path: str, mem_id: str, title: str) -> list[str]:
     """Return every name that a header may call a memory by, as an index keeps them."""
-    stem = PurePosixPath(path).name
-    return list(dict.fromkeys(looked_for(name) for name in (mem_id, path, title, stem)))
+    file = path.rpartition("/")[2]
+    return list(dict.fromkeys(map(looked_for, (mem_id, path, title, file))))
