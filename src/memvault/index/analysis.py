@@ -39,10 +39,13 @@ _CHUNK = re.compile(
     r"|[\u2190-\u2bff\U0001f000-\U0001faff]"
 )
 _BETWEEN = re.compile(rf"(?:_|[^\w{_MARKED}])+")
+_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _ONLY_ASCII_WORD = re.compile(r"[a-z]+|[A-Z][a-z]+|[0-9]+")
 _CAMEL = re.compile(r"[A-Z]+(?![^\WA-Z_])|[A-Z]?[^\WA-Z_]+|[^\W_]")
 _MARKS = re.compile(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
+_LONGEST_WORD = 3
+"""Characters of a word in a script without spaces; of more, a query holds several."""
 _CONTRACTION = re.compile(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _MAX_TERM = 80
 _MAX_CACHED = 300_000
@@ -277,6 +280,15 @@ def _pairs(run: str, querying: bool) -> Iterable[str]:
     if not querying or len(run) == 1:
         yield from run
     yield from (run[place : place + 2] for place in range(len(run) - 1))
+
+
+def ideographs(text: str) -> list[str]:
+    """Return the distinct ideographs of a query where it has more than a word without a space.
+
+    In other words than the memory's it often shares no pair with it.
+    """
+    runs = (run for run in _UNSPACED_RUN.findall(fold(text)) if len(run) > _LONGEST_WORD)
+    return list(dict.fromkeys(one for run in runs for one in _IDEOGRAPH.findall(run)))
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from functools import cache
+from itertools import chain
 
 from memvault.vault.normal_form import normal_form
 
@@ -40,7 +41,7 @@ _ASKING = {
     "gøre gør lige gennem mellem indtil måske ingen kunne",
     "dutch": "waar wanneer waarom welke welk hoeveel",
     "finnish": "milloin miten kuinka",
-    "french": "quoi quel quelle quels quelles où quand comment pourquoi combien lequel laquelle",
+    "french": "quoi quel quelle quels quelles où quand pourquoi combien lequel laquelle",
     "german": "wer wen wem wessen wann warum wieso weshalb womit wofür woran worauf woher wohin "
     "wieviel wieviele gibt",
     "hungarian": "hol melyik mennyi hány",
@@ -70,8 +71,10 @@ _LETTERS = {
     "turkish": "çğıöşü",
 }
 """Letters that English has not, and in a script of several languages those that tell one."""
-_WORD = re.compile(r"[\u0b80-\u0bff]+|[^\W\d_]{2,}")
-_SAMPLE = 4_000
+_WORD = re.compile(r"[\u0b80-\u0bff]+|[^\W\d_]+")
+_BLANKS = {number: " " for number in range(128) if not chr(number).isalpha()}
+"""Turns what is no letter into blanks: in ASCII five times as fast as the pattern."""
+_SAMPLE = 2_000
 """Characters of a memory that are looked at."""
 _LEAST = 2
 _SHARE = 0.1
@@ -97,7 +100,8 @@ def _speaking() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     words: dict[str, set[str]] = defaultdict(set)
     for language in (*_CODES, "romanian"):
         for word in common_words(language):
-            words[word].add(language)
+            if len(word) > 1:  # single letters are names in code
+                words[word].add(language)
     letters: dict[str, set[str]] = defaultdict(set)
     for language, own in _LETTERS.items():
         for letter in own:
@@ -108,12 +112,12 @@ def _speaking() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 def detected(text: str) -> str:
     """Return the language that a text is written in; empty where it does not tell."""
     common, letters = _speaking()
-    votes: Counter[str] = Counter()
-    words = set(_WORD.findall(normal_form("NFC", text[:_SAMPLE].lower())))
-    for word in words:
-        votes.update(common.get(word, ()))
-        if not word.isascii():
-            votes.update(set().union(*(letters.get(letter, ()) for letter in word)))
+    sample = normal_form("NFC", text[:_SAMPLE].lower())
+    is_plain = sample.isascii()
+    words = set(sample.translate(_BLANKS).split() if is_plain else _WORD.findall(sample))
+    votes = Counter(chain.from_iterable(map(common.__getitem__, words & common.keys())))
+    for word in () if is_plain else words:
+        votes.update(set().union(*(letters.get(letter, ()) for letter in word)))
     ranked = votes.most_common(2)
     if not ranked or ranked[0][1] < max(_LEAST, _SHARE * len(words)):
         return ""

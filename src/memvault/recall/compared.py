@@ -34,8 +34,8 @@ class Compared:
         self.view = view
         self.query = query
         self.retrieved = retrieved
-        rarity = [retrieved.rarity.get(word[0], 1.0) for word in query.words]
-        self._asked = Asked(query.text, query.words, rarity)
+        rarity = [retrieved.rarity.get(word[0], 1.0) for word in query.searched]
+        self._asked = Asked(query.text, query.words, rarity[: len(query.words)])
         self._most = _SATURATED * sum(rarity) or 1.0
         self._shares = retrieved.shares
         self._closeness: dict[int, Closeness] = {}

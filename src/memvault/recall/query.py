@@ -11,7 +11,7 @@ import re
 from itertools import chain, islice
 from typing import NamedTuple
 
-from memvault.index.analysis import QueryAnalyser, fold
+from memvault.index.analysis import QueryAnalyser, fold, ideographs
 
 _PHRASE = re.compile(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')
 _SPACE = re.compile(r"\s+")
@@ -26,13 +26,14 @@ class Query(NamedTuple):
     """The words to look for, and phrases that must be in the text as they are.
 
     A word is a group of stems, one for each way in which a memory may have it; it
-    goes by the first.
+    goes by the first. ``ideographs`` help to find memories, and are no words.
     """
 
     text: str
     words: list[tuple[str, ...]]
     wholes: list[str]
     phrases: tuple[str, ...]
+    ideographs: tuple[str, ...]
 
     @property
     def is_empty(self) -> bool:
@@ -45,6 +46,11 @@ class Query(NamedTuple):
         stems = (re.escape(stem[: max(3, len(stem) - 1)]) for stem in terms)
         distinct = islice(dict.fromkeys(stems), _MOST_HINTS)
         return re.compile("|".join(distinct) or r"(?!)", re.IGNORECASE)
+
+    @property
+    def searched(self) -> list[tuple[str, ...]]:
+        """Return the groups of stems that the index is searched for."""
+        return [*self.words, *((one,) for one in self.ideographs if (one,) not in self.words)]
 
     def names(self) -> dict[str, str]:
         """Return by each stem that a memory may have the word that it is of."""
@@ -67,7 +73,7 @@ def parse(text: str, analyser: QueryAnalyser) -> Query:
     if len(shown.split()) > _PASSING * sum(len(phrase.split()) for phrase in phrases):
         phrases = ()
     phrases = tuple(islice(dict.fromkeys(phrases), _MOST_PHRASES))
-    return Query(shown, words, wholes, phrases)
+    return Query(shown, words, wholes, phrases, tuple(ideographs(shown)))
 
 
 def plain(text: str) -> str:

@@ -137,7 +137,7 @@ def retrieve(view: View, query: Query, request: Request, days: Span | None) -> R
     words = KeywordAnswer()
     if not query.is_empty:
         most = sys.maxsize if query.phrases else limit  # any hit may be the one with the phrase
-        words = view.keyword(query.words, query.wholes, among, most, request.explain)
+        words = view.keyword(query.searched, query.wholes, among, most, request.explain)
     keyword = {hit.key: hit for hit in words.hits}
     if request.mode == "keyword":
         found = Retrieved(keyword, words.rarity)
