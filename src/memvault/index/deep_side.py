@@ -42,7 +42,7 @@ _MODES = ("auto", "off", "now")
 _VARIABLE = "MEMVAULT_DEEP"
 _ENOUGH = 0.5
 """The share of memories from which on deep vectors count; below, most would be guessed."""
-_BATCH = 16
+_BATCH = 32
 
 
 class Deep(NamedTuple):

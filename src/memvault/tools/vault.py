@@ -172,9 +172,9 @@ def model_use(
     """Use another model: fetch it if needed, and embed every memory with it.
 
     It stands beside the built-in table, which answers alone until half of the
-    memories are embedded. With for = rerank it is the cross-encoder of recall's rerank, and nothing is
-    embedded. This is the only command that uses the network, and only for a
-    model that is not on this machine.
+    memories are embedded. With for = rerank it is the cross-encoder of recall's
+    rerank, and nothing is embedded. This is the only command that uses the
+    network, and only for a model that is not on this machine.
     """
     from memvault.upkeep import models
 
