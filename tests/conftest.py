@@ -82,6 +82,12 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
+def deep_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let deep vectors be made within the call that wants them."""
+    monkeypatch.setenv("MEMVAULT_DEEP", "now")
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """An empty vault's folder, made with ``init --bare``'s one file."""
     root = tmp_path / "vault"

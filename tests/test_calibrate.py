@@ -43,13 +43,13 @@ OTHER = [
 
 
 @pytest.fixture
-def used(folder: Path, tmp_path: Path, run: Run) -> Path:
+def used(folder: Path, tmp_path: Path, run: Run, deep_now: None) -> Path:
     """The card of the vectors in a vault that a tiny model has embedded."""
     model = make_model(tmp_path / "tiny-model")
     write(folder, "a.md", "# A\n\npostgres storage\n")
     write(folder, "b.md", "# B\n\ncat fish\n")
     assert run("model", "use", str(model)).code == 0
-    return next((index_of(folder) / "index" / "vectors").rglob("card.json"))
+    return next((index_of(folder) / "deep").rglob("card.json"))
 
 
 @pytest.fixture
@@ -138,13 +138,12 @@ def test_missing_anchors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_p
 @pytest.mark.skipif(not MINILM.is_dir(), reason="the shared MiniLM model is not on this machine")
 def test_two_embedders_agree_on_what_is_the_same() -> None:
     """With the built-in table and with MiniLM, rewordings lie above 0.6 and the others below."""
-    for name in ("builtin", str(MINILM)):
-        embedder = open_embedder(name, Path.cwd())
+    for embedder in (StaticEmbedder(), open_embedder(str(MINILM), Path.cwd())):
         calibration = embedder.calibration or calibrate.fitted(embedder)
         pairs = [calibrate.Pair(a, b, True) for a, b in SAME + OTHER]
         found = [calibration.similarity(cosine) for cosine in calibrate.cosines(embedder, pairs)]
-        assert min(found[: len(SAME)]) > 0.6, (name, found)
-        assert max(found[len(SAME) :]) < 0.5, (name, found)
+        assert min(found[: len(SAME)]) > 0.6, (embedder.name, found)
+        assert max(found[len(SAME) :]) < 0.5, (embedder.name, found)
 
 
 def test_a_model_is_calibrated_once(folder: Path, used: Path, fits: list[str]) -> None:
@@ -152,7 +151,7 @@ def test_a_model_is_calibrated_once(folder: Path, used: Path, fits: list[str]) -
     entries = json.loads(used.read_text("utf-8"))
     why = recalled(folder)
     assert not fits
-    expected = Calibration(entries["slope"], entries["midpoint"]).similarity(why["cosine"])
+    expected = Calibration(entries["slope"], entries["midpoint"]).similarity(why["deep"])
     assert why["similarity"] == pytest.approx(expected, abs=1e-3)
     assert json.loads(used.read_text("utf-8")) == entries
 
@@ -168,8 +167,10 @@ def test_new_memories_keep_the_calibration(folder: Path, used: Path, fits: list[
     assert not fits
 
 
-def test_the_built_in_embedder_needs_no_anchors(folder: Path, fits: list[str]) -> None:
-    """The built-in table brings its calibration, so a first recall has less to do."""
+def test_the_built_in_embedders_need_no_anchors(
+    folder: Path, fits: list[str], deep_now: None
+) -> None:
+    """They bring their calibration along, so a first recall has less to do."""
     write(folder, "a.md", "# A\n\npostgres database\n")
     recalled(folder)
     assert not fits
@@ -202,9 +203,9 @@ def test_a_calibration_found_in_another_way_is_found_again(
 def test_an_older_card_is_no_trouble_where_nothing_can_be_written(
     folder: Path, used: Path, fits: list[str]
 ) -> None:
-    """While the index is locked, a recall finds for itself what the cosines mean."""
+    """Where the card cannot be written, a recall finds for itself what the cosines mean."""
     without_calibration(used)
-    with FileLock(index_of(folder) / "lock"):
+    with FileLock(index_of(folder) / "lock"), FileLock(used.parents[1] / "lock"):
         assert 0 <= recalled(folder)["similarity"] <= 1
     assert len(fits) == 1
 

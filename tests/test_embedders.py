@@ -19,6 +19,7 @@ from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.embedding.loading import open_embedder
 from memvault.index.embedding.static import StaticEmbedder
+from memvault.vault.lock import FileLock
 
 TEACHER = SHARED / "models" / "all-MiniLM-L6-v2"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "database", "postgres", "cat", "fish", "storage"]
@@ -121,7 +122,9 @@ def test_similarity_rises_with_the_cosine() -> None:
     assert 0 <= values[0] < values[-1] <= 1
 
 
-def test_a_model_folder_can_be_used(vault: Vault, folder: Path, model: Path) -> None:
+def test_a_model_folder_can_be_used(
+    vault: Vault, folder: Path, model: Path, deep_now: None
+) -> None:
     """After model use FOLDER, recall by meaning asks that model."""
     write(folder, "a.md", "# A\n\npostgres storage\n")
     write(folder, "b.md", "# B\n\ncat fish\n")
@@ -131,8 +134,9 @@ def test_a_model_folder_can_be_used(vault: Vault, folder: Path, model: Path) -> 
     assert used["embedded"] == 2
     assert titles(vault.call("memory_recall", query="database", type="vector", limit=1)) == ["A"]
     status = vault.call("vault_status")
+    assert status["deep"]["vectors"] == 2
+    assert status["deep"]["name"] == str(model)
     assert status["embedder"]["vectors"] == 2
-    assert status["embedder"]["name"] == str(model)
     assert vault.call("model_verify")["dimension"] == 8
 
 
@@ -147,7 +151,7 @@ def test_the_settings_keep_their_comments(vault: Vault, folder: Path, model: Pat
 
 
 def test_a_new_memory_is_embedded_by_the_model_in_use(
-    vault: Vault, folder: Path, model: Path
+    vault: Vault, folder: Path, model: Path, deep_now: None
 ) -> None:
     """A file added after model use is found by meaning at once."""
     assert vault.call("model_use", name=str(model))["success"]
@@ -156,7 +160,9 @@ def test_a_new_memory_is_embedded_by_the_model_in_use(
     assert titles(vault.call("memory_recall", query="cat", type="vector", limit=1)) == ["Pets"]
 
 
-def test_a_changed_model_is_noticed(vault: Vault, folder: Path, model: Path) -> None:
+def test_a_changed_model_is_noticed(
+    vault: Vault, folder: Path, model: Path, deep_now: None
+) -> None:
     """Vectors of another version of a model are never mixed with new ones."""
     write(folder, "a.md", "# A\n\npostgres\n")
     assert vault.call("model_use", name=str(model))["success"]
@@ -198,24 +204,27 @@ def test_a_known_model_that_is_not_here_is_said_so_at_once(folder: Path) -> None
         open_embedder("BAAI/bge-small-en-v1.5", folder)
 
 
-def test_recall_goes_on_without_the_model(run: Run, folder: Path) -> None:
-    """Where the chosen model is missing, recall answers from keywords and says so."""
+def test_recall_goes_on_without_the_model(run: Run, folder: Path, deep_now: None) -> None:
+    """Where the chosen model is missing, the built-in table answers, and a note says so."""
     write(folder, "memvault.toml", '[embedder]\nmodel = "BAAI/bge-small-en-v1.5"\n')
     write(folder, "a.md", "# Alpha\n\nzebra\n")
-    ran = run("recall", "zebra")
-    assert ran.code == 0
-    assert "Alpha" in ran.out
-    ran = run("recall", "zebra", "--mode", "vector")
-    assert ran.code == 1
-    assert "hint: " in ran.err
+    for mode in ("hybrid", "vector"):
+        ran = run("recall", "zebra", "--mode", mode)
+        assert ran.code == 0
+        assert "Alpha" in ran.out
+        assert "not on this machine" in ran.err
+        assert "memvault model use BAAI/bge-small-en-v1.5" in ran.err
 
 
-def test_a_killed_model_change_is_finished_later(folder: Path, model: Path) -> None:
+def test_a_killed_model_change_is_finished_later(
+    folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Killed while embedding, the vault still answers, and reindex completes the vectors."""
     for number in range(300):
         write(folder, f"n{number}.md", f"# Note {number}\n\ncat fish {number}\n")
     with open_vault(folder) as vault:
         assert vault.call("memory_recall", query="cat")["success"]
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
     child = subprocess.Popen(
         [sys.executable, "-m", "memvault", "model", "use", str(model)],
         cwd=folder,
@@ -228,15 +237,20 @@ def test_a_killed_model_change_is_finished_later(folder: Path, model: Path) -> N
         time.sleep(0.02)
     child.send_signal(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
+    with FileLock(index_of(folder) / "deep" / "following.lock"):  # nobody follows behind
+        _is_finished_later(folder)
+
+
+def _is_finished_later(folder: Path) -> None:
     with open_vault(folder) as vault:
-        assert vault.call("vault_status")["pending"] > 0
+        assert vault.call("vault_status")["deep"]["waiting"] > 0
         assert vault.call("memory_recall", query="cat fish 7", limit=3)["count"] == 3
         assert vault.call("vault_reindex")["success"]
-        assert vault.call("vault_status")["pending"] == 0
+        assert vault.call("vault_status")["deep"]["waiting"] == 0
 
 
 @pytest.mark.skipif(not TEACHER.is_dir(), reason="the shared MiniLM model is not on this machine")
-def test_a_real_transformer_can_be_used(vault: Vault, folder: Path) -> None:
+def test_a_real_transformer_can_be_used(vault: Vault, folder: Path, deep_now: None) -> None:
     """all-MiniLM-L6-v2 from a folder finds what shares no word with the question."""
     write(folder, "db.md", "# Storage\n\nPostgreSQL keeps our records.\n")
     write(folder, "pet.md", "# Pets\n\nThe kitten sleeps on the sofa.\n")

@@ -32,7 +32,7 @@ def test_a_vaults_model_is_not_loaded_unasked(cloned: Path, run: Run) -> None:
     (note,) = ran.json["warnings"]
     assert "memvault model use models/tiny" in note
     status = run("status", "--json").json
-    assert status["embedder"]["name"] == "builtin"
+    assert status["deep"]["name"] == "all-MiniLM-L6-v2-int8"
     assert note in status["warnings"]
     assert "not allowed" in refused(run("model", "verify"), 1)
 
@@ -40,7 +40,7 @@ def test_a_vaults_model_is_not_loaded_unasked(cloned: Path, run: Run) -> None:
 def test_a_vaults_model_is_loaded_once_its_user_allows_it(cloned: Path, run: Run) -> None:
     """After model use it counts, until one of its files changes; then it has to be allowed anew."""
     assert run("model", "use", "models/tiny", "--json").json["dimension"] == 8
-    assert run("status", "--json").json["embedder"]["name"] == "models/tiny"
+    assert run("status", "--json").json["deep"]["name"] == "models/tiny"
     assert "warnings" not in run("recall", "zebra", "--json").json
     config = cloned / "models" / "tiny" / "config.json"
     config.write_text(json.dumps({"pad_token_id": 1}), "utf-8")
@@ -107,14 +107,14 @@ def test_a_model_of_the_users_own_settings_needs_no_permission(
     settings = write(tmp_path, "config/memvault/settings.toml", f'[embedder]\nmodel = "{model}"\n')
     settings.chmod(0o600)
     write(folder, "a.md", "# A\n\nzebra\n")
-    assert run("status", "--json").json["embedder"]["name"] == str(model)
+    assert run("status", "--json").json["deep"]["name"] == str(model)
     write(folder, "memvault.toml", '[embedder]\nmodel = "builtin"\n')
-    assert run("status", "--json").json["embedder"]["name"] == "builtin"
+    assert run("status", "--json").json["deep"]["name"] == "all-MiniLM-L6-v2-int8"
 
 
 @pytest.mark.parametrize("section", ["embedder", "rerank"])
 def test_no_vault_has_a_say_in_a_name_of_ones_own(
-    folder: Path, run: Run, tmp_path: Path, section: str
+    folder: Path, run: Run, tmp_path: Path, section: str, deep_now: None
 ) -> None:
     """What is usual, or in the user's own settings, is never looked up in the vault."""
     name = {"embedder": "BAAI/bge-small-en-v1.5", "rerank": "Xenova/ms-marco-MiniLM-L-6-v2"}
@@ -126,7 +126,7 @@ def test_no_vault_has_a_say_in_a_name_of_ones_own(
         assert "is not on this machine" in refused(run("recall", "zebra", "--rerank"), 1)
         assert "is not on this machine" in refused(run("model", "verify", "--for", "rerank"), 1)
     else:
-        assert "not on this machine" in run("status", "--json").json["embedder"]["problem"]
+        assert "not on this machine" in run("status", "--json").json["deep"]["problem"]
     assert "not on this machine" in run("model", "verify", name["embedder"]).err
 
 
@@ -135,11 +135,11 @@ def test_a_model_is_looked_at_when_it_is_loaded(cloned: Path) -> None:
     with open_vault(cloned) as vault:
         assert vault.call("model_use", name="models/tiny")["success"]
     with open_vault(cloned) as vault:
-        assert vault.call("vault_status")["embedder"]["name"] == "models/tiny"
+        assert vault.call("vault_status")["deep"]["name"] == "models/tiny"
         write(cloned, "models/tiny/config.json", json.dumps({"pad_token_id": 1}))
         found = vault.call("memory_recall", query="zebra")
         assert "memvault model use models/tiny" in found["warnings"][0]
-        assert vault.call("vault_status")["embedder"]["name"] == "builtin"
+        assert vault.call("vault_status")["deep"]["name"] == "all-MiniLM-L6-v2-int8"
 
 
 def test_a_model_folder_with_a_linked_one_is_not_allowed(cloned: Path, run: Run) -> None:

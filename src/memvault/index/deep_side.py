@@ -8,6 +8,7 @@ memories have them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from memvault.errors import EmbedderError, MemvaultError, UsageError
-from memvault.index import following
 from memvault.index.deep_vectors import DeepVectors
 from memvault.index.embedding import calibrate, permitted
 from memvault.index.embedding.embedder import Calibration, Embedder
@@ -42,7 +42,7 @@ _MODES = ("auto", "off", "now")
 _VARIABLE = "MEMVAULT_DEEP"
 _ENOUGH = 0.5
 """The share of memories from which on deep vectors count; below, most would be guessed."""
-_BATCH = 16
+_BATCH = 32
 
 
 class Deep(NamedTuple):
@@ -114,11 +114,15 @@ class DeepSide:
 
     def is_at_work(self) -> bool:
         """Say whether a process makes vectors now, in the background or in the foreground."""
+        from memvault.index import following
+
         locks = (following.FOLLOWING, following.FOREGROUND)
         return any(following.is_at_work(self.folder, name) for name in locks)
 
     def problem(self) -> str:
         """Say why vectors could not be made lately, or cannot be; empty where all is well."""
+        from memvault.index import following
+
         said = following.failure(self.folder, self.choice.name)
         if not said and self.opened() is None:
             try:
@@ -178,10 +182,7 @@ class DeepSide:
             self.trouble(error)
             found = Deep(len(passages.firsts))
         if found.waiting and self.mode == "auto":
-            following.start(self._store.root, self.folder, self.choice.name)
-            why = following.failure(self.folder, self.choice.name)
-            if why:
-                self.trouble(EmbedderError(why, "memvault reindex tries again"))
+            self._have_it_made()
         return found
 
     def likeness(self, hashes: Hashes) -> list[list[float]] | None:
@@ -196,6 +197,15 @@ class DeepSide:
         calibration = self._embedder.calibration or found.card.calibration
         rows = found.held()[0][places]
         return calibration.alike(rows) if calibration is not None else None
+
+    def _have_it_made(self) -> None:
+        """Have a process make what is missing, unless that failed a short while ago."""
+        from memvault.index import following
+
+        following.start(self._store.root, self.folder, self.choice.name)
+        why = following.failure(self.folder, self.choice.name)
+        if why:
+            self.trouble(EmbedderError(why, "memvault reindex tries again"))
 
     def _measured(self, text: str, passages: Passages) -> Deep:
         import numpy as np
@@ -213,8 +223,11 @@ class DeepSide:
             return Deep(len(firsts))
         cosines = found.measured(embedder.embed_query(text), places)
         known = embedder.calibration or found.card.calibration
-        calibration = known or calibrate.fitted(embedder)
-        return Deep(waiting, self.name, cosines, calibration)
+        if known is None:  # the card is of an earlier version
+            known = calibrate.fitted(embedder)
+            with contextlib.suppress(OSError, MemvaultError):
+                found.note(known)
+        return Deep(waiting, self.name, cosines, known)
 
     def embed(self, paths: Sequence[str], go_on: Callable[[int], bool]) -> None:
         """Embed what the memories at some paths lack, in their order.
@@ -260,7 +273,7 @@ class DeepSide:
             card = VectorCard(name, embedder.version, embedder.dimension)
             found = DeepVectors.create(self._of(name), card)
         if calibration is not None:
-            found.keep(calibration)
+            found.note(calibration)
         return found
 
     def tidy(self, used: Hashes) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from memvault.index.embedding.embedder import Calibration
 from memvault.index.flat_vectors import FlatVectors, VectorCard
 from memvault.vault.lock import FileLock
 
@@ -74,6 +75,12 @@ class DeepVectors(FlatVectors):
             if len(new):
                 self.extend(rows[new], hashes[new])
                 self.write_card()
+
+    def note(self, calibration: Calibration) -> None:
+        """Write down what the cosines mean; errors as above."""
+        with FileLock(self.folder.parent / LOCK):
+            self._refresh()
+            self.keep(calibration)
 
     def compact(self, used: Hashes) -> None:
         """Drop the vectors that no memory uses, where those are more than half; errors as above."""

@@ -211,12 +211,13 @@ class FlatVectors:
         count, width = self.card.rows, self.card.dimension
         kinds = {"i64": np.int64, "u64": np.uint64}
         (rows, _), *names = self._files()
+        if not count:  # those that were never written have no files
+            none = [np.zeros(0, kinds[kind]) for _, kind in self.columns]
+            return np.zeros((0, width), np.float32), none
         columns: list[Any] = [
             np.fromfile(self.folder / name, kinds[kind], count)
             for (name, _), (_, kind) in zip(names, self.columns, strict=True)
         ]
-        if not count:
-            return np.zeros((0, width), np.float32), columns
         try:
             mapped = np.memmap(self.folder / rows, np.float32, mode="r", shape=(count, width))
         except ValueError as error:  # cut off since the card was read

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memvault.errors import EmbedderError, StorageError, TimedOut
-from memvault.index import following
 from memvault.index.deep_side import DeepSide
 from memvault.index.diff import Diff, Look, compare, divided
 from memvault.index.embedding import permitted
@@ -26,6 +25,7 @@ from memvault.index.flat_vectors import VectorCard
 from memvault.index.index_files import IndexFiles
 from memvault.index.keyword import KeywordIndex
 from memvault.index.manifest import Known
+from memvault.index.nearest import is_in
 from memvault.index.place import Place
 from memvault.index.protocol import WHOLE, Patience, View
 from memvault.index.quick_side import Progress, QuickSide
@@ -34,13 +34,8 @@ from memvault.index.vectors import Vectors
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from memvault.index.embedding.cross_encoder import CrossEncoder
     from memvault.index.writer import Writer
-
-    Hashes = npt.NDArray[np.uint64]
 
 _SHORT = 0.05
 _FRESH = 0.1
@@ -124,6 +119,8 @@ class LocalIndex:
             self._writer.update(True)
         if self.deep.mode == "off":
             return 0
+        from memvault.index import following
+
         self.deep.embedder(download)
         with following.foreground(self.deep.folder):
             total = self.embed_deep(lambda: True)
@@ -141,7 +138,7 @@ class LocalIndex:
         while self._files.open() is not None:
             paths = [path for path in self._lacking() if path not in tried]
             if not paths:
-                self.deep.tidy(self._hashes())
+                self._tidy()
                 break
             total += len(paths)
 
@@ -164,11 +161,12 @@ class LocalIndex:
         opened = self._files.opened
         return self._quick.opened(opened.manifest) if opened is not None else None
 
-    def _hashes(self) -> Hashes:
-        """Return the hash of every passage that memories have."""
-        found = self._quick_vectors()
-        assert found is not None
-        return found.passages()[1]
+    def _tidy(self) -> None:
+        """Drop the deep vectors that no memory uses, as far as all memories' passages are known."""
+        opened, found = self._files.opened, self._quick_vectors()
+        if opened is not None and found is not None and not self.waiting():
+            uids, hashes = found.passages()
+            self.deep.tidy(hashes[is_in(uids, opened.manifest.uids())])
 
     def _lacking(self) -> list[str]:
         """Return the paths of the memories without deep vectors, what was changed last first."""
@@ -304,6 +302,8 @@ class LocalIndex:
 
     def _embed_now(self) -> None:
         """Make the deep vectors that are missing; trouble is a note."""
+        from memvault.index import following
+
         try:
             if self._lacking():
                 with following.foreground(self.deep.folder):

@@ -117,6 +117,8 @@ class Retrieved(NamedTuple):
             raw["terms"] = {term: round(gain, 4) for term, gain in ranked}
         if near is not None:
             raw["cosine"] = round(near.cosine, 4)
+            if near.deep is not None:
+                raw["deep"] = round(near.deep, 4)
             raw["similarity"] = round(near.similarity, 4)
             raw["passage"] = near.passage
         return raw

@@ -136,9 +136,10 @@ def vault_status(call: Call) -> dict[str, Any]:
 
 @group.tool("vault_reindex", "reindex")
 def vault_reindex(call: Call) -> dict[str, Any]:
-    """Rebuild the index and embed what has no vectors yet.
+    """Rebuild the index and embed what has no vectors yet, with both embedders.
 
-    Edits are seen without it; it does slow work now, such as after a change of the embedder.
+    Edits are seen without it; it does at once what else follows behind, and
+    goes on where it was killed. Others read the old index until the new one is there.
     """
     from memvault.recall.filters import Filters
     from memvault.upkeep.paths import without_paths
@@ -187,10 +188,10 @@ def model_use(
 ) -> dict[str, Any]:
     """Use another model: fetch it if needed, and embed every memory with it.
 
-    Recall goes on with the old vectors until the new ones are complete. With
-    for = rerank it is the cross-encoder of recall's rerank, and nothing is
-    embedded. This is the only command that uses the network, and only for a
-    model that is not on this machine.
+    It stands beside the built-in table, which answers alone until half of the
+    memories are embedded. With for = rerank it is the cross-encoder of recall's
+    rerank, and nothing is embedded. This is the only command that uses the
+    network, and only for a model that is not on this machine.
     """
     from memvault.upkeep import models
 

@@ -92,24 +92,18 @@ def _embedder(call: Call) -> dict[str, Any]:
 def _deep(call: Call) -> dict[str, Any]:
     """Describe the deep embedder, how many memories wait for it, and whether it is at work."""
     deep = call.index.deep
-    entry: dict[str, Any] = {"mode": deep.mode}
+    entry: dict[str, Any] = {"name": without_paths(call, deep.name), "mode": deep.mode}
     if deep.mode == "off":
         return entry
-    try:
-        entry["name"] = without_paths(call, deep.name)
-        found = deep.opened()
-        if found is not None:
-            card = found.card
-            entry.update(version=card.version, dimension=card.dimension, vectors=card.rows)
-        else:
-            entry["vectors"] = 0
-        entry["waiting"] = call.index.deep_waiting()
-        problem = deep.problem()
-    except EmbedderError as error:
-        problem = error.message
+    found = deep.opened()
+    if found is not None:
+        entry.update(version=found.card.version, dimension=found.card.dimension)
+    entry["vectors"] = found.card.rows if found is not None else 0
+    entry["waiting"] = call.index.deep_waiting()
+    entry["working"] = deep.is_at_work()
+    problem = deep.problem()
     if problem:
         entry["problem"] = without_paths(call, problem)
-    entry["working"] = deep.is_at_work()
     return entry
 
 

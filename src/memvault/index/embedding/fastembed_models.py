@@ -58,8 +58,12 @@ class Loaded(NamedTuple):
     version: str
 
 
-def load(kind: Kind, name: str, root: Path | None, download: bool) -> Loaded:
+def load(
+    kind: Kind, name: str, root: Path | None, download: bool, threads: int | None = None
+) -> Loaded:
     """Load a model that fastembed knows by name, or a folder's, which may be relative to ``root``.
+
+    One text is worked on by so many threads, as many as there are processors by default.
 
     Raises:
         EmbedderError: there is no such model, or it is not on this machine.
@@ -70,7 +74,7 @@ def load(kind: Kind, name: str, root: Path | None, download: bool) -> Loaded:
             loaded = _by_name(kind, name, download)
         else:
             model = _BUILTIN_MODEL if name == BUILTIN else _MODEL
-            loaded = _from_folder(kind, folder, model)
+            loaded = _from_folder(kind, folder, model, threads)
         tokenizer = getattr(loaded.model.model, "tokenizer", None)
         if tokenizer is not None:
             most = int((tokenizer.truncation or {}).get("max_length", _MAX_TOKENS))
@@ -123,7 +127,7 @@ def _by_name(kind: Kind, name: str, download: bool) -> Loaded:
         )
     cache = models_folder()
     try:
-        model = _quietly(kind, name, cache_dir=str(cache), local_files_only=True)
+        model = _quietly(kind, name, None, cache_dir=str(cache), local_files_only=True)
     except Exception as error:
         if not download:
             raise EmbedderError(
@@ -132,7 +136,7 @@ def _by_name(kind: Kind, name: str, download: bool) -> Loaded:
                 "every other command works offline",
             ) from error
         try:
-            model = _quietly(kind, name, cache_dir=str(cache))
+            model = _quietly(kind, name, None, cache_dir=str(cache))
         except Exception as unreachable:
             raise EmbedderError(
                 f"The model {name} is not on this machine and could not be fetched",
@@ -142,7 +146,7 @@ def _by_name(kind: Kind, name: str, download: bool) -> Loaded:
     return Loaded(model, Path(folder).name[:12] if folder else "1")
 
 
-def _from_folder(kind: Kind, folder: Path, model: str) -> Loaded:
+def _from_folder(kind: Kind, folder: Path, model: str, threads: int | None) -> Loaded:
     missing = [name for name in (model, *_NEEDED) if not (folder / name).is_file()]
     if missing:
         raise EmbedderError(
@@ -153,7 +157,7 @@ def _from_folder(kind: Kind, folder: Path, model: str) -> Loaded:
     alias = f"{_LOCAL}{version}"
     if alias not in {str(model["model"]) for model in _class(kind).list_supported_models()}:
         _enter(kind, alias, folder, model)
-    return Loaded(_quietly(kind, alias, specific_model_path=str(folder)), version)
+    return Loaded(_quietly(kind, alias, threads, specific_model_path=str(folder)), version)
 
 
 def _enter(kind: Kind, alias: str, folder: Path, model: str) -> None:
@@ -190,13 +194,12 @@ def _fingerprint(folder: Path, model: str) -> str:
     return digest.hexdigest()
 
 
-def _quietly(kind: Kind, name: str, **options: Any) -> Any:
+def _quietly(kind: Kind, name: str, threads: int | None, **options: Any) -> Any:
     """Load a model without fastembed's log lines; its errors say the same."""
     make = _class(kind)
     with contextlib.suppress(ImportError):  # fastembed's own way of logging, today
         from loguru import logger
 
         logger.disable("fastembed")
-    return make(
-        name, cuda=False, enable_cpu_mem_arena=False, threads=os.cpu_count() or 1, **options
-    )
+    number = threads or os.cpu_count() or 1
+    return make(name, cuda=False, enable_cpu_mem_arena=False, threads=number, **options)

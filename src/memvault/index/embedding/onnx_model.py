@@ -22,11 +22,16 @@ class OnnxEmbedder:
     calibration = None  # index/calibrate.py finds it
 
     def __init__(
-        self, name: str, root: Path | None, download: bool = False, batch: int = _BATCH
+        self,
+        name: str,
+        root: Path | None,
+        download: bool = False,
+        batch: int = _BATCH,
+        threads: int | None = None,
     ) -> None:
         self.name = name
         self._batch = batch
-        self._model, self.version = load(EMBEDDING, name, root, download)
+        self._model, self.version = load(EMBEDDING, name, root, download, threads)
         with explained(EMBEDDING, name):
             self.dimension = len(next(iter(self._model.embed(["dimension"]))))
 

@@ -1,0 +1,380 @@
+"""Deep vectors follow behind the quick ones: never twice for one text, never in anybody's way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from conftest import Run, explained, index_of, is_alive, succeeded, titles, until, write
+from memvault import Vault, open_vault
+from memvault.config import Settings
+from memvault.index.deep_side import DeepSide
+from memvault.index.deep_vectors import DeepVectors
+from memvault.index.embedding import transformer
+from memvault.index.embedding.transformer import BuiltinTransformer
+from memvault.index.flat_vectors import VectorCard
+from memvault.index.nearest import Passages, nearest
+from memvault.vault.lock import FileLock
+from memvault.vault.store import Store
+
+NAME = "all-MiniLM-L6-v2-int8"
+WORDS = "river stone lamp green market engine paper window salt copper bread cloud".split()
+
+
+def _text(number: int) -> str:
+    return " ".join(WORDS[(number * step) % len(WORDS)] + str(number) for step in range(60))
+
+
+def _filled(folder: Path, count: int) -> None:
+    for number in range(count):
+        write(folder, f"n/{number}.md", f"# Note {number}\n\n{_text(number)}\n")
+
+
+def _deep(folder: Path) -> dict[str, Any]:
+    with open_vault(folder) as vault:
+        found: dict[str, Any] = vault.call("vault_status")["deep"]
+    return found
+
+
+def _processes(folder: Path) -> list[int]:
+    """The processes that follow behind in a vault."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        number = int(path.parent.name)
+        if b"memvault.index.follower" in words and os.fsencode(folder) in words:
+            found += [number] if is_alive(number) else []
+    return found
+
+
+@pytest.fixture
+def auto(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a process follow behind, and have it end with the test."""
+    if not Path("/proc/self").exists():
+        pytest.skip("there is no list of processes")
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    yield
+    for number in _processes(folder):
+        os.kill(number, signal.SIGKILL)
+    until(lambda: not _processes(folder))
+
+
+@pytest.fixture
+def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The passages that the built-in transformer embeds in this process."""
+    seen: list[str] = []
+    embed = BuiltinTransformer.embed
+
+    def counted(model: BuiltinTransformer, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        seen.extend(texts)
+        return embed(model, texts)
+
+    monkeypatch.setattr(BuiltinTransformer, "embed", counted)
+    return seen
+
+
+def test_both_doors_give_the_same_vectors() -> None:
+    """A query is embedded without fastembed, and yet exactly as a passage of its words would be."""
+    texts = ["", "Where is the key?", "日本語の文", "café " * 700, *map(_text, range(9))]
+    model = BuiltinTransformer()
+    passages = model.embed(texts)
+    for text, passage in zip(texts, passages, strict=True):
+        assert np.allclose(model.embed_query(text), passage, atol=1e-5)
+    assert np.allclose(model.embed(texts[::-1])[::-1], passages, atol=1e-5)
+
+
+def test_a_query_loads_no_fastembed(run: Run, folder: Path, deep_now: None) -> None:
+    """A recall with deep vectors at hand loads ONNX Runtime, and nothing larger."""
+    write(folder, "a.md", "# A\n\nThe kitten sleeps.\n")
+    assert run("recall", "cat").code == 0
+    code = "import sys; from memvault.__main__ import main; main(['recall', 'cat', '--quiet']); "
+    code += "print(*({'fastembed', 'onnxruntime', 'huggingface_hub'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[-1] == "onnxruntime"
+    assert "fastembed" not in done.stdout
+
+
+def test_a_recall_has_the_rest_made_behind_it(folder: Path, run: Run, auto: None) -> None:
+    """A recall answers at once, and some time later all memories have their deep vectors."""
+    _filled(folder, 40)
+    write(folder, "cat.md", "# Pets\n\nThe kitten sleeps on the sofa.\n")
+    assert "warnings" not in succeeded(run("recall", "green", "--json")).json
+    until(lambda: _deep(folder)["waiting"] == 0)
+    until(lambda: not _deep(folder)["working"])
+    found = _deep(folder)
+    assert (found["name"], found["vectors"]) == (NAME, 41)
+    assert "problem" not in found
+    with open_vault(folder) as vault:
+        (first, *_) = explained(vault, "a young cat napping", type="vector")
+    assert first["title"] == "Pets"
+    assert first["why"]["deep"] > first["why"]["cosine"]
+    assert not _processes(folder)
+
+
+def test_there_is_one_process_a_vault(folder: Path, auto: None) -> None:
+    """However many recalls see that something is missing, one process makes it."""
+    _filled(folder, 150)
+    with open_vault(folder) as vault:
+        assert vault.call("memory_list")["success"]
+    command = [sys.executable, "-m", "memvault", "recall", "green", "--quiet"]
+    several = [subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) for _ in range(4)]
+    most = 0
+    while any(entry.poll() is None for entry in several):
+        most = max(most, len(_processes(folder)))
+    assert [entry.returncode for entry in several] == [0] * 4
+    time.sleep(0.5)  # whoever finds the other's lock has ended
+    assert most >= 1
+    assert len(_processes(folder)) == 1
+    assert _deep(folder)["working"]
+
+
+def test_a_killed_process_loses_a_batch_at_most(folder: Path, run: Run, auto: None) -> None:
+    """What was embedded before a kill stays, answers say nothing of it, and the next goes on."""
+    _filled(folder, 150)
+    succeeded(run("recall", "green"))
+    until(lambda: _deep(folder)["vectors"] > 20)
+    (number,) = _processes(folder)
+    os.kill(number, signal.SIGKILL)
+    until(lambda: not _deep(folder)["working"])
+    assert 20 < _deep(folder)["vectors"] < 150
+    assert "warnings" not in succeeded(run("recall", "green", "--json")).json
+    until(lambda: _deep(folder)["waiting"] == 0)
+    assert _deep(folder)["vectors"] == 150
+
+
+def test_a_process_ends_with_its_vault(folder: Path, run: Run, auto: None) -> None:
+    """Where vault and index go away, the process ends and makes none of them again."""
+    _filled(folder, 150)
+    index = index_of(folder)
+    succeeded(run("recall", "green"))
+    until(lambda: _deep(folder)["vectors"])
+    shutil.rmtree(index)
+    until(lambda: not _processes(folder))
+    assert not index.exists()
+
+
+def test_whoever_does_it_in_the_foreground_takes_over(folder: Path, run: Run, auto: None) -> None:
+    """Reindex lets the process end, does what is missing, and returns when all is done."""
+    _filled(folder, 150)
+    succeeded(run("recall", "green"))
+    until(lambda: _deep(folder)["vectors"])
+    succeeded(run("reindex"))
+    found = _deep(folder)
+    assert (found["waiting"], found["vectors"]) == (0, 150)
+    assert not _processes(folder)
+
+
+def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, auto: None) -> None:
+    """A model that is not on this machine costs one attempt an hour and a note."""
+    write(folder, "memvault.toml", '[embedder]\nmodel = "BAAI/bge-small-en-v1.5"\n')
+    write(folder, "a.md", "# Alpha\n\nzebra\n")
+    succeeded(run("recall", "zebra"))
+    until(lambda: "problem" in _deep(folder) and not _processes(folder))
+    state = index_of(folder) / "deep" / "state.json"
+    before = state.read_bytes()
+    (note,) = succeeded(run("recall", "zebra", "--json")).json["warnings"]
+    assert "not on this machine" in note
+    assert not _processes(folder)
+    assert state.read_bytes() == before
+    assert json.loads(before)["until"] < time.time() + 3_600
+
+
+def test_a_text_is_embedded_once(
+    vault: Vault, folder: Path, deep_now: None, embedded: list[str]
+) -> None:
+    """A move, another header, a copy and an index made anew embed nothing again."""
+    _filled(folder, 3)
+    assert vault.call("memory_recall", query="green")["success"]
+    assert len(embedded) == 3
+    (folder / "n" / "1.md").rename(folder / "moved.md")
+    write(folder, "n/2.md", f"---\ntags: [x]\nid: other\n---\n# Note 2\n\n{_text(2)}\n")
+    write(folder, "copy.md", f"# Note 2\n\n{_text(2)}\n")
+    assert vault.call("memory_recall", query="green", type="vector", limit=9)["count"] == 4
+    assert vault.call("vault_reindex")["indexed"] == 4
+    shutil.rmtree(index_of(folder) / "index")
+    assert vault.call("memory_recall", query="green", type="vector", limit=9)["count"] == 4
+    assert len(embedded) == 3
+    write(folder, "n/0.md", "# Note 0\n\nAnother text.\n")
+    assert vault.call("memory_recall", query="green", type="vector", limit=9)["count"] == 4
+    assert embedded[3:] == ["Note 0\n# Note 0\n\nAnother text."]
+    assert vault.call("vault_status")["deep"]["waiting"] == 0
+
+
+def test_vectors_of_another_version_are_not_used(
+    vault: Vault, folder: Path, deep_now: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an upgrade with another model, the quick vectors answer until new ones are there."""
+    _filled(folder, 3)
+    assert vault.call("memory_recall", query="green")["success"]
+    card = next((index_of(folder) / "deep").rglob("card.json"))
+    entries = json.loads(card.read_text("utf-8"))
+    card.write_text(json.dumps({**entries, "version": "older"}), "utf-8")
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    assert _deep(folder)["waiting"] == 3
+    monkeypatch.setenv("MEMVAULT_DEEP", "now")
+    (first, *_) = explained(vault, "green", type="vector")
+    assert "deep" in first["why"]
+    assert json.loads(card.read_text("utf-8"))["version"] == entries["version"]
+
+
+def test_switched_off_nothing_is_made_or_used(folder: Path, run: Run) -> None:
+    """With deep = "off" no process is started, and deep vectors that are there do not count."""
+    _filled(folder, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEMVAULT_DEEP", "now")
+        succeeded(run("recall", "green"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MEMVAULT_DEEP")
+        write(folder, "memvault.toml", 'version = 1\n[embedder]\ndeep = "off"\n')
+        write(folder, "new.md", "# New\n\nA new one\n")
+        found = succeeded(run("recall", "green", "--explain", "--json")).json
+        assert all("deep" not in entry["why"] for entry in found["memories"])
+        status = succeeded(run("status", "--json")).json["deep"]
+        assert status == {"name": NAME, "mode": "off"}
+        succeeded(run("reindex"))
+    assert _deep(folder) == {"name": NAME, "mode": "off"}
+    card = next((index_of(folder) / "deep").rglob("card.json"))
+    assert json.loads(card.read_text("utf-8"))["rows"] == 3
+
+
+def test_a_missing_model_file_costs_a_note(
+    vault: Vault, folder: Path, deep_now: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installation without the model answers by the table, and says what is wrong."""
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(transformer.DATA / "card.json", bare)
+    monkeypatch.setattr(transformer, "DATA", bare)
+    _filled(folder, 3)
+    found = vault.call("memory_recall", query="green1")
+    assert titles(found)[0] == "Note 1"
+    assert "built-in model is not in the package" in found["warnings"][0]
+    assert "not in the package" in vault.call("vault_status")["deep"]["problem"]
+    assert not vault.call("vault_reindex")["success"]
+
+
+def test_a_vault_that_is_half_done_uses_what_there_is(
+    folder: Path, deep_now: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From half of the memories on deep vectors count; below, the quick ones alone do."""
+    _filled(folder, 4)
+    with open_vault(folder) as vault:
+        assert vault.call("memory_recall", query="green")["success"]
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    with FileLock(index_of(folder) / "deep" / "following.lock"):  # nobody follows behind
+        for number, deep in ((4, True), (7, True), (9, False)):
+            _filled(folder, number + 1)
+            with open_vault(folder) as vault:
+                found = explained(vault, "green", type="vector", limit=20)
+                status = vault.call("vault_status")["deep"]
+            assert status["waiting"] == number - 3
+            assert len(found) == number + 1
+            assert all(("deep" in entry["why"]) is deep for entry in found)
+
+
+def test_who_waits_neither_gains_nor_loses() -> None:
+    """A memory without deep vectors gets the cosine that others of its quick cosine have."""
+    chance = np.random.default_rng(3)
+    quick = chance.uniform(-0.2, 0.9, 400).astype(np.float32)
+    deep = (0.6 * quick + 0.1 + chance.normal(0, 0.05, 400)).astype(np.float32)
+    seen = np.where(chance.random(400) < 0.6, deep, np.float32(np.nan))
+    uids = np.arange(400) // 2
+    passages = Passages(uids, np.zeros(400, np.uint64), quick)
+    every = set(range(200))
+    known = {hit.uid: hit.deep for hit in nearest(passages, deep, every, 400, set())}
+    found = {hit.uid: hit.deep for hit in nearest(passages, seen, every, 400, set())}
+    assert found.keys() == known.keys() == every
+    differences = [float(found[uid] or 0) - float(known[uid] or 0) for uid in every]
+    assert abs(float(np.mean(differences))) < 0.02
+    assert max(map(abs, differences)) < 0.25
+    alone = nearest(passages, None, every, 5, {7})
+    assert all(hit.deep is None for hit in alone)
+    assert {hit.uid for hit in alone} >= {7}
+
+
+def test_the_nearest_by_either_side_are_found() -> None:
+    """Hits are the nearest by quick and by deep vectors, and those that were asked for besides."""
+    quick = np.array([0.9, 0.8, 0.1, 0.2, 0.0], np.float32)
+    deep = np.array([0.1, 0.2, 0.9, 0.8, 0.0], np.float32)
+    passages = Passages(np.arange(5), np.zeros(5, np.uint64), quick)
+    found = nearest(passages, deep, {0, 1, 2, 3}, 1, {4})
+    assert [hit.uid for hit in found] == [2, 0, 4]
+    assert [hit.uid for hit in nearest(passages, deep, {0, 1, 3}, 1, set())] == [3, 0]
+
+
+def test_two_processes_add_each_text_once(tmp_path: Path) -> None:
+    """Whoever adds sees what others have added, and what they dropped."""
+    card = VectorCard("m", "1", 2)
+    rows = np.eye(2, dtype=np.float32)
+    mine = DeepVectors.create(tmp_path / "deep" / "m", card)
+    other = DeepVectors.open(tmp_path / "deep" / "m")
+    assert other is not None
+    mine.add(np.array([7, 9], np.uint64), rows)
+    other.add(np.array([9, 7], np.uint64), rows[::-1])
+    other.add(np.array([5, 5], np.uint64), rows)
+    assert other.card.rows == 3
+    found = DeepVectors.open(tmp_path / "deep" / "m")
+    assert found is not None
+    assert found.places(np.array([5, 6, 7, 9], np.uint64)).tolist() == [2, -1, 0, 1]
+    cosines = found.measured(rows[0], found.places(np.array([7, 6], np.uint64)))
+    assert cosines[0] == 1.0
+    assert np.isnan(cosines[1])
+
+
+def test_what_no_memory_uses_is_dropped(tmp_path: Path) -> None:
+    """Where more than half of many vectors belong to no memory, those go."""
+    found = DeepVectors.create(tmp_path / "deep" / "m", VectorCard("m", "1", 2))
+    hashes = np.arange(1_500, dtype=np.uint64)
+    found.add(hashes, np.ones((1_500, 2), np.float32))
+    found.compact(hashes[:800])
+    assert found.card.rows == 1_500
+    found.compact(hashes[:700])
+    assert found.card.rows == 700
+    assert found.places(hashes[[0, 699, 700]]).tolist() == [0, 699, -1]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_somebody_elses_vault_keeps_no_reader_waiting(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another user's vault wants made at once follows behind; one's own may want it."""
+    monkeypatch.delenv("MEMVAULT_DEEP")
+    settings = Settings(deep="now")
+    side = DeepSide(Store(folder, settings), index_of(folder))
+    modes = [side.mode]
+    os.chown(folder / "memvault.toml", 65_534, 65_534)
+    modes.append(side.mode)
+    monkeypatch.setenv("MEMVAULT_DEEP", "now")
+    modes.append(side.mode)
+    assert modes == ["now", "auto", "now"]
+
+
+def test_a_setting_that_makes_no_sense_is_said_so(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong word for deep is one sentence, from the file and from the environment."""
+    write(folder, "a.md", "# A\n\nzebra\n")
+    monkeypatch.setenv("MEMVAULT_DEEP", "later")
+    ran = run("recall", "zebra")
+    assert ran.code == 2
+    assert "MEMVAULT_DEEP must be one of auto, off, now" in ran.err
+    monkeypatch.delenv("MEMVAULT_DEEP")
+    write(folder, "memvault.toml", '[embedder]\ndeep = "later"\n')
+    assert "embedder.deep must be auto, off or now" in run("recall", "zebra").err
