@@ -53,7 +53,9 @@ EVIDENCE = (
 WITHOUT = {
     "deep": frozenset[str](),
     "quick": frozenset({"deep", "deep_own"}),
-    "words": frozenset({"deep", "deep_own", "vector", "vector_own"}),
+    "words": frozenset(
+        {"deep", "deep_own", "vector", "vector_own", "words", "words_own", "title_words"}
+    ),
 }
 """Which parts a fit does without."""
 SHARPNESS = 12.0
@@ -155,12 +157,15 @@ def _batch(asked: Sequence[Asked]) -> tuple[Numbers, Numbers, Numbers, npt.NDArr
     return parts, np.array([own.corners for own in telling]), wanted, known
 
 
+def scores(asked: Asked, weights: Numbers) -> Numbers:
+    """Return the candidates' scores."""
+    found: Numbers = asked.parts @ weights @ asked.corners
+    return found
+
+
 def ordered(asked: Asked, weights: Numbers) -> npt.NDArray[np.int64]:
     """Return the candidates' places, best first."""
-    found: npt.NDArray[np.int64] = np.argsort(
-        -(asked.parts @ weights @ asked.corners), kind="stable"
-    )
-    return found
+    return np.argsort(-scores(asked, weights), kind="stable").astype(np.int64)
 
 
 def figures(sets: Sequence[Asked], weights: Numbers) -> Numbers:

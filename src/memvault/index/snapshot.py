@@ -166,18 +166,24 @@ class Snapshot(NamedTuple):
         ]
 
     def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
-        """Compare memories with a query by their sentences, those around their best places."""
-        from memvault.index import closeness, token_store
+        """Compare memories with a query by their sentences, those around their best places.
+
+        How near their words are is told only where vectors are searched too.
+        """
+        from memvault.index import closeness
 
         blocks = {key: self._blocks(key, own) for key, own in places.items()}
         blocks = {key: own for key, own in blocks.items() if own}
         table, frequency = None, None
-        with suppress(EmbedderError):
-            table = self.quick.table
-            for key in blocks.keys() & self.overlay.cuts.keys():
-                blocks[key] = token_store.told(table, blocks[key], self.overlay.cuts[key])
-            if self.manifest is not None:
-                frequency = token_store.frequency_in(self.manifest, table.vocabulary)
+        if self.vectors is not None:
+            from memvault.index import token_store
+
+            with suppress(EmbedderError):
+                table = self.quick.table
+                for key in blocks.keys() & self.overlay.cuts.keys():
+                    blocks[key] = token_store.told(table, blocks[key], self.overlay.cuts[key])
+                if self.manifest is not None:
+                    frequency = token_store.frequency_in(self.manifest, table.vocabulary)
         measured = closeness.measure(asked, list(blocks.values()), table, frequency)
         return dict(zip(blocks, measured, strict=True))
 

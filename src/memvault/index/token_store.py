@@ -8,9 +8,9 @@ from itertools import islice
 import numpy as np
 
 from memvault.errors import MemvaultError
-from memvault.index.closeness import Frequency
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.manifest import Manifest
+from memvault.index.near_words import Frequency
 from memvault.index.sentences import Block, Cut, cut, tokens_of
 from memvault.vault.store import Store
 

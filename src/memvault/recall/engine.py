@@ -182,8 +182,9 @@ class Engine:
         query = parse(request.query, query_analyser(view.languages()))
         retrieved = retrieve(view, query, request, None)
         compared = Compared(view, query, retrieved)
+        reader = _Reader(view, query, last)
         scored = sorted(retrieved.order, key=lambda entry: -entry.score)
-        return self._presented(request, compared, scored, last)
+        return self._presented(request, compared, scored, reader)
 
     def _hybrid(self, request: Request, last: bool) -> Answer:
         """Answer by words and meaning together, weighed with what the best memories say."""
@@ -198,14 +199,13 @@ class Engine:
         query = parse(text, asked)
         retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
         compared = Compared(view, query, retrieved)
+        reader = _Reader(view, query, last)
         few = retrieved  # what comes first is the same whatever the limit
         if request.limit > CANDIDATES:
             few = retrieved.candidates(bool(query.phrases))
         pool = few.pool()
         if query.phrases:
-            pool = list(
-                _Reader(view, query, last).first((key for key, _ in few.fused), len(pool))
-            )
+            pool = list(reader.first((key for key, _ in few.fused), len(pool)))
         candidates = compared.candidates([*pool, *retrieved.dated])
         ranked = ranking.rank(candidates, compared.fit, weights, now, days)
         if request.diverse and not days:
@@ -218,13 +218,12 @@ class Engine:
         if days and days.mostly:
             records = {entry.key: entry.record for entry in candidates}
             scored = note_first(scored, records, days.span)
-        return self._presented(request, compared, scored, last)
+        return self._presented(request, compared, scored, reader)
 
     def _presented(
-        self, request: Request, compared: Compared, scored: list[Scored], last: bool
+        self, request: Request, compared: Compared, scored: list[Scored], reader: _Reader
     ) -> Answer:
         """Read as many of the best as are asked for, and cut out what fits of each."""
-        reader = _Reader(compared.view, compared.query, last)
         if request.rerank:
             scored = self._reranked(request, compared, scored, reader)
         compared.expect(entry.key for entry in scored)

@@ -157,10 +157,10 @@ def newer_first(
         newer = [
             new
             for new, like in enumerate(near)
-            if like >= _ALIKE
-            and _nearest(likeness, old, new)
-            and days[new] > days[old]
+            if days[new] > days[old]
+            and like >= _ALIKE
             and ranked[new].score >= _COMPARABLE * ranked[old].score
+            and _nearest(likeness, old, new)
         ]
         for new in newer:
             scores[new] = max(scores[new], ranked[old].score + _ABOVE)
