@@ -7,14 +7,18 @@ from itertools import islice
 
 from memvault.index.protocol import Asked, Closeness, Record, View
 from memvault.model import Passage
+from memvault.recall.memory_days import nearest_days
 from memvault.recall.query import Query
 from memvault.recall.ranking import Candidate
 from memvault.recall.retrieve import Retrieved
 from memvault.recall.strength import chance
 from memvault.recall.weights import Fit, fits
+from memvault.vault.daily import Span
 
 _AHEAD = 50
 """How many of the hits that are still to come are compared with the next one."""
+_OF_THESE_DAYS = 0.4
+"""The least chance of a memory of just the days that a query asks for."""
 _SATURATED = 2.2
 """What one term can give at most to a BM25F score, times its rarity: k1 + 1."""
 
@@ -22,7 +26,8 @@ _SATURATED = 2.2
 class Compared:
     """What one recall knows of the memories that it found; sentences are compared when asked.
 
-    ``newer_keys`` names by an older memory the newer one about the same thing.
+    ``newer_keys`` names by an older memory the newer one about the same thing;
+    ``days`` are those that the query asks for, where it asks for little else.
     """
 
     def __init__(
@@ -41,6 +46,7 @@ class Compared:
         self._closeness: dict[int, Closeness] = {}
         self._to_come: Iterator[int] = iter(())
         self.newer_keys: dict[int, int] = {}
+        self.days: Span | None = None
         self._records: dict[int, Record | None] = {}
 
     @property
@@ -66,7 +72,11 @@ class Compared:
         """Return the chance that a memory answers the query; 0 where it is gone."""
         self._compare([key])
         entry = self._candidate(key)
-        return chance(entry, self.fit, len(self.query.words)) if entry is not None else 0.0
+        if entry is None:
+            return 0.0
+        found = chance(entry, self.fit, len(self.query.words))
+        is_of = self.days is not None and nearest_days(entry.record, self.days) == 1.0
+        return max(found, _OF_THESE_DAYS) if is_of else found
 
     def newer(self, key: int) -> str:
         """Return the memId of a newer memory about the same thing; empty where none was found."""

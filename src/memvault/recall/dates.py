@@ -15,9 +15,12 @@ from memvault import clock
 from memvault.config import Ranking
 from memvault.index.analysis import Analyser
 from memvault.recall import worded_dates
+from memvault.recall.parts_of_spans import narrowed
 from memvault.vault.daily import Span, days_in
 
-_EVENTS = frozenset("happen did do done".split())
+_EVENTS = frozenset(
+    "happen did do done go went wrong busi note on up about around work turn".split()
+)
 """Words that ask for anything at all."""
 _MONTHS = (
     "january february march april may june july august september october november december".split()
@@ -45,7 +48,7 @@ _ABSOLUTE = (
     rf"{_MONTH}\s+{_DAY}",
     rf"(?:in|during|since|early|late|last|this)\s+{_MONTH}",
     rf"(?:in|during|since|year)\s+{_YEAR}",
-    rf"(?:spring|summer|autumn|fall|winter|beginning|start|middle|end)\s+(?:of\s+)?{_YEAR}",
+    rf"(?:spring|summer|autumn|fall|winter|beginning|start|middle|end|(?:first|last)\s+(?:days|weeks?))\s+(?:of\s+)?{_YEAR}",
     rf"Q(?P<quarter>[1-4])\s+(?:of\s+)?{_YEAR}",
     rf"(?P<day>\d{{1,2}})\.(?P<number>\d{{1,2}})\.{_YEAR}",
 )
@@ -67,6 +70,7 @@ _FROM = re.compile(r"\b(?:between|from)\b", re.IGNORECASE)
 _TO = re.compile(r"\b(?:and|to|until|till)\b", re.IGNORECASE)
 _BOUND = re.compile(r"\b(?:until|till|before)(?:\s+the)?\s*$", re.IGNORECASE)
 _SINCE = re.compile(r"\b(?:since|after)(?:\s+the)?\s*$", re.IGNORECASE)
+_FOUR = re.compile(r"\b\d{4}\b", re.ASCII)
 _END = re.compile(r"\s*(?:[?!.,;:)]|$)")
 _LEADING = frozenset("in on the of".split())
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
@@ -84,8 +88,11 @@ def named(text: str, today: date) -> Named | None:
 
     "Since" or "after" a day means until today.
     """
-    if not _HINT.search(text) or any(map(_is_between, text.split("\n"))):
+    if not _HINT.search(text):
         return None
+    between = [line for line in text.split("\n") if _is_between(line)]
+    if between:
+        return _between(between[0], today)
     *absolute, relative = _patterns()
     for pattern in absolute:
         for match in pattern.finditer(text):
@@ -108,12 +115,31 @@ def _is_between(line: str) -> bool:
     return start is not None and _TO.search(line, start.end()) is not None
 
 
+def _between(line: str, today: date) -> Named | None:
+    """Return the days from the one that a line names first to the one that it names last."""
+    start = _FROM.search(line)
+    middle = _TO.search(line, start.end()) if start is not None else None
+    if start is None or middle is None:
+        return None
+    last = named(line[middle.end() :], today)
+    if last is None or _TO.search(line, middle.end()):
+        return None
+    told = line[start.end() : middle.start()]
+    year = "" if _FOUR.search(told) else f" {last.span.first.year}"
+    first = named(f"on {told.strip()}{year}", today)
+    if first is None or first.span.first > last.span.last:
+        return None
+    words = line[start.end() : line.index(last.words, middle.end()) + len(last.words)]
+    return Named(Span(first.span.first, last.span.last), words.strip())
+
+
 def _bounded(days: Span, match: re.Match[str], today: date) -> Named | None:
     """Take the word before the days into account: until, before, since."""
     before = match.string[: match.start()]
     if _BOUND.search(before):
         return None
     since = match[0].lower().startswith("since") or _SINCE.search(before)
+    days = narrowed(match.string, match[0], days)
     return Named(Span(days.first, max(days.first, today)) if since else days, match[0])
 
 
@@ -275,7 +301,7 @@ def asked_days(text: str, analyser: Analyser, ranking: Ranking, now: datetime) -
 
 def _elsewhere(text: str, today: date) -> Named | None:
     found = worded_dates.worded(text, today)
-    return Named(*found) if found else None
+    return Named(narrowed(text, found[1], found[0]), found[1]) if found else None
 
 
 def moment(text: str, end: bool) -> datetime | None:

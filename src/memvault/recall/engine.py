@@ -216,6 +216,7 @@ class Engine:
             ranked, compared.newer_keys = ranking.newer_first(ranked, view.likeness(first))
         scored = ranking.with_rest(ranked, retrieved.fused, frozenset(pool))
         if days and days.mostly:
+            compared.days = days.span
             records = {entry.key: entry.record for entry in candidates}
             scored = note_first(scored, records, days.span)
         return self._presented(request, compared, scored, reader)
