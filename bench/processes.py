@@ -38,13 +38,18 @@ def prepare_environment(cache: Path) -> None:
 
     Their indexes lie in ``cache`` too (``indexes``), and so do Python's compiled
     modules: a development checkout or a setting may keep those from being
-    written, and no installed program runs so.
+    written, and no installed program runs so. Without a word of the user's there
+    are no deep vectors: a process that follows behind would be measured too.
     """
+    deep = os.environ.get("MEMVAULT_DEEP", "off")
     for key in list(os.environ):
         if key.startswith("MEMVAULT_") or key == "PYTHONDONTWRITEBYTECODE":
             del os.environ[key]
     os.environ.update(
-        HF_HUB_OFFLINE="1", PYTHONPYCACHEPREFIX=str(cache), MEMVAULT_CACHE=str(cache / "memvault")
+        HF_HUB_OFFLINE="1",
+        PYTHONPYCACHEPREFIX=str(cache),
+        MEMVAULT_CACHE=str(cache / "memvault"),
+        MEMVAULT_DEEP=deep,
     )
 
 

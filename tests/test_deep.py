@@ -199,12 +199,12 @@ def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, 
 def test_a_text_is_embedded_once(
     vault: Vault, folder: Path, deep_now: None, embedded: list[str]
 ) -> None:
-    """A move, another header, a copy and an index made anew embed nothing again."""
+    """A move, another header, a copy and an index made anew embed nothing; tags are text."""
     _filled(folder, 3)
     assert vault.call("memory_recall", query="green")["success"]
     assert len(embedded) == 3
     (folder / "n" / "1.md").rename(folder / "moved.md")
-    write(folder, "n/2.md", f"---\ntags: [x]\nid: other\n---\n# Note 2\n\n{_text(2)}\n")
+    write(folder, "n/2.md", f"---\nimportance: 0.9\nid: other\n---\n# Note 2\n\n{_text(2)}\n")
     write(folder, "copy.md", f"# Note 2\n\n{_text(2)}\n")
     assert vault.call("memory_recall", query="green", type="vector", limit=9)["count"] == 4
     assert vault.call("vault_reindex")["indexed"] == 4
@@ -275,6 +275,7 @@ def test_a_vault_that_is_half_done_uses_what_there_is(
 ) -> None:
     """From half of the memories on deep vectors count; below, the quick ones alone do."""
     _filled(folder, 4)
+    assert _deep(folder)["waiting"] == 4
     with open_vault(folder) as vault:
         assert vault.call("memory_recall", query="green")["success"]
     monkeypatch.setenv("MEMVAULT_DEEP", "auto")

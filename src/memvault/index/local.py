@@ -185,8 +185,8 @@ class LocalIndex:
         return len(self._quick.pending(opened.manifest)) if opened else 0
 
     def deep_waiting(self) -> int:
-        """Say how many memories wait for the deep embedder."""
-        return len(self._lacking())
+        """Say how many memories wait for the deep embedder, those that wait for both included."""
+        return self.waiting() + len(self._lacking())
 
     def vector_card(self) -> VectorCard | None:
         """Describe the quick vectors."""
