@@ -234,6 +234,21 @@ def test_vectors_of_another_version_are_not_used(
     assert json.loads(card.read_text("utf-8"))["version"] == entries["version"]
 
 
+def test_a_file_may_lie_where_deep_vectors_want_a_folder(
+    vault: Vault, folder: Path, deep_now: None
+) -> None:
+    """A file in the place of the folder of deep vectors, or of a model's, changes no answer."""
+    _filled(folder, 3)
+    assert vault.call("memory_recall", query="green")["success"]
+    place = index_of(folder) / "deep"
+    for path in (place, next(entry for entry in place.iterdir() if entry.is_dir())):
+        shutil.rmtree(path)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("not a folder\n", "utf-8")
+        (first, *_) = explained(vault, "green", type="vector")
+        assert "deep" in first["why"]
+
+
 def test_switched_off_nothing_is_made_or_used(folder: Path, run: Run) -> None:
     """With deep = "off" no process is started, and deep vectors that are there do not count."""
     _filled(folder, 3)

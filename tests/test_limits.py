@@ -115,7 +115,7 @@ _WRITERS = {
     "vault/atomic.py": "the one way to write",
     "vault/lock.py": "a lock's file, never through a link",
     "index/place.py": "the same",
-    "index/vectors.py": "rows in the index's own folder",
+    "index/flat_vectors.py": "rows in the index's own folder",
     "cli/streams.py": "the empty device",
     "mcp/wire.py": "the empty device",
 }

@@ -81,6 +81,25 @@ def test_others_answer_from_the_old_index_while_it_is_made_anew(folder: Path) ->
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
+def test_where_deep_vectors_find_no_room_the_rest_works(
+    folder: Path, run: Run, deep_now: None
+) -> None:
+    """Deep vectors that the disk refuses cost reindex a sentence, and a recall a note."""
+    for number in range(20):
+        parts = (f"## Part {part}\n\ncommon word{part}\n" for part in range(20))
+        write(folder, f"n/{number}.md", "\n".join([f"# Note {number}\n", *parts]))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, before[1]))
+        refused(run("reindex"), 1)
+        found = run("recall", "common", "--json").json
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert found["count"], found
+    assert "the built-in table answers alone" in found["warnings"][0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
 def test_where_the_disk_is_full_the_index_stays(folder: Path, run: Run) -> None:
     """A reindex that the disk refuses is one sentence, and the vault goes on as it was."""
     _filled(folder, 60)

@@ -135,12 +135,9 @@ class DeepSide:
         """Say what a person should know of the model."""
         return [note for note in (self.choice.note, self._trouble) if note]
 
-    def trouble(self, error: EmbedderError | OSError) -> None:
+    def trouble(self, error: MemvaultError) -> None:
         """Note what goes wrong; it costs no answer."""
-        if isinstance(error, EmbedderError):
-            self._trouble = f"{error.message}: the built-in table answers alone; {error.hint}"
-        else:
-            self._trouble = f"the deep vectors cannot be written: {error.strerror or error}"
+        self._trouble = f"{error.message}: the built-in table answers alone; {error.hint}"
 
     def opened(self) -> DeepVectors | None:
         """Open the vectors as they are by now; None where there are none of the model's version.

@@ -82,6 +82,7 @@ def foreground(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
+    _make(folder)
     mine, other = FileLock(folder / FOREGROUND), FileLock(folder / FOLLOWING)
     mine.acquire(_PROBED)  # two in the foreground do no harm
     try:
@@ -90,6 +91,13 @@ def foreground(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         mine.release()
+
+
+def _make(folder: Path) -> None:
+    """Make the folder of the deep vectors, also where something else lies."""
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
+    folder.mkdir(exist_ok=True)
 
 
 def _waits(folder: Path, model: str) -> bool:
@@ -105,6 +113,6 @@ def _state(folder: Path, model: str) -> dict[str, Any]:
 
 
 def _note(folder: Path, model: str, until: float, why: str) -> None:
-    folder.mkdir(exist_ok=True)
+    _make(folder)
     data = json.dumps({"model": model, "until": until, "why": why}).encode()
     atomic.put(folder / _STATE, data, durable=False)

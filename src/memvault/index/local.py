@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memvault.errors import EmbedderError, StorageError, TimedOut
+from memvault.errors import MemvaultError, StorageError, TimedOut
 from memvault.index.deep_side import DeepSide
 from memvault.index.diff import Diff, Look, compare, divided
 from memvault.index.embedding import permitted
@@ -31,6 +31,7 @@ from memvault.index.protocol import WHOLE, Patience, View
 from memvault.index.quick_side import Progress, QuickSide
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.vectors import Vectors
+from memvault.vault import atomic
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
@@ -122,10 +123,10 @@ class LocalIndex:
         from memvault.index import following
 
         self.deep.embedder(download)
-        with following.foreground(self.deep.folder):
+        with atomic.explained(self._files.folder), following.foreground(self.deep.folder):
             total = self.embed_deep(lambda: True)
             self.deep.drop_others()
-        following.succeeded(self.deep.folder)
+            following.succeeded(self.deep.folder)
         return total
 
     def embed_deep(self, go_on: Callable[[], bool]) -> int:
@@ -306,9 +307,9 @@ class LocalIndex:
 
         try:
             if self._lacking():
-                with following.foreground(self.deep.folder):
+                with atomic.explained(self._files.folder), following.foreground(self.deep.folder):
                     self.embed_deep(lambda: True)
-        except (EmbedderError, OSError) as error:
+        except MemvaultError as error:
             self.deep.trouble(error)
 
 
