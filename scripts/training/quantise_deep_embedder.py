@@ -62,6 +62,7 @@ def write_card(calibration: Calibration) -> None:
         "tokens": TOKENS,
         "source": "sentence-transformers/all-MiniLM-L6-v2",
         "licence": "Apache-2.0",
+        "languages": ["english"],
         "slope": round(calibration.slope, 4),
         "midpoint": round(calibration.midpoint, 4),
     }

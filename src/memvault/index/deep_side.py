@@ -21,7 +21,13 @@ from memvault.errors import EmbedderError, MemvaultError, UsageError
 from memvault.index.deep_vectors import DeepVectors
 from memvault.index.embedding import calibrate, permitted
 from memvault.index.embedding.embedder import Calibration, Embedder
-from memvault.index.embedding.loading import known_version, open_embedder, shown_name
+from memvault.index.embedding.loading import (
+    known_calibration,
+    known_version,
+    open_embedder,
+    shown_name,
+    speaks,
+)
 from memvault.index.flat_vectors import VectorCard, hashes_of
 from memvault.index.place import DEEP
 from memvault.user_folders import SETTINGS_FILE, is_owned
@@ -169,12 +175,16 @@ class DeepSide:
         found = self.opened()
         return found.places(hashes) < 0 if found is not None else np.ones(len(hashes), np.bool_)
 
-    def measured(self, text: str, passages: Passages) -> Deep:
-        """Hold a query against the passages of all memories; trouble with the model is a note."""
+    def measured(self, text: str, language: str, passages: Passages) -> Deep:
+        """Hold a query against the passages of all memories; trouble with the model is a note.
+
+        A model that does not speak the query's language knows less of it than the
+        words do, and says nothing.
+        """
         if self.mode == "off" or not len(passages.uids):
             return Deep()
         try:
-            found = self._measured(text, passages)
+            found = self._measured(text, language, passages)
         except EmbedderError as error:
             self.trouble(error)
             found = Deep(len(passages.firsts))
@@ -183,15 +193,12 @@ class DeepSide:
         return found
 
     def likeness(self, hashes: Hashes) -> list[list[float]] | None:
-        """Return how alike texts are, in 0..1, after a query was held against them.
-
-        None where one of them has no vector yet.
-        """
-        found = self.opened() if self._embedder is not None and self.mode != "off" else None
+        """Return how alike texts are, in 0..1; None where one of them has no vector yet."""
+        found = self.opened() if self.mode != "off" else None
         places = found.places(hashes) if found is not None else None
-        if found is None or self._embedder is None or places is None or (places < 0).any():
+        if found is None or places is None or (places < 0).any():
             return None
-        calibration = self._embedder.calibration or found.card.calibration
+        calibration = known_calibration(self.choice.name) or found.card.calibration
         rows = found.held()[0][places]
         return calibration.alike(rows) if calibration is not None else None
 
@@ -204,7 +211,7 @@ class DeepSide:
         if why:
             self.trouble(EmbedderError(why, "memvault reindex tries again"))
 
-    def _measured(self, text: str, passages: Passages) -> Deep:
+    def _measured(self, text: str, language: str, passages: Passages) -> Deep:
         import numpy as np
 
         firsts = passages.firsts
@@ -213,7 +220,7 @@ class DeepSide:
             return Deep(len(firsts))
         places = found.places(passages.hashes)
         waiting = int(np.logical_or.reduceat(places < 0, firsts).sum())
-        if waiting > len(firsts) * (1 - _ENOUGH):
+        if waiting > len(firsts) * (1 - _ENOUGH) or not speaks(self.choice.name, language):
             return Deep(waiting)
         embedder = self.embedder()
         if embedder.version != found.card.version:

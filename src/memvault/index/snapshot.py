@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
-from memvault.index.analysis import in_use
+from memvault.index.analysis import in_use, query_analyser
 from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.deep_side import DeepSide
 from memvault.index.file_states import Commit
@@ -233,7 +233,8 @@ class Snapshot(NamedTuple):
         if everything is None:  # rows of memories that are gone stay for a while
             everything = self.manifest.uids() if self.manifest else set()
         passages = self._passages(vector, everything)
-        deep = self.deep.measured(text, passages)
+        language = query_analyser(self.languages()).asking(text).language
+        deep = self.deep.measured(text, language, passages)
         calibration = deep.calibration or self.quick.table.calibration
         found = nearest(
             passages, deep.cosines, everything if among is None else everything & among, limit, also

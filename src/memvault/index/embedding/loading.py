@@ -6,12 +6,22 @@ from pathlib import Path
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding import transformer
-from memvault.index.embedding.embedder import BUILTIN, Embedder
+from memvault.index.embedding.embedder import BUILTIN, Calibration, Embedder
 
 
 def known_version(name: str) -> str | None:
     """Return an embedder's version where that can be told without loading it, else None."""
     return str(transformer.read_card()["version"]) if name == BUILTIN else None
+
+
+def speaks(name: str, language: str) -> bool:
+    """Say whether a model was made for a language; of one that a person chose nothing is known."""
+    return name != BUILTIN or language in (*transformer.read_card()["languages"], "none")
+
+
+def known_calibration(name: str) -> Calibration | None:
+    """Return what a model's cosines mean where that can be told without loading it, else None."""
+    return transformer.read_calibration() if name == BUILTIN else None
 
 
 def shown_name(name: str) -> str:

@@ -41,6 +41,12 @@ def read_card() -> dict[str, Any]:
     return card
 
 
+def read_calibration() -> Calibration:
+    """Return what the model's cosines mean; errors as for ``read_card``."""
+    card = read_card()
+    return Calibration(float(card["slope"]), float(card["midpoint"]))
+
+
 class BuiltinTransformer:
     """The model in the package; each of its two doors is opened when it is first used."""
 
@@ -53,7 +59,7 @@ class BuiltinTransformer:
         self._tokens = int(card["tokens"])
         self.version = str(card["version"])
         self.dimension = int(card["dimension"])
-        self.calibration = Calibration(float(card["slope"]), float(card["midpoint"]))
+        self.calibration = read_calibration()
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return unit vectors, shape (len(texts), dimension).
