@@ -30,13 +30,13 @@ def candidates(
     store: Store,
     query: str,
     filters: Filters,
-    threshold: float | None,
+    threshold: float,
     limit: int,
     notes: list[str],
 ) -> list[Candidate]:
     """Return the memories that a query means: named ones, else those that fit well enough.
 
-    Without a threshold that is whatever is not weak. ``notes`` gets what a search has to say.
+    ``notes`` gets what a search has to say.
 
     Raises:
         Ambiguous: a name fits several memories.
@@ -49,8 +49,7 @@ def candidates(
             passing = {record.path for record in engine.listed(filters)}
             named = [memory for memory in named if memory.path in passing]
         return [Candidate(memory, 1.0) for memory in named]
-    request = Request(query, limit=limit, filters=filters, diverse=False)
-    request = request._replace(threshold=threshold or 0.0, strict=threshold is None)
+    request = Request(query, limit=limit, filters=filters, threshold=threshold, diverse=False)
     answer = engine.search(request)
     notes += answer.notes
     fitting = (Candidate(entry.memory, entry.chance, entry.strength) for entry in answer.found)

@@ -13,6 +13,8 @@ from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, filters, listed
 group = Group("historian", place=11)
 
 _MOST_FORGOTTEN = 1_000
+_FITTING = 0.4
+"""More than a fair memory needs: what is only near is not to go with what is meant."""
 
 
 @group.tool("memory_compound", "compound", destructive=True)
@@ -66,9 +68,8 @@ def memory_forget(
     ],
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     threshold: Annotated[
-        float | None,
-        Arg("How well a memory must fit; without it, what is weak is left out", least=0, most=1),
-    ] = None,
+        float, Arg("The least chance that a memory is what is meant", least=0, most=1)
+    ] = _FITTING,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     confirm: Annotated[
         bool | str | None, Arg("true, or the token that the preview returned")
@@ -90,8 +91,7 @@ def memory_forget(
     found = delete.candidates(
         call.engine, call.store, query, chosen, threshold, _MOST_FORGOTTEN, call.notes
     )
-    least = "well enough" if threshold is None else f"with at least {threshold:g}"
-    nothing = f"No memory fits {least}; nothing to forget"
+    nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
     token = delete.token(found)
     given = "" if confirm is None else str(confirm).strip().lower()
     if given in ("", "false", "no"):
