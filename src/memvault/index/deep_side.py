@@ -28,6 +28,8 @@ from memvault.index.embedding.loading import (
     shown_name,
     speaks,
 )
+from memvault.index.embedding.static import quick_calibration
+from memvault.index.embedding.transformer import read_calibration
 from memvault.index.flat_vectors import VectorCard, hashes_of
 from memvault.index.place import DEEP
 from memvault.user_folders import SETTINGS_FILE, is_owned
@@ -54,14 +56,17 @@ _BATCH = 32
 class Deep(NamedTuple):
     """What the deep side says to a query.
 
-    ``cosines`` are those of passages, nan for those without a vector; None
-    where the deep side does not count. ``waiting`` memories lack a vector.
+    ``cosines`` are those of passages, as if the built-in model had found them,
+    nan for those without a vector; None where the deep side does not count.
+    ``waiting`` memories lack a vector. ``share`` says how much more the model knows
+    than the table, 1 for as much as the built-in one.
     """
 
     waiting: int = 0
     name: str = ""
     cosines: Matrix | None = None
     calibration: Calibration | None = None
+    share: float = 0.0
 
 
 class DeepSide:
@@ -231,7 +236,11 @@ class DeepSide:
             known = calibrate.fitted(embedder)
             with contextlib.suppress(OSError, MemvaultError):
                 found.note(known)
-        return Deep(waiting, self.name, cosines, known)
+        # Weights and chances are fitted to the cosines of the built-in model.
+        reference, quick = read_calibration(), quick_calibration()
+        share = (known.separation - quick.separation) / (reference.separation - quick.separation)
+        same = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
+        return Deep(waiting, self.name, same, reference, min(max(share, 0.0), 1.0))
 
     def embed(self, paths: Sequence[str], go_on: Callable[[int], bool]) -> None:
         """Embed what the memories at some paths lack, in their order.

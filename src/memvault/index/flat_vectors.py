@@ -52,13 +52,14 @@ class VectorCard(NamedTuple):
     calibrated: int = 0
     slope: float = 0.0
     midpoint: float = 0.0
+    separation: float = 0.0
 
     @property
     def calibration(self) -> Calibration | None:
         """What the cosines mean, unless that was never found, or in another way than now."""
         if self.calibrated != calibrate.VERSION:
             return None
-        return Calibration(self.slope, self.midpoint)
+        return Calibration(self.slope, self.midpoint, self.separation)
 
 
 def hashes_of(texts: Sequence[str]) -> npt.NDArray[np.uint64]:

@@ -153,13 +153,15 @@ class VectorAnswer(NamedTuple):
     """The hits, nearest first; how many memories wait for a vector; whether any has one.
 
     ``deep_name`` is the deep embedder's where its vectors count, else empty;
-    ``deep_waiting`` memories lack deep vectors of one that is not switched off.
+    ``deep_share`` says how much more that knows than the table, 1 for as much as
+    the built-in model; ``deep_waiting`` memories lack deep vectors.
     """
 
     hits: Sequence[VectorHit] = ()
     waiting: int = 0
     has_vectors: bool = False
     deep_name: str = ""
+    deep_share: float = 0.0
     deep_waiting: int = 0
 
 

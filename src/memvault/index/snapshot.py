@@ -243,7 +243,7 @@ class Snapshot(NamedTuple):
         for uid, passage, cosine, depth in found:
             similarity = calibration.similarity(cosine if depth is None else depth)
             hits.append(VectorHit(uid, passage, cosine, similarity, depth))
-        return VectorAnswer(hits, self.unembedded, True, deep.name, deep.waiting)
+        return VectorAnswer(hits, self.unembedded, True, deep.name, deep.share, deep.waiting)
 
     def likeness(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return how alike memories are by one passage each, in 0..1, each to each."""

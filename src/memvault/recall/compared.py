@@ -12,7 +12,7 @@ from memvault.recall.query import Query
 from memvault.recall.ranking import Candidate
 from memvault.recall.retrieve import Retrieved
 from memvault.recall.strength import chance
-from memvault.recall.weights import Fit, fits
+from memvault.recall.weights import Fit, between, fits
 from memvault.vault.daily import Span
 
 _AHEAD = 50
@@ -54,7 +54,7 @@ class Compared:
         """The weights for the signals that there are."""
         if not self.retrieved.has_vectors:
             return fits()["words"]
-        return fits()["deep" if self.retrieved.has_deep else "quick"]
+        return between(fits()["quick"], fits()["deep"], self.retrieved.deep_share)
 
     def candidates(self, keys: Iterable[int]) -> list[Candidate]:
         """Return what is known of some memories; those that are gone are left out."""

@@ -32,21 +32,17 @@ class Retrieved(NamedTuple):
     """Hits by key, best first, of each kind that was asked for.
 
     ``rarity`` is each term's idf. ``order`` is that of a mode with one signal
-    only. ``dated`` are keys of memories of the days that the query names.
+    only. ``deep_share`` is what the deep vectors count. ``dated`` are keys of memories of the days that the query names.
     """
 
     keyword: Mapping[int, KeywordHit] = {}
     rarity: Mapping[str, float] = {}
     vector: Mapping[int, VectorHit] = {}
     has_vectors: bool = False
+    deep_share: float = 0.0
     order: tuple[Scored, ...] = ()
     dated: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def has_deep(self) -> bool:
-        """Whether vectors of a transformer were asked."""
-        return any(hit.deep is not None for hit in self.vector.values())
 
     @property
     def shares(self) -> dict[int, float]:
@@ -192,6 +188,7 @@ def _by_vector(
     return Retrieved(
         vector=vector,
         has_vectors=answer.has_vectors,
+        deep_share=answer.deep_share,
         order=tuple(order) if also is None else (),
         notes=(waiting,) if answer.waiting else (),
     )

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 FITTED = Path(__file__).resolve().parents[1] / "data" / "ranking.json"
 _LEAST_COVERED, _MOST_COVERED = 0.2, 0.9
+_NOTHING = (0.0,) * 4
 _SHORT, _LONG = 150, 3_000
 """Bytes of memories that are short, and long."""
 
@@ -40,6 +41,28 @@ def fits() -> Mapping[str, Fit]:
         )
         for name, fit in fitted.items()
     }
+
+
+def between(quick: Fit, deep: Fit, share: float) -> Fit:
+    """Return the fit for an embedder that lies between two, ``share`` of the way in 0..1."""
+    if share in (0.0, 1.0):
+        return deep if share else quick
+    return Fit(
+        {
+            part: tuple(
+                (1 - share) * own + share * other
+                for own, other in zip(
+                    quick.parts.get(part, _NOTHING), deep.parts.get(part, _NOTHING), strict=True
+                )
+            )
+            for part in quick.parts.keys() | deep.parts.keys()
+        },
+        {
+            name: (1 - share) * quick.chance.get(name, 0.0) + share * deep.chance.get(name, 0.0)
+            for name in quick.chance.keys() | deep.chance.keys()
+        },
+        (1 - share) * quick.bias + share * deep.bias,
+    )
 
 
 def corners(covered: float, sizes: Sequence[int]) -> tuple[float, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,10 +16,21 @@ BUILTIN = "builtin"
 
 
 class Calibration(NamedTuple):
-    """The logistic map from a cosine to the chance that two texts are about the same thing."""
+    """The logistic map from a cosine to the chance that two texts are about the same thing.
+
+    ``separation`` says how well the embedder tells the anchors apart: by how many
+    standard deviations the mean cosines of those about the same thing and of the
+    others differ.
+    """
 
     slope: float
     midpoint: float
+    separation: float = 0.0
+
+    @classmethod
+    def of(cls, card: Mapping[str, Any]) -> Calibration:
+        """Read what an embedder's card says."""
+        return cls(*(float(card[name]) for name in cls._fields))
 
     def similarity(self, cosine: float) -> float:
         """Return a similarity in 0..1 that means the same for every embedder."""

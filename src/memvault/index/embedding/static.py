@@ -37,6 +37,11 @@ def read_card(folder: Path = DATA) -> dict[str, Any]:
 
 
 @cache
+def quick_calibration() -> Calibration:
+    """Return what the table's cosines mean; errors as for ``read_card``."""
+    return Calibration.of(read_card())
+
+
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
     """Return the table's tokenizer, loaded once, and the id of what it does not know, or -1.
 
@@ -79,7 +84,7 @@ class StaticEmbedder:
             ) from error
         self.version = str(card["version"])
         self.dimension = int(card["dimension"])
-        self.calibration = Calibration(float(card["slope"]), float(card["midpoint"]))
+        self.calibration = Calibration.of(card)
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return unit vectors, shape (len(texts), dimension); of a text without a token, zeros."""

@@ -43,8 +43,7 @@ def read_card() -> dict[str, Any]:
 
 def read_calibration() -> Calibration:
     """Return what the model's cosines mean; errors as for ``read_card``."""
-    card = read_card()
-    return Calibration(float(card["slope"]), float(card["midpoint"]))
+    return Calibration.of(read_card())
 
 
 class BuiltinTransformer:
