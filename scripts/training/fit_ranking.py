@@ -35,9 +35,10 @@ from memvault.recall.compared import Compared
 from memvault.recall.query import parse
 from memvault.recall.ranking import columns
 from memvault.recall.retrieve import retrieve
+from memvault.recall.strength import chance as chance_of
 from memvault.recall.strength import evidence
 from memvault.recall.values import FAIR, STRONG, Request
-from memvault.recall.weights import corners
+from memvault.recall.weights import Fit, corners
 from memvault.workspace import Workspace
 
 Numbers = npt.NDArray[np.float64]
@@ -48,7 +49,7 @@ PARTS = (
 ).split()
 EVIDENCE = (
     "keyword_own covered together order title words_own title_words vector_own deep_own few "
-    "covered_few"
+    "covered_few size"
 ).split()
 WITHOUT = {
     "deep": frozenset[str](),
@@ -60,7 +61,8 @@ WITHOUT = {
 """Which parts a fit does without."""
 SHARPNESS = 12.0
 STEPS, RATE, SHRINKAGE = 300, 0.05, 1e-3
-DEPTH = 10
+DEPTH, WEIGHED = 10, 40
+"""How many of the first are judged, and how many say what a chance is."""
 
 
 class Asked(NamedTuple):
@@ -107,7 +109,7 @@ def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, f
     values = columns(candidates)
     most = max((entry.closeness.covered for entry in candidates), default=0.0)
     nothing = [0.0] * len(candidates)
-    told = [evidence(entry, len(query.words)) for entry in candidates]
+    told = [evidence(entry, len(query.words), view.memory_count()) for entry in candidates]
     return Asked(
         np.array([values.get(part, nothing) for part in PARTS]).T,
         np.array(corners(most, [entry.record.size for entry in candidates])),
@@ -124,7 +126,7 @@ def fitted(sets: Sequence[Sequence[Asked]], without: frozenset[str]) -> Numbers:
     """
     batches = [_batch(asked) for asked in sets]
     allowed = np.array([part not in without for part in PARTS], dtype=float)[:, None]
-    weights = np.full((len(PARTS), 4), 0.1) * allowed
+    weights: Numbers = np.full((len(PARTS), 4), 0.1) * allowed
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, STEPS + 1):
         slope = 2 * SHRINKAGE * weights
@@ -199,7 +201,7 @@ def chance(
     rows, labels, shares = [], [], []
     for asked in sets:
         for own in asked:
-            first = ordered(own, weights)[:DEPTH]
+            first = ordered(own, weights)[:WEIGHED]
             best = own.judged[0] if own.judged else 1.0
             rows.append(own.evidence[first])
             labels.append((own.grades[first] >= best).astype(float))
@@ -220,10 +222,16 @@ def chance(
 
 
 def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers:
-    """Return the first candidates' chances, in their order."""
-    told = own.evidence[ordered(own, weights)[:DEPTH]]
-    found: Numbers = 0.5 + 0.5 * np.tanh((told @ fit[0] + fit[1]) / 2)
-    return found
+    """Return the first candidates' chances, in their order, as the program gives them."""
+    first = ordered(own, weights)[:DEPTH]
+    told = scores(own, weights)[first] / (weights @ own.corners).sum()
+    known = Fit({}, dict(zip(EVIDENCE, fit[0].tolist(), strict=True)), fit[1])
+    return np.array(
+        [
+            chance_of(dict(zip(EVIDENCE, row.tolist(), strict=True)), known, told[0] - score)
+            for row, score in zip(own.evidence[first], told.tolist(), strict=True)
+        ]
+    )
 
 
 class Sureness(NamedTuple):

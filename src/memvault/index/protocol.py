@@ -221,6 +221,9 @@ class View(Protocol):
     def record(self, key: int) -> Record | None:
         """Return what is known of a memory but its text."""
 
+    def memory_count(self) -> int:
+        """Return how many memories there are."""
+
     def records(self) -> Iterator[Record]:
         """Yield the record of every memory."""
 

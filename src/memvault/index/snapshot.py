@@ -109,6 +109,12 @@ class Snapshot(NamedTuple):
         alive = self.overlay.alive | self.overlay.records.keys()
         return alive if among is None else alive & among
 
+    def memory_count(self) -> int:
+        """Return how many memories there are."""
+        if self.overlay.alive is not None:
+            return len(self.overlay.alive) + len(self.overlay.records)
+        return self.manifest.count() if self.manifest is not None else 0
+
     def records(self) -> Iterator[Record]:
         """Yield every memory's record."""
         yield from self.overlay.records.values()

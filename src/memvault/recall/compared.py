@@ -11,7 +11,8 @@ from memvault.recall.memory_days import nearest_days
 from memvault.recall.query import Query
 from memvault.recall.ranking import Candidate
 from memvault.recall.retrieve import Retrieved
-from memvault.recall.strength import chance
+from memvault.recall.strength import chance, evidence
+from memvault.recall.values import Scored
 from memvault.recall.weights import Fit, between, fits
 from memvault.vault.daily import Span
 
@@ -45,6 +46,9 @@ class Compared:
         self._shares = retrieved.shares
         self._closeness: dict[int, Closeness] = {}
         self._to_come: Iterator[int] = iter(())
+        self._scores: dict[int, float] = {}
+        self._best = 0.0
+        self._memories = view.memory_count()
         self.newer_keys: dict[int, int] = {}
         self.days: Span | None = None
         self._records: dict[int, Record | None] = {}
@@ -74,7 +78,8 @@ class Compared:
         entry = self._candidate(key)
         if entry is None:
             return 0.0
-        found = chance(entry, self.fit, len(self.query.words))
+        own = evidence(entry, len(self.query.words), self._memories)
+        found = chance(own, self.fit, self._best - self._scores.get(key, 0.0))
         is_of = self.days is not None and nearest_days(entry.record, self.days) == 1.0
         return max(found, _OF_THESE_DAYS) if is_of else found
 
@@ -87,9 +92,11 @@ class Compared:
         """Return the passages of a memory that may be shown, each with its number."""
         return self.view.passages(key, self.retrieved.places(key))
 
-    def expect(self, keys: Iterable[int]) -> None:
-        """Be told which memories will be asked for, in their order: many at once are quicker."""
-        self._to_come = iter(list(keys))
+    def order(self, scored: Sequence[Scored]) -> None:
+        """Be told what the order is, and with it which memories will be asked for."""
+        self._scores = {entry.key: entry.score for entry in scored}
+        self._best = max(self._scores.values(), default=0.0)
+        self._to_come = iter(self._scores)
 
     def _compare(self, keys: Sequence[int]) -> None:
         new = [key for key in keys if key not in self._closeness]

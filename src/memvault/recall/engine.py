@@ -227,7 +227,7 @@ class Engine:
         """Read as many of the best as are asked for, and cut out what fits of each."""
         if request.rerank:
             scored = self._reranked(request, compared, scored, reader)
-        compared.expect(entry.key for entry in scored)
+        compared.order(scored)
         found: list[Found] = []
         judge = Judge(compared.view, request.as_of or clock.now())
         order = (

@@ -32,7 +32,8 @@ class Retrieved(NamedTuple):
     """Hits by key, best first, of each kind that was asked for.
 
     ``rarity`` is each term's idf. ``order`` is that of a mode with one signal
-    only. ``deep_share`` is what the deep vectors count. ``dated`` are keys of memories of the days that the query names.
+    only. ``deep_share`` is what the deep vectors count. ``dated`` are keys of
+    memories of the days that the query names.
     """
 
     keyword: Mapping[int, KeywordHit] = {}

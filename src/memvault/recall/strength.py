@@ -1,7 +1,9 @@
 """What the fit of a memory means, in every vault and with every embedder alike.
 
 A score ranks within one answer. A chance says how likely it is that a memory
-answers the query, and a strength says that in a word.
+answers the query, where half of those that are weighed do. Most of it is what
+says so of the memory by itself; the more memories there are, the more of them
+fit by accident, and what is far behind the best is less likely meant.
 """
 
 from __future__ import annotations
@@ -11,16 +13,19 @@ import math
 from memvault.recall.ranking import Candidate, columns
 from memvault.recall.weights import Fit
 
+_BEHIND = 4.0
+"""What a score of 0 beside one of 1 takes from the logit."""
 
-def evidence(candidate: Candidate, words: int) -> dict[str, float]:
-    """Return what says of a memory by itself, whatever else was found, that it answers."""
+
+def evidence(candidate: Candidate, words: int, memories: int) -> dict[str, float]:
+    """Return what says of a memory that it answers a query of so many words, in such a vault."""
     found = {name: values[0] for name, values in columns([candidate]).items()}
     few = 1.0 / max(words, 1)
-    return {**found, "few": few, "covered_few": few * found["covered"]}
+    size = math.log10(max(memories, 1)) / 3
+    return {**found, "few": few, "covered_few": few * found["covered"], "size": size}
 
 
-def chance(candidate: Candidate, fit: Fit, words: int) -> float:
-    """Return the chance that a memory answers a query of so many words, in 0..1."""
-    found = evidence(candidate, words)
+def chance(found: dict[str, float], fit: Fit, behind: float) -> float:
+    """Return the chance that a memory answers, in 0..1; its score is ``behind`` the best."""
     logit = fit.bias + sum(weight * found.get(name, 0.0) for name, weight in fit.chance.items())
-    return 0.5 + 0.5 * math.tanh(logit / 2)
+    return 0.5 + 0.5 * math.tanh((logit - _BEHIND * behind) / 2)
