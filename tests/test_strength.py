@@ -18,7 +18,7 @@ TEXTS = {
     "Choir": "The choir meets in the old school on Thursdays.",
 }
 STRONG = "when does the ferry to Aldern leave from the northern pier"
-WEAK = "quarterly revenue of the ferry company's shareholders in percent"
+WEAK = "quarterly revenue of the company's shareholders in percent"
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,8 @@ import math
 from memvault.recall.ranking import Candidate, columns
 from memvault.recall.weights import Fit
 
+_SMALL = 100
+"""Memories of a vault that counts as small; what smaller ones are like was not measured."""
 _BEHIND = 4.0
 """What a score of 0 beside one of 1 takes from the logit."""
 
@@ -21,7 +23,7 @@ def evidence(candidate: Candidate, words: int, memories: int) -> dict[str, float
     """Return what says of a memory that it answers a query of so many words, in such a vault."""
     found = {name: values[0] for name, values in columns([candidate]).items()}
     few = 1.0 / max(words, 1)
-    size = math.log10(max(memories, 1)) / 3
+    size = math.log10(max(memories, _SMALL)) / 3
     return {**found, "few": few, "covered_few": few * found["covered"], "size": size}
 
 
