@@ -59,6 +59,12 @@ def _dates() -> list[re.Pattern[str]]:
     return _patterns()
 
 
+def _parts_of_spans() -> list[re.Pattern[str]]:
+    from memvault.recall.parts_of_spans import _PARTS, _pattern
+
+    return [_pattern(words) for words, _, _ in _PARTS]
+
+
 def _folders() -> list[re.Pattern[str]]:
     from memvault.upkeep.paths import _any_of
 
@@ -77,6 +83,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
     "memvault.vault.layout._ignore_pattern": (_ignored, ("match",)),
     "memvault.recall.dates._patterns": (_dates, ("finditer", "sub", "search")),
+    "memvault.recall.parts_of_spans._pattern": (_parts_of_spans, ("search",)),
     "memvault.upkeep.paths._any_of": (_folders, ("sub",)),
     "memvault.vault.plain_yaml.loader": (_scalars, ("match",)),
 }

@@ -74,7 +74,7 @@ def test_an_index_in_a_vault_is_deleted_and_never_read(filled: Path, run: Run) -
     (filled / ".memvault" / "index" / "seal.json").write_text(
         '{"format": 1, "fingerprint": "", "files": {"../../a.md": [1, 2, 3, 4]}}', "utf-8"
     )
-    ran = run("recall", "zebra", "--json")
+    ran = run("recall", "zebra", "--mode", "keyword", "--json")
     assert titles(ran.json) == ["A"]
     assert not marker.exists()
     assert not (filled / ".memvault" / "index").exists()
@@ -84,7 +84,7 @@ def test_a_pickle_of_anything_else_is_no_index(filled: Path, run: Run) -> None:
     """Even where someone wrote into the index's own folder, a pickle calls nothing there."""
     marker = filled.parent / "ran"
     _poisoned(index_of(filled), marker)
-    assert titles(run("recall", "wombat", "--json").json) == ["B"]
+    assert titles(run("recall", "wombat", "--mode", "keyword", "--json").json) == ["B"]
     assert not marker.exists()
 
 

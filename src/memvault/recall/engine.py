@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TypeVar
 
 from memvault import clock
-from memvault.errors import Ambiguous, MemvaultError, NotFound
+from memvault.errors import Ambiguous, MemvaultError, NotFound, TimedOut
 from memvault.index.analysis import USUAL, Analyser, analyser, query_analyser
 from memvault.index.errors import DamagedIndex
 from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
@@ -21,12 +21,14 @@ from memvault.recall.query import Query, parse, plain
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, retrieve
 from memvault.recall.validity import Judge
-from memvault.recall.values import FAIR, Answer, Found, Request, Scored, Standing, brief
+from memvault.recall.values import CURRENT, FAIR, Answer, Found, Request, Scored, Standing, brief
 from memvault.vault.store import Store
 
 Result = TypeVar("Result")
 
 _TRIES = 3
+_AT_HAND = Patience(0.0, 1.0, True)
+"""For what is said besides an answer: of what can be read without waiting for others."""
 _COMPARED_BY_AGE = 10
 """How many of the first are looked at for a newer one about the same thing."""
 
@@ -46,6 +48,7 @@ class Engine:
         self._patience = patience
         self._seen: View | None = None
         self._missed = False
+        self._unjudged = ""
 
     def search(self, request: Request) -> Answer:
         """Find memories.
@@ -65,12 +68,18 @@ class Engine:
         return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
 
     def standings(self, entries: Sequence[Record | Memory]) -> list[Standing]:
-        """Say of memories what was replaced, has ended or has not begun."""
+        """Say of memories what was replaced, has ended or has not begun.
 
-        def judged(_: bool) -> list[Standing]:
-            return Judge(self._look(False), clock.now()).standings(entries)
-
-        return self._tried(judged) if entries else []
+        Nobody waits for another process to know it: it is left out, with a note.
+        """
+        if not entries:
+            return []
+        now = clock.now()
+        try:
+            return self._tried(lambda _: Judge(self._look(False, _AT_HAND), now).standings(entries))
+        except TimedOut as error:
+            self._unjudged = f"what was replaced or has ended is not marked: {error.message}"
+            return [CURRENT for _ in entries]
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages that a query is read in, that of most memories first."""
@@ -105,10 +114,10 @@ class Engine:
         self._seen = None
 
     def notes(self) -> list[str]:
-        """Say what the last look at the folder left out."""
+        """Say what the last look at the folder left out, and what could not be marked."""
         missing = self._seen.missing if self._seen is not None else 0
         left = f"{missing} memories are not indexed yet; another process is indexing them"
-        return [left] if missing else []
+        return [left] * bool(missing) + [self._unjudged] * bool(self._unjudged)
 
     def _look(self, vectors: bool, patience: Patience | None = None) -> View:
         wanted = patience or self._patience

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from datetime import date, timedelta
+from functools import cache
 
 from memvault.vault.daily import Span
 
@@ -35,8 +36,8 @@ def narrowed(text: str, words: str, span: Span) -> Span:
     inside = f"{words.rpartition(' ')[0]} "  # where a pattern has taken the word for its own
     if not _HINT.search(before + inside):
         return span
-    for parts, first, last in _PARTS:
-        if _matches(parts, before) or _matches(parts, inside):
+    for part, first, last in _PARTS:
+        if _pattern(part).search(before) or _pattern(part).search(inside):
             if _is_month(span):
                 return _days(span, first, last)
             if _is_year(span):
@@ -44,8 +45,9 @@ def narrowed(text: str, words: str, span: Span) -> Span:
     return span
 
 
-def _matches(parts: str, said: str) -> bool:
-    return re.search(rf"\b(?:{parts})(?:s|en)?{_LINK}", said, re.IGNORECASE) is not None
+@cache
+def _pattern(words: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{words})(?:s|en)?{_LINK}", re.IGNORECASE)
 
 
 def _is_month(span: Span) -> bool:

@@ -153,17 +153,17 @@ def newer_first(
     days = [latest_day(entry.candidate.record) for entry in ranked[: len(likeness)]]
     scores = [entry.score for entry in ranked]
     found: dict[int, int] = {}
-    for old, near in enumerate(likeness):
+    for old in sorted(range(len(likeness)), key=days.__getitem__):
         newer = [
             new
-            for new, like in enumerate(near)
+            for new, like in enumerate(likeness[old])
             if days[new] > days[old]
             and like >= _ALIKE
             and ranked[new].score >= _COMPARABLE * ranked[old].score
             and _nearest(likeness, old, new)
         ]
         for new in newer:
-            scores[new] = max(scores[new], ranked[old].score + _ABOVE)
+            scores[new] = max(scores[new], scores[old] + _ABOVE)
         if newer:
             newest = max(newer, key=lambda place: days[place])
             found[ranked[old].candidate.key] = ranked[newest].candidate.key

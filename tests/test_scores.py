@@ -1,0 +1,260 @@
+"""What a score is made of: weights between corners, parts that add up, the newer of two first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memvault.config import Ranking
+from memvault.index.protocol import Closeness, Record
+from memvault.model import Memory
+from memvault.recall.dates import Days
+from memvault.recall.ranking import Candidate, Ranked, columns, newer_first, rank
+from memvault.recall.strength import chance
+from memvault.recall.values import FAIR, STRONG
+from memvault.recall.weights import Fit, corners, fits, weighed
+from memvault.vault.daily import Span
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+FITS = sorted(fits())
+
+
+def record(path: str, size: int, day: str, importance: object) -> Record:
+    """The record of a memory."""
+    header = {"importance": importance}
+    memory = Memory(path, "a", "T", "context", (), day, day, header, "", "etag")
+    return Record.of(0, size, memory, "english")
+
+
+shares = st.floats(0, 1, allow_subnormal=False)
+cosines = st.floats(-1, 1, allow_subnormal=False)
+sizes = st.integers(0, 10_000_000)
+stamps = st.sampled_from(
+    ["", "soon", "2023-05-07", "0001-01-01", "9999-12-31", "2026-01-01T10:00Z"]
+)
+paths = st.sampled_from(["a.md", "2024-03-03.md", "journal/2026/11-05.md", "2023-W07.md"])
+values = st.sampled_from([None, "high", True, -1, 2, 0, 0.3, 1, float("nan"), 10**400, [0.5]])
+measures = st.builds(
+    Closeness,
+    shares,
+    shares,
+    st.none() | shares,
+    shares,
+    st.none() | cosines,
+    st.none() | cosines,
+    st.frozensets(st.integers(0, 8), max_size=8),
+)
+candidates = st.lists(
+    st.builds(
+        Candidate,
+        st.just(0),
+        st.builds(record, paths, sizes, stamps, values),
+        shares,
+        shares,
+        st.none() | cosines,
+        st.none() | cosines,
+        measures,
+    ),
+    max_size=12,
+).map(lambda every: [entry._replace(key=key) for key, entry in enumerate(every)])
+fitted = st.sampled_from(FITS).map(lambda name: fits()[name])
+rankings = st.builds(Ranking, shares, shares, shares, st.booleans())
+asked = st.none() | st.tuples(st.dates(), st.dates(), shares).map(
+    lambda every: Days(Span(min(every[:2]), max(every[:2])), 1 + 5 * every[2])
+)
+
+
+@given(candidates, fitted, rankings, asked)
+@example([], fits()["quick"], Ranking(), None)
+def test_ranking_weighs_and_loses_nothing(
+    entries: list[Candidate], fit: Fit, ranking: Ranking, days: Days | None
+) -> None:
+    """Every candidate is ranked once, scores fall in 0..1, and the parts add up to them."""
+    ranked = rank(entries, fit, ranking, NOW, days)
+    assert sorted(entry.candidate.key for entry in ranked) == list(range(len(entries)))
+    scores = [entry.score for entry in ranked]
+    assert scores == sorted(scores, reverse=True)
+    for entry in ranked:
+        assert -1e-9 <= entry.score <= 1 + 1e-9
+        assert entry.score == pytest.approx(sum(entry.parts.values()), abs=1e-9)
+        assert all((part < 0) <= (name == "repeats") for name, part in entry.parts.items())
+        assert ("date" in entry.parts) == bool(days and ranking.date)
+        assert ranking.diversity or "repeats" not in entry.parts
+    if ranked:
+        assert "repeats" not in ranked[0].parts
+
+
+@given(candidates)
+def test_no_part_counts_more_than_whole(entries: list[Candidate]) -> None:
+    """Each part is in 0..1 for each candidate, the best by a relative part has all of it."""
+    for name, column in columns(entries).items():
+        assert len(column) == len(entries)
+        assert all(0 <= value <= 1 for value in column)
+        if name in ("vector", "deep", "words"):
+            assert max(column) == 1
+
+
+@given(shares, st.lists(sizes, max_size=9))
+@example(0.0, [])
+def test_the_shares_of_the_corners_are_one_whole(covered: float, lengths: list[int]) -> None:
+    """Wherever a query lies, its four shares add up to 1, and none is negative."""
+    place = corners(covered, lengths)
+    assert len(place) == 4
+    assert sum(place) == pytest.approx(1)
+    assert min(place) >= 0
+
+
+@pytest.mark.parametrize(
+    ("covered", "size", "corner"), [(0, 10, 0), (0, 10**6, 1), (1, 10, 2), (1, 10**6, 3)]
+)
+def test_a_query_at_a_corner_has_the_weights_of_the_corner(
+    covered: float, size: int, corner: int
+) -> None:
+    """Words not held or held, short memories or long: each corner is what was fitted for it."""
+    place = corners(covered, [size, size])
+    assert place == tuple(float(number == corner) for number in range(4))
+    for fit in fits().values():
+        assert weighed(fit, place) == {part: each[corner] for part, each in fit.parts.items()}
+
+
+@given(fitted, shares, shares, sizes, sizes)
+def test_weights_lie_between_those_of_the_corners(
+    fit: Fit, one: float, other: float, small: int, large: int
+) -> None:
+    """Between the corners no weight is more or less than at any, and shares change steadily."""
+    place = corners(one, [small, large])
+    for part, weight in weighed(fit, place).items():
+        assert min(fit.parts[part]) - 1e-9 <= weight <= max(fit.parts[part]) + 1e-9
+    little, much = sorted((one, other))
+    assert sum(corners(little, [small])[2:]) <= sum(corners(much, [small])[2:]) + 1e-9
+    short, long = sorted((small, large))
+    assert sum(corners(one, [short])[1::2]) <= sum(corners(one, [long])[1::2]) + 1e-9
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_what_was_fitted_can_be_used(name: str) -> None:
+    """Each fit has parts that exist, four weights of each, none negative, and some at a corner."""
+    measured = Closeness(1, 1, 1, 1, 1, 1, frozenset())
+    full = Candidate(0, record("a.md", 9, "", None), 1, 1, 1, 1, measured)
+    fit = fits()[name]
+    assert fit.parts.keys() <= columns([full]).keys()
+    assert all(len(weights) == 4 and min(weights) >= 0 for weights in fit.parts.values())
+    assert all(sum(corner) > 0 for corner in zip(*fit.parts.values(), strict=True))
+    assert any(part.startswith("deep") for part in fit.parts) == (name == "deep")
+    assert any(part.startswith("vector") for part in fit.parts) == (name != "words")
+    assert chance(full, fit, 5) >= STRONG
+    nothing = Closeness(0, 0, 0, 0, 0, 0, frozenset())
+    assert chance(full._replace(
+        keyword=0, bm25=0, cosine=0.0, deep=0.0, closeness=nothing
+    ), fit, 5) < FAIR  # fmt: skip
+
+
+@given(candidates, fitted, st.integers(0, 50))
+def test_a_chance_is_one(entries: list[Candidate], fit: Fit, words: int) -> None:
+    """Whatever is known of a memory, and however long the query is, its chance is in 0..1."""
+    for entry in entries:
+        assert 0 <= chance(entry, fit, words) <= 1
+
+
+days = st.sampled_from(["2026-01-01", "2026-01-02T10:00:00Z", "2026-01-03", "2026-02-01", ""])
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> tuple[list[Ranked], list[list[float]]]:
+    """Draw ranked memories, and how alike the first of them are."""
+    empty = Closeness(0, 0, None, 0, None, None, frozenset())
+    scores = sorted(draw(st.lists(shares, max_size=8)), reverse=True)
+    ranked = []
+    for key, score in enumerate(scores):
+        kept = record(draw(paths.filter(lambda path: path == "a.md") | paths), 9, draw(days), None)
+        found = Candidate(key, kept, 0.0, 0.0, None, None, empty)
+        ranked.append(Ranked(found, score, {"keyword": score}))
+    count = draw(st.integers(0, len(ranked)))
+    alike = [[1.0] * count for _ in range(count)]
+    for one in range(count):
+        for other in range(one):
+            alike[one][other] = alike[other][one] = draw(st.sampled_from([0, 0.2, 0.3, 0.5, 0.9]))
+    return ranked, alike
+
+
+def day_of(entry: Ranked) -> str:
+    """The day that a memory is of, as text that compares."""
+    known = {
+        "2024-03-03.md": "2024-03-03",
+        "journal/2026/11-05.md": "2026-11-05",
+        "2023-W07.md": "2023-02-19",
+    }
+    kept = entry.candidate.record
+    return known.get(kept.path, kept.modified)
+
+
+@given(answers())
+@example(([], []))
+def test_only_the_newer_of_two_nearest_rises(drawn: tuple[list[Ranked], list[list[float]]]) -> None:
+    """Nobody is lost or falls in score; a newer one rises over the older it is nearest to."""
+    before, alike = drawn
+    after, newer = newer_first(before, alike)
+    keys = [entry.candidate.key for entry in after]
+    assert sorted(keys) == list(range(len(before)))
+    assert [entry.score for entry in after] == sorted(
+        (entry.score for entry in after), reverse=True
+    )
+    risen = set()
+    for entry in after:
+        was = before[entry.candidate.key]
+        assert entry.score == pytest.approx(sum(entry.parts.values()), abs=1e-9)
+        assert entry.score >= was.score
+        if entry.score > was.score:
+            risen.add(entry.candidate.key)
+            assert entry.parts["newer"] == entry.score - was.score
+        else:
+            assert entry == was
+    for old, new in newer.items():
+        assert day_of(before[new]) > day_of(before[old])
+        assert keys.index(new) < keys.index(old)
+    for new in risen:
+        assert any(
+            nearest(alike, old, new) and day_of(before[new]) > day_of(before[old]) for old in newer
+        )
+    rest = [key for key in keys if key not in risen]
+    assert rest == sorted(rest)
+
+
+def nearest(alike: list[list[float]], one: int, other: int) -> bool:
+    """Whether two memories are each the most alike to the other."""
+    like = alike[one][other]
+    return one != other and all(
+        like >= value
+        for own in (one, other)
+        for place, value in enumerate(alike[own])
+        if place != own
+    )
+
+
+def two(old: float, new: float, alike: float) -> list[int]:
+    """Put an older and a newer memory of some scores in order; give their keys."""
+    empty = Closeness(0, 0, None, 0, None, None, frozenset())
+    ranked = [
+        Ranked(Candidate(key, record("a.md", 9, day, None), 0, 0, None, None, empty), score, {})
+        for key, (score, day) in enumerate([(old, "2026-01-01"), (new, "2026-02-01")])
+    ]
+    return [entry.candidate.key for entry in newer_first(ranked, [[1, alike], [alike, 1]])[0]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "alike", "order"),
+    [
+        (0.8, 0.7, 0.9, [1, 0]),
+        (0.8, 0.7, 0.1, [0, 1]),
+        (0.8, 0.3, 0.9, [0, 1]),
+        (0.7, 0.8, 0.9, [1, 0]),
+    ],
+)
+def test_the_newer_rises_only_where_both_are_about_the_same(
+    old: float, new: float, alike: float, order: list[int]
+) -> None:
+    """Unlike texts, and one that hardly fits the question, stay where their words put them."""
+    assert two(old, new, alike) == order

@@ -1,0 +1,121 @@
+"""A memory is cut into stretches that lose nothing, each with its head and who is speaking."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memvault.index.analysis import analyser
+from memvault.index.protocol import TELLS
+from memvault.index.sentences import NUMBER, Cut, coded, cut, number_of
+from memvault.model import Memory
+
+REST = "She pulls and it stays shut. The smith is away until the end of the week. "
+LINE = f"The harbour gate will not open since the storm of last night. {REST * 3}".strip()
+
+
+def memory(body: str, title: str = "Title", path: str = "a.md", *tags: str) -> Memory:
+    """A memory as it is read from a file."""
+    return Memory(path, "a", title, "context", tags, "", "", {}, body, "etag")
+
+
+def stretches(body: str) -> list[str]:
+    """The stretches of a body, block by block, without the heads."""
+    return [text for block in cut(memory(body)) for text in block.texts[1:]]
+
+
+def test_a_stretch_inside_a_line_says_who_is_speaking() -> None:
+    """What a person says in several stretches is theirs in each, and nobody's words are lost."""
+    found = stretches(f"Ana: {LINE}\nBo de Vries: {LINE}\n{LINE}")
+    said = " ".join(found)
+    assert len(found) > 6
+    assert found[0].startswith("Ana: The harbour")
+    ana, bo, nobody = (
+        [stretch for stretch in found if stretch.startswith(name)]
+        for name in ("Ana: ", "Bo de Vries: ", ("She ", "The "))
+    )
+    assert len(ana) > 1 < len(bo)
+    assert nobody
+    assert found == ana + bo + nobody
+    assert " ".join(said.replace("Ana: ", "").replace("Bo de Vries: ", "").split()) == " ".join(
+        [LINE] * 3
+    )
+
+
+def test_a_sentence_in_pieces_says_who_is_speaking() -> None:
+    """A single sentence too long for a stretch is one person's to its end."""
+    found = stretches("Ana: " + "and then it rained " * 60)
+    assert len(found) > 2
+    assert all(stretch.startswith("Ana: ") for stretch in found)
+    assert sum(stretch.count("Ana: ") for stretch in found) == len(found)
+
+
+@pytest.mark.parametrize(
+    "start", ["ana: ", "Ana:", "https://ana.example/ ", "One of the four of them: ", "Ana - "]
+)
+def test_what_is_no_speaker_is_not_repeated(start: str) -> None:
+    """Only a short name, a colon and a space at the beginning of a line are a speaker."""
+    found = stretches(start + LINE)
+    assert len(found) > 1
+    assert sum(stretch.count(start.strip()) for stretch in found) == 1
+
+
+@pytest.mark.parametrize("sign", ["。", "！", "？", "；"])
+def test_chinese_sentences_are_sentences(sign: str) -> None:
+    """Sentences are told apart by the signs of their own script."""
+    found = stretches(sign.join(f"第{day}天我们在公园里散步看花" for day in range(60)) + sign)
+    assert all(len(stretch) < 200 and stretch.endswith(sign) for stretch in found)
+
+
+@given(
+    st.text(st.sampled_from("ab .!?\n。！字é\u0301|#"), max_size=60).map(lambda text: text * 30)
+    | st.text(st.sampled_from("ab. \n"), max_size=40).map(lambda text: text * 400)
+)
+def test_stretches_leave_nothing_out(body: str) -> None:
+    """All of a body is in its stretches, in order and short, and every passage in one block."""
+    blocks = cut(memory(body))
+    said = "".join(text for block in blocks for text in block.texts[1:])
+    assert "".join(said.split()) == "".join(body.split())
+    assert all(len(text) <= 600 for block in blocks for text in block.texts[1:])
+    assert {block.texts[0] for block in blocks} == {"Title\n"}
+    numbers = [block.first + place for block in blocks for place in range(len(block.passages))]
+    assert numbers == list(range(len(numbers)))
+    assert numbers
+
+
+def test_stretches_cut_no_word_in_two() -> None:
+    """A line without sentences is cut between its words, so that each can be found."""
+    words = [f"word{number}" for number in range(2_000)]
+    assert " ".join(stretches(" ".join(words))).split() == words
+
+
+def heads(blocks: list[Cut]) -> set[str]:
+    """What stands before the stretches of all blocks."""
+    return {block.texts[0] for block in blocks}
+
+
+def test_title_and_tags_stand_before_each_block() -> None:
+    """A sentence in the middle of a long memory is about what its title and tags say."""
+    found = cut(memory(LINE * 60, "Harbour gate", "a.md", "iron", "sea"))
+    assert len(found) > 2
+    assert heads(found) == {"Harbour gate\niron, sea"}
+    assert heads(cut(memory("x", "2026-11-05", "journal/2026-11-05.md"))) == {"\n"}
+    assert heads(cut(memory("x", "Title " * 100, "a.md", *["tag"] * 400))) == {
+        f"{('Title ' * 100)[:150]}\n{', '.join(['tag'] * 400)[:150]}"
+    }
+
+
+def test_numbers_and_negations_are_told_apart_from_other_words() -> None:
+    """A term that alone makes two sentences differ carries a mark; no other one does."""
+    texts = {"red": 0, "v2": TELLS, "2026": TELLS, "never": TELLS, "cannot": TELLS, "note": 0}
+    english = analyser("english")
+    for word, tells in texts.items():
+        (block,) = coded(cut(memory(word, "")), english)
+        assert [code & ~NUMBER & TELLS for code in block.codes] == [tells], word
+
+
+@given(st.text())
+def test_a_terms_number_leaves_room_for_its_marks(term: str) -> None:
+    """Whatever a term is, its number and its marks do not share a bit."""
+    assert number_of(term) & ~NUMBER == 0
