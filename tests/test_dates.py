@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from conftest import explained, write
 from memvault import Vault
-from memvault.recall.dates import named, nearness
+from memvault.recall.dates import named
+from memvault.recall.memory_days import apart
 from memvault.vault.daily import Span
 
 TODAY = date(2024, 3, 15)
@@ -206,13 +207,15 @@ def test_any_text_at_all_is_read(text: str, today: date) -> None:
 def test_nearness_falls_with_the_distance(one: date, other: date, day: date) -> None:
     """Nearness is 1 inside the days, and outside falls the farther off a day is, never below 0."""
     found = Span(min(one, other), max(one, other))
-    near = nearness(found, day.isoformat())
+    near = apart(found, Span(day, day))
     assert 0 <= near <= 1
     assert (near == 1) == (found.first <= day <= found.last)
     if day > found.last and day < date.max:
-        assert nearness(found, (day + timedelta(days=1)).isoformat()) <= near
+        later = day + timedelta(days=1)
+        assert apart(found, Span(later, later)) <= near
     if date.min < day < found.first:
-        assert nearness(found, (day - timedelta(days=1)).isoformat()) <= near
+        before = day - timedelta(days=1)
+        assert apart(found, Span(before, before)) <= near
 
 
 def test_a_page_of_words_that_nearly_are_dates_names_no_day() -> None:

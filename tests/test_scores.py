@@ -13,7 +13,7 @@ from memvault.index.protocol import Closeness, Record
 from memvault.model import Memory
 from memvault.recall.dates import Days
 from memvault.recall.ranking import Candidate, Ranked, columns, newer_first, rank
-from memvault.recall.strength import chance
+from memvault.recall.strength import chance, evidence
 from memvault.recall.values import FAIR, STRONG
 from memvault.recall.weights import Fit, corners, fits, weighed
 from memvault.vault.daily import Span
@@ -145,18 +145,20 @@ def test_what_was_fitted_can_be_used(name: str) -> None:
     assert all(sum(corner) > 0 for corner in zip(*fit.parts.values(), strict=True))
     assert any(part.startswith("deep") for part in fit.parts) == (name == "deep")
     assert any(part.startswith("vector") for part in fit.parts) == (name != "words")
-    assert chance(full, fit, 5) >= STRONG
+    assert chance(evidence(full, 5, 100), fit, 0) >= STRONG
     nothing = Closeness(0, 0, 0, 0, 0, 0, frozenset())
-    assert chance(full._replace(
-        keyword=0, bm25=0, cosine=0.0, deep=0.0, closeness=nothing
-    ), fit, 5) < FAIR  # fmt: skip
+    bare = full._replace(keyword=0, bm25=0, cosine=0.0, deep=0.0, closeness=nothing)
+    assert chance(evidence(bare, 5, 100), fit, 0) < FAIR
 
 
-@given(candidates, fitted, st.integers(0, 50))
-def test_a_chance_is_one(entries: list[Candidate], fit: Fit, words: int) -> None:
-    """Whatever is known of a memory, and however long the query is, its chance is in 0..1."""
+@given(candidates, fitted, st.integers(0, 50), st.integers(0, 10**6), st.floats(0, 1))
+def test_a_chance_is_one(
+    entries: list[Candidate], fit: Fit, words: int, memories: int, behind: float
+) -> None:
+    """A chance is in 0..1 whatever is known, and no greater farther behind the best."""
     for entry in entries:
-        assert 0 <= chance(entry, fit, words) <= 1
+        told = evidence(entry, words, memories)
+        assert 0 <= chance(told, fit, behind) <= chance(told, fit, 0) <= 1
 
 
 days = st.sampled_from(["2026-01-01", "2026-01-02T10:00:00Z", "2026-01-03", "2026-02-01", ""])

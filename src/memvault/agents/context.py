@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memvault.agents import goals, keyvalues
 from memvault.agents.address import Address
@@ -12,9 +12,11 @@ from memvault.agents.messages.services import PLAN, speaker
 from memvault.agents.prompt import Entry, Section
 from memvault.errors import MemvaultError
 from memvault.index.protocol import READABLE
-from memvault.recall.engine import Engine
-from memvault.recall.values import Found, Request
 from memvault.vault.store import Store
+
+if TYPE_CHECKING:
+    from memvault.recall.engine import Engine
+    from memvault.recall.values import Found
 
 RECALLED = "RECALLED"
 """The title of the section of memories that fit the task."""
@@ -31,7 +33,11 @@ class Known(NamedTuple):
 
 
 def gather(
-    store: Store, address: Address, inbox: Callable[[], Inbox], engine: Engine, task: str
+    store: Store,
+    address: Address,
+    inbox: Callable[[], Inbox],
+    engine: Callable[[], Engine],
+    task: str,
 ) -> Known:
     """Gather what is known, the most important first; what cannot be read is left out with a note.
 
@@ -56,10 +62,12 @@ def gather(
     events = read("the inbox was not looked at", peek)
     values = read("the memories were not looked at", lambda: keyvalues.all_values(store, address))
     wanted = read("the goals were not looked at", lambda: goals.all_goals(store, address))
-    request = Request(task, limit=_MOST, only_current=True, patience=READABLE)
-    found = (
-        read("no memories were recalled", lambda: engine.search(request)) if task.strip() else []
-    )
+    found: list[Found] = []
+    if task.strip():
+        from memvault.recall.values import Request
+
+        request = Request(task, limit=_MOST, only_current=True, patience=READABLE)
+        found = read("no memories were recalled", lambda: engine().search(request))
     recalled = [entry for entry in found if entry.strength != "weak"]
     if len(found) > len(recalled):
         left = len(found) - len(recalled)

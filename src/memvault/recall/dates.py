@@ -15,7 +15,6 @@ from memvault import clock
 from memvault.config import Ranking
 from memvault.index.analysis import Analyser
 from memvault.recall import worded_dates
-from memvault.recall.parts_of_spans import narrowed
 from memvault.vault.daily import Span, days_in
 
 _EVENTS = frozenset(
@@ -115,6 +114,12 @@ def _is_between(line: str) -> bool:
     return start is not None and _TO.search(line, start.end()) is not None
 
 
+def _narrowed(text: str, words: str, span: Span) -> Span:
+    from memvault.recall.parts_of_spans import narrowed  # its patterns take a while to compile
+
+    return narrowed(text, words, span)
+
+
 def _between(line: str, today: date) -> Named | None:
     """Return the days from the one that a line names first to the one that it names last."""
     start = _FROM.search(line)
@@ -139,7 +144,7 @@ def _bounded(days: Span, match: re.Match[str], today: date) -> Named | None:
     if _BOUND.search(before):
         return None
     since = match[0].lower().startswith("since") or _SINCE.search(before)
-    days = narrowed(match.string, match[0], days)
+    days = _narrowed(match.string, match[0], days)
     return Named(Span(days.first, max(days.first, today)) if since else days, match[0])
 
 
@@ -148,25 +153,6 @@ def _patterns() -> list[re.Pattern[str]]:
     return [
         re.compile(rf"\b{text}\b", re.IGNORECASE | re.ASCII) for text in (*_ABSOLUTE, _RELATIVE)
     ]
-
-
-def nearness(found: Span, time: str) -> float:
-    """Say how near an ISO date or time is to a span; what is no date is not near."""
-    try:
-        day = date.fromisoformat(time[:10])
-    except ValueError:
-        return 0.0
-    return apart(found, Span(day, day))
-
-
-def apart(found: Span, other: Span) -> float:
-    """Say how near days are to a span: 1 where they meet, 0.5 beside it.
-
-    It halves again with each of the span's lengths (at least 3 days) further off.
-    """
-    gap = max((found.first - other.last).days, (other.first - found.last).days, 0)
-    length = max(3, (found.last - found.first).days + 1)
-    return float(0.5 ** (1 + (gap - 1) / length)) if gap else 1.0
 
 
 def _is_verb(match: re.Match[str]) -> bool:
@@ -301,7 +287,7 @@ def asked_days(text: str, analyser: Analyser, ranking: Ranking, now: datetime) -
 
 def _elsewhere(text: str, today: date) -> Named | None:
     found = worded_dates.worded(text, today)
-    return Named(narrowed(text, found[1], found[0]), found[1]) if found else None
+    return Named(_narrowed(text, found[1], found[0]), found[1]) if found else None
 
 
 def moment(text: str, end: bool) -> datetime | None:

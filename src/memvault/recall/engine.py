@@ -14,7 +14,6 @@ from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, St
 from memvault.model import Memory, is_example
 from memvault.recall import ranking, resolve, snippets
 from memvault.recall.compared import Compared
-from memvault.recall.dates import asked_days
 from memvault.recall.filters import Filters
 from memvault.recall.memory_days import note_first
 from memvault.recall.query import Query, parse, plain
@@ -197,6 +196,8 @@ class Engine:
 
     def _hybrid(self, request: Request, last: bool) -> Answer:
         """Answer by words and meaning together, weighed with what the best memories say."""
+        from memvault.recall.dates import asked_days
+
         now = request.as_of or clock.now()
         weights = self._store.settings.ranking
         if not request.diverse:

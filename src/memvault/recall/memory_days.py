@@ -7,7 +7,6 @@ from datetime import date
 
 from memvault.index.protocol import Record
 from memvault.model import Memory
-from memvault.recall.dates import apart
 from memvault.recall.values import Scored
 from memvault.vault.daily import Span, days_in, named_days, note_days
 
@@ -55,6 +54,16 @@ def note_first(scored: Sequence[Scored], records: Mapping[int, Record], span: Sp
         else:
             others.append(entry)
     return [*notes, *others]
+
+
+def apart(found: Span, other: Span) -> float:
+    """Say how near days are to a span: 1 where they meet, 0.5 beside it.
+
+    It halves again with each of the span's lengths (at least 3 days) further off.
+    """
+    gap = max((found.first - other.last).days, (other.first - found.last).days, 0)
+    length = max(3, (found.last - found.first).days + 1)
+    return float(0.5 ** (1 + (gap - 1) / length)) if gap else 1.0
 
 
 def _day(text: str) -> Span:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
 from memvault.config import Ranking
 from memvault.index.protocol import TELLS, Closeness, Record
-from memvault.recall.dates import Days
 from memvault.recall.fusion import scaled
 from memvault.recall.memory_days import latest_day, nearest_days
 from memvault.recall.values import Scored
 from memvault.recall.weights import Fit, corners, weighed
+
+if TYPE_CHECKING:
+    from memvault.recall.dates import Days
 
 _RELATIVE = {"vector": 0.2, "deep": 0.2, "words": 0.1}
 """Parts that are scaled over the candidates, and by how much these must differ to count fully."""

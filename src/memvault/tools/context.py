@@ -34,7 +34,7 @@ def context(
     from memvault.agents.context import RECALLED, gather
     from memvault.index.embedding import tokens
 
-    known = gather(call.store, call.address, lambda: call.inbox, call.engine, task)
+    known = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
     call.notes += known.notes
     block = prompt.build(known.sections, budget, tokens.count)
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
