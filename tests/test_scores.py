@@ -148,7 +148,8 @@ def test_what_was_fitted_can_be_used(name: str) -> None:
     assert chance(evidence(full, 5, 100), fit, 0) >= STRONG
     nothing = Closeness(0, 0, 0, 0, 0, 0, frozenset())
     bare = full._replace(keyword=0, bm25=0, cosine=0.0, deep=0.0, closeness=nothing)
-    assert chance(evidence(bare, 5, 100), fit, 0) < FAIR
+    if name != "words":  # by words alone nothing is found that holds none of them
+        assert chance(evidence(bare, 5, 100), fit, 0) < FAIR
 
 
 @given(candidates, fitted, st.integers(0, 50), st.integers(0, 10**6), st.floats(0, 1))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -54,13 +55,12 @@ EVIDENCE = (
 WITHOUT = {
     "deep": frozenset[str](),
     "quick": frozenset({"deep", "deep_own"}),
-    "words": frozenset(
-        {"deep", "deep_own", "vector", "vector_own", "words", "words_own", "title_words"}
-    ),
+    "words": frozenset("deep deep_own vector vector_own words words_own title_words".split()),
 }
 """Which parts a fit does without."""
 SHARPNESS = 12.0
 STEPS, RATE, SHRINKAGE = 300, 0.05, 1e-3
+STRONG_ERRORS = 0.01
 DEPTH, WEIGHED = 10, 40
 """How many of the first are judged, and how many say what a chance is."""
 
@@ -196,12 +196,17 @@ def chance(
     """Fit the logistic regression from evidence to "this answers"; return weights and constant.
 
     Of each query the first candidates count, each set the same, and those that
-    answer as much as those that do not.
+    answer as much as those that do not. The constant is then set so that few of
+    the questions that nothing answers get anything strong.
     """
     rows, labels, shares = [], [], []
+    unanswered: list[tuple[Numbers, float]] = []
     for asked in sets:
+        count = sum(not own.judged for own in asked)
         for own in asked:
             first = ordered(own, weights)[:WEIGHED]
+            if not own.judged:
+                unanswered.append((own.evidence[first], 1 / count))
             best = own.judged[0] if own.judged else 1.0
             rows.append(own.evidence[first])
             labels.append((own.grades[first] >= best).astype(float))
@@ -218,7 +223,12 @@ def chance(
         slope = design.T @ (share * (likely - target)) + shrinkage * beta
         curve = (design * (share * likely * (1 - likely))[:, None]).T @ design
         beta -= np.linalg.solve(curve + np.diag(shrinkage), slope)
-    return beta[:-1] * known, float(beta[-1])
+    told = beta[:-1] * known
+    best = np.array([(evidence @ told).max(initial=-9.0) for evidence, _ in unanswered])
+    each = np.array([part for _, part in unanswered])[np.argsort(best)]
+    place = int(np.searchsorted(np.cumsum(each), (1 - STRONG_ERRORS) * each.sum()))
+    constant = math.log(STRONG / (1 - STRONG)) - float(np.sort(best)[min(place, len(best) - 1)])
+    return told, constant
 
 
 def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers:

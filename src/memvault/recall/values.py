@@ -10,7 +10,7 @@ from memvault.model import Memory
 from memvault.recall.filters import Filters
 
 Strength = Literal["strong", "fair", "weak"]
-STRONG, FAIR = 0.8, 0.12
+STRONG, FAIR = 0.8, 0.08
 """The chances from which a memory is a strong or a fair answer."""
 
 
