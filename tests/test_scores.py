@@ -168,12 +168,13 @@ days = st.sampled_from(["2026-01-01", "2026-01-02T10:00:00Z", "2026-01-03", "202
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[list[Ranked], list[list[float]]]:
     """Draw ranked memories, and how alike the first of them are."""
-    empty = Closeness(0, 0, None, 0, None, None, frozenset())
     scores = sorted(draw(st.lists(shares, max_size=8)), reverse=True)
     ranked = []
     for key, score in enumerate(scores):
         kept = record(draw(paths.filter(lambda path: path == "a.md") | paths), 9, draw(days), None)
-        found = Candidate(key, kept, 0.0, 0.0, None, None, empty)
+        covered = draw(st.sampled_from([0, 0.5, 0.75, 0.85, 1]))
+        held = Closeness(covered, covered, None, 0, None, None, frozenset())
+        found = Candidate(key, kept, 0.0, 0.0, None, None, held)
         ranked.append(Ranked(found, score, {"keyword": score}))
     count = draw(st.integers(0, len(ranked)))
     alike = [[1.0] * count for _ in range(count)]
@@ -218,6 +219,8 @@ def test_only_the_newer_of_two_nearest_rises(drawn: tuple[list[Ranked], list[lis
     for old, new in newer.items():
         assert day_of(before[new]) > day_of(before[old])
         assert keys.index(new) < keys.index(old)
+        held, less = (before[key].candidate.closeness.covered for key in (old, new))
+        assert less >= 0.9 * held or held < 0.8
     for new in risen:
         assert any(
             nearest(alike, old, new) and day_of(before[new]) > day_of(before[old]) for old in newer

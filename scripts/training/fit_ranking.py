@@ -224,10 +224,11 @@ def chance(
         curve = (design * (share * likely * (1 - likely))[:, None]).T @ design
         beta -= np.linalg.solve(curve + np.diag(shrinkage), slope)
     told = beta[:-1] * known
-    best = np.array([(evidence @ told).max(initial=-9.0) for evidence, _ in unanswered])
-    each = np.array([part for _, part in unanswered])[np.argsort(best)]
+    highest = np.array([(evidence @ told).max(initial=-9.0) for evidence, _ in unanswered])
+    each = np.array([part for _, part in unanswered])[np.argsort(highest)]
     place = int(np.searchsorted(np.cumsum(each), (1 - STRONG_ERRORS) * each.sum()))
-    constant = math.log(STRONG / (1 - STRONG)) - float(np.sort(best)[min(place, len(best) - 1)])
+    most = float(np.sort(highest)[min(place, len(highest) - 1)])
+    constant = math.log(STRONG / (1 - STRONG)) - most
     return told, constant
 
 

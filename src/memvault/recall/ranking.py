@@ -34,6 +34,11 @@ _ALIKE, _COMPARABLE = 0.27, 0.55
 
 With less of either, the newer of two things that only share a subject came first.
 """
+_HELD, _AS_MUCH = 0.8, 0.9
+"""The share of a query's words that names a memory, and what part of it another must hold.
+
+"The budget for 2025" is not answered by that for 2026, however much newer it is.
+"""
 _ABOVE = 1e-6
 _REPEATED = 0.5
 """What a score is worth that repeats a better one."""
@@ -162,6 +167,7 @@ def newer_first(
             if days[new] > days[old]
             and like >= _ALIKE
             and ranked[new].score >= _COMPARABLE * ranked[old].score
+            and not _is_meant(ranked[old], ranked[new])
             and _nearest(likeness, old, new)
         ]
         for new in newer:
@@ -176,6 +182,12 @@ def newer_first(
         for entry, score in zip(ranked, scores, strict=True)
     ]
     return sorted(raised, key=_order), found
+
+
+def _is_meant(old: Ranked, new: Ranked) -> bool:
+    """Say whether the query's words name the older of two, and not the newer."""
+    held = old.candidate.closeness.covered
+    return held >= _HELD and new.candidate.closeness.covered < _AS_MUCH * held
 
 
 def _nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
