@@ -48,8 +48,8 @@ _LONGEST_WORD = 3
 """Characters of a word in a script without spaces; of more, a query holds several."""
 _CONTRACTION = re.compile(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
 _MAX_TERM = 80
-_MAX_CACHED = 300_000
-_LONGEST_CACHED = 100
+MAX_CACHED = 300_000
+LONGEST_CACHED = 100
 """Characters of what is remembered at most: text without blanks is one chunk of any length."""
 _QUESTION_WORDS = frozenset(
     "what which who whom whose when where why how did does do is are was were can could would "
@@ -97,7 +97,7 @@ def fold(text: str) -> str:
     return normal_form("NFC", _MARKS.sub("", apart)).replace("ё", "е").casefold()
 
 
-def _chunks(text: str) -> list[str]:
+def chunks_of(text: str) -> list[str]:
     """Cut a text into chunks, its accents composed, as both spellings are one."""
     return _CHUNK.findall(normal_form("NFC", text))
 
@@ -123,8 +123,8 @@ class Analyser:
         """Count the terms of a text."""
         stems: list[str] = []
         wholes: list[str] = []
-        for chunk in _chunks(text):
-            parts = self._parts(chunk)
+        for chunk in chunks_of(text):
+            parts = self.parts(chunk)
             stems += parts.stems
             wholes += parts.wholes
         return Terms(Counter(stems), Counter(wholes))
@@ -136,17 +136,17 @@ class Analyser:
     def words(self, text: str) -> list[tuple[str, ...]]:
         """Return the stems of each word of a text, in their order."""
         words: list[tuple[str, ...]] = []
-        for chunk in _chunks(text):
-            words += self._parts(chunk).words
+        for chunk in chunks_of(text):
+            words += self.parts(chunk).words
         return words
 
-    def _parts(self, chunk: str) -> Parts:
+    def parts(self, chunk: str) -> Parts:
         """Analyse a chunk of a text, or remember what came of it."""
         parts = self._known.get(chunk)
         if parts is None:
             parts = self._analyse(chunk)
-            if len(chunk) <= _LONGEST_CACHED:
-                if len(self._known) > _MAX_CACHED:
+            if len(chunk) <= LONGEST_CACHED:
+                if len(self._known) > MAX_CACHED:
                     self._known.clear()
                 self._known[chunk] = parts
         return parts
@@ -243,7 +243,7 @@ class QueryAnalyser:
         A word is a group of stems of which a memory may hold any, that of most
         memories' language first. Where nothing but stop words is left, they stay.
         """
-        chunks = _chunks(text)
+        chunks = chunks_of(text)
         asking = self.asking(text)
         telling = [asking.bare(chunk) for chunk in chunks if not asking.says_nothing(chunk)]
         words: dict[str, tuple[str, ...]] = {}
@@ -262,7 +262,7 @@ class QueryAnalyser:
         That is the one of which it holds most stop words and elisions, else that of
         most memories.
         """
-        chunks = _chunks(text) if len(self._analysers) > 1 else []
+        chunks = chunks_of(text) if len(self._analysers) > 1 else []
         return max(
             self._analysers,
             key=lambda one: sum(

@@ -13,11 +13,11 @@ import re
 import zlib
 from array import array
 from collections.abc import Iterator, Sequence, Set
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from memvault.index import chunks
-from memvault.index.analysis import Analyser
+from memvault.index.analysis import LONGEST_CACHED, MAX_CACHED, Analyser, chunks_of
 from memvault.index.documents import told_title
 from memvault.index.protocol import TELLS
 from memvault.model import Memory, Passage
@@ -89,17 +89,37 @@ def cut(memory: Memory) -> list[Cut]:
 
 def coded(blocks: Sequence[Cut], analyser: Analyser) -> list[Block]:
     """Return blocks as the index keeps them, without tokens."""
-    stops = analyser.stop_stems
+    known = _known(analyser.language)
     found = []
     for block in blocks:
         codes: array[int] = array("I")
         counts: array[int] = array("H")
         for text in block.texts:
-            own = [code for forms in analyser.words(text) for code in _codes(forms, stops)]
-            counts.append(len(own))
-            codes.extend(own)
+            before = len(codes)
+            for chunk in chunks_of(text):
+                own = known.get(chunk)
+                codes.extend(_learnt(known, chunk, analyser) if own is None else own)
+            counts.append(len(codes) - before)
         found.append(Block(block.first, block.passages, counts, codes))
     return found
+
+
+@cache
+def _known(language: str) -> dict[str, array[int]]:  # noqa: ARG001  # each language has its own
+    """Return the codes of each chunk, as far as they were needed."""
+    return {}
+
+
+def _learnt(known: dict[str, array[int]], chunk: str, analyser: Analyser) -> array[int]:
+    """Return the codes of a chunk's words, and remember them."""
+    stops = analyser.stop_stems
+    words = analyser.parts(chunk).words
+    own = array("I", (code for forms in words for code in _codes(forms, stops)))
+    if len(chunk) <= LONGEST_CACHED:
+        if len(known) > MAX_CACHED:
+            known.clear()
+        known[chunk] = own
+    return own
 
 
 def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
@@ -109,13 +129,11 @@ def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
         yield number_of(stem) | TELLS * _tells(stem) | (PASSED if passed else 0)
 
 
-@lru_cache(maxsize=1 << 17)
 def number_of(stem: str) -> int:
     """Return a term's number: 30 bits of a checksum, with room for ``TELLS`` and ``PASSED``."""
     return zlib.crc32(stem.encode("utf-8", "replace")) & NUMBER
 
 
-@lru_cache(maxsize=1 << 17)
 def _tells(stem: str) -> bool:
     return stem in _NEGATIONS or _HAS_DIGIT(stem) is not None
 

@@ -61,7 +61,7 @@ class Overlay(NamedTuple):
     texts: Mapping[int, Memory] = MappingProxyType({})
 
 
-_FIRST = 4
+_FIRST = 2
 """Blocks of 1,000 words at a memory's beginning that are compared with every query."""
 
 EMPTY = Overlay({}, [], {}, None, 0, {}, {})

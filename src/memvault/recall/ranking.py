@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
@@ -27,6 +28,7 @@ _HALF_LIFE = 90.0
 """Days after which a memory's recency is worth half."""
 _SAME = 0.9
 """The share of their terms that two memories have in common where one says nothing new."""
+_MANY, _SOME = 256, 16
 _EQUAL = 0.9
 """The share of the best score from which the newest of those that say the same stands for all."""
 _ALIKE, _COMPARABLE = 0.27, 0.55
@@ -281,6 +283,10 @@ def _alike(one: Ranked, other: Ranked) -> bool:
     small, large = sorted((len(first), len(second)))
     if small < _SAME * large or not small:
         return False
+    if small > _MANY:  # most are told apart by a part of their terms
+        some = [term for term in islice(first, _SOME) if term in second]
+        if 2 * len(some) < _SOME:
+            return False
     common = len(first & second)
     if common < _SAME * (len(first) + len(second) - common):
         return False
