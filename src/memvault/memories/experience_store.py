@@ -61,10 +61,12 @@ def search(
     limit: int,
     passes: Test,
     only_current: bool = False,
+    strict: bool = True,
 ) -> Answer:
     """Find memories of a type that are not put aside, the best for a query first.
 
-    With ``only_current`` not what was replaced, has ended or has not begun.
+    With ``only_current`` not what was replaced, has ended or has not begun;
+    without ``strict`` what is weak too.
 
     Raises:
         UsageError: the query is empty.
@@ -74,8 +76,9 @@ def search(
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
     filters = _filters(memory_type, passes)
-    request = Request(query, limit=limit, filters=filters, only_current=only_current)
-    return engine.search(request)
+    return engine.search(
+        Request(query, limit=limit, filters=filters, strict=strict, only_current=only_current)
+    )
 
 
 def memories_of(store: Store, engine: Engine, memory_type: str, passes: Test) -> Iterator[Memory]:

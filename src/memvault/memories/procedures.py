@@ -176,6 +176,7 @@ def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedur
         _MOST,
         lambda record: number(record.metadata.get("success_rate"), RATE) >= least,
         only_current=True,
+        strict=False,
     )
     relevant = [entry for entry in found if entry.in_title or entry.strength != "weak"]
     known = [procedure_of(entry.memory) for entry in relevant]

@@ -10,7 +10,7 @@ from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
 from memvault.schema import Arg, Cli
 from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import count_recalled, listed, noted, telling
+from memvault.tools.core.shapes import count_recalled, listed, noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,13 +122,13 @@ def recall_similar_experience(
 ) -> dict[str, Any]:
     """Recall episodes that are like a situation, the best first.
 
-    distance is 0 for the same meaning and 1 for nothing in common. Archived
-    episodes are left out; plain recall finds them.
+    distance is 0 for the same meaning and 1 for nothing in common. What is weak as recall
+    has it, and what is archived, is left out; plain recall finds both.
     """
     from memvault.memories import episodes, experience_store
 
     found = noted(call, episodes.similar(call.engine, query, limit, min_importance))
-    count_recalled(call, [entry.memory.mem_id for entry in telling(found)])
+    count_recalled(call, [entry.memory.mem_id for entry in found])
     listing = [
         {
             **_fields(entry.memory),
@@ -138,7 +138,7 @@ def recall_similar_experience(
         }
         for entry in found
     ]
-    nothing = "No episode is like this; other words or a lower importance may help"
+    nothing = "No episode is like this; a lower importance or memvault recall may help"
     return listed("episodes", listing, nothing)
 
 

@@ -9,7 +9,7 @@ from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import count_recalled, listed, noted, telling
+from memvault.tools.core.shapes import count_recalled, listed, noted
 
 group = Group("experience", place=51)
 
@@ -44,13 +44,13 @@ def recall_fact(
     """Recall facts, the best first, and count the access.
 
     accessCount says how often a fact was recalled on this machine, by any tool
-    and this time included; where it is weak, that is no recall. distance is 0 for the same
-    meaning and 1 for nothing in common. Archived facts are left out; plain recall finds them.
+    and this time included. distance is 0 for the same meaning and 1 for nothing in common.
+    What is weak as recall has it, and what is archived, is left out; plain recall finds both.
     """
     from memvault.memories import experience_store, facts
 
     found = noted(call, facts.similar(call.engine, query, limit, category or ""))
-    counts = count_recalled(call, [entry.memory.mem_id for entry in telling(found)])
+    counts = count_recalled(call, [entry.memory.mem_id for entry in found])
     known = [facts.fact_of(entry.memory) for entry in found]
     listing = [
         {
@@ -66,7 +66,7 @@ def recall_fact(
         }
         for entry, fact in zip(found, known, strict=True)
     ]
-    return listed("facts", listing, "No fact was found; other words may help")
+    return listed("facts", listing, "No fact fits this; memvault recall --type fact shows the nearest")
 
 
 @group.tool("update_fact", "fact update", destructive=True)
@@ -206,9 +206,9 @@ def recall_memory(
     query = experience_store.unquoted(" ".join(observations))
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
-    known = telling(noted(call, facts.similar(call.engine, query, _FACTS, only_current=True)))
+    known = noted(call, facts.similar(call.engine, query, _FACTS, only_current=True))
     similar = episodes.similar(call.engine, query, _EXPERIENCES, LEAST_IMPORTANCE)
-    experiences = telling(noted(call, similar))
+    experiences = noted(call, similar)
     fitting, notes = procedures.fitting(call.engine, query, _LEAST_RATE)
     call.notes += notes
     sources = {
