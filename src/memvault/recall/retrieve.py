@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from memvault.errors import EmbedderError
 from memvault.index.protocol import KeywordAnswer, KeywordHit, Places, VectorHit, View
+from memvault.model import is_example
 from memvault.recall import fusion
 from memvault.recall.filters import Filters
 from memvault.recall.memory_days import is_note_of, nearest_days
@@ -178,11 +179,9 @@ def _by_vector(
         return Retrieved(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
     hits = answer.hits
     if also is not None:
-        hits = [
-            hit
-            for number, hit in enumerate(hits)
-            if hit.key in also or number < _LEAST_ANSWER or hit.similarity >= _LEAST_SIMILARITY
-        ]
+        real = (hit.key for hit in hits if not _is_example(view, hit.key))
+        least = also.union(islice(real, _LEAST_ANSWER))
+        hits = [hit for hit in hits if hit.key in least or hit.similarity >= _LEAST_SIMILARITY]
     vector = {hit.key: hit for hit in hits}
     order = (Scored(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits)
     waiting = f"{answer.waiting} memories wait for their vectors; memvault reindex makes them"
@@ -193,6 +192,11 @@ def _by_vector(
         order=tuple(order) if also is None else (),
         notes=(waiting,) if answer.waiting else (),
     )
+
+
+def _is_example(view: View, key: int) -> bool:
+    record = view.record(key)
+    return record is not None and is_example(record.metadata)
 
 
 def _by_date(view: View, span: Span, among: Set[int] | None) -> list[int]:
