@@ -66,7 +66,8 @@ def recall_fact(
         }
         for entry, fact in zip(found, known, strict=True)
     ]
-    return listed("facts", listing, "No fact fits this; memvault recall --type fact shows the nearest")
+    nothing = "No fact fits this; memvault recall --type fact shows the nearest"
+    return listed("facts", listing, nothing)
 
 
 @group.tool("update_fact", "fact update", destructive=True)
