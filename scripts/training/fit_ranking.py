@@ -52,6 +52,8 @@ EVIDENCE = (
     "keyword_own covered together order title words_own title_words vector_own deep_own few "
     "covered_few size"
 ).split()
+SIGNS = np.array([-1 if name in ("few", "size") else 1 for name in EVIDENCE])
+"""Few words, and many memories, speak against an answer; all else speaks for it."""
 WITHOUT = {
     "deep": frozenset[str](),
     "quick": frozenset({"deep", "deep_own"}),
@@ -211,25 +213,36 @@ def chance(
             rows.append(own.evidence[first])
             labels.append((own.grades[first] >= best).astype(float))
             shares.append(np.full(len(first), 1 / len(asked)))
-    known = np.array([name not in without for name in EVIDENCE], dtype=float)
-    design = np.concatenate([np.concatenate(rows) * known, np.ones((sum(map(len, rows)), 1))], 1)
     target, share = np.concatenate(labels), np.concatenate(shares)
     for own in (target == 0, target == 1):
         share[own] *= len(share) / 2 / share[own].sum()
-    beta = np.zeros(design.shape[1])
-    shrinkage = np.append(np.full(len(EVIDENCE), 5.0), 1e-9)
-    for _ in range(50):
-        likely = 0.5 + 0.5 * np.tanh(design @ beta / 2)
-        slope = design.T @ (share * (likely - target)) + shrinkage * beta
-        curve = (design * (share * likely * (1 - likely))[:, None]).T @ design
-        beta -= np.linalg.solve(curve + np.diag(shrinkage), slope)
-    told = beta[:-1] * known
+    known = np.array([name not in without for name in EVIDENCE], dtype=float)
+    told = _logistic(np.concatenate(rows) * known, target, share)
+    while (
+        wrong := told * SIGNS < 0
+    ).any():  # nothing that speaks for a memory may count against it
+        known[wrong] = 0.0
+        told = _logistic(np.concatenate(rows) * known, target, share)
     highest = np.array([(evidence @ told).max(initial=-9.0) for evidence, _ in unanswered])
     each = np.array([part for _, part in unanswered])[np.argsort(highest)]
     place = int(np.searchsorted(np.cumsum(each), (1 - STRONG_ERRORS) * each.sum()))
     most = float(np.sort(highest)[min(place, len(highest) - 1)])
     constant = math.log(STRONG / (1 - STRONG)) - most
     return told, constant
+
+
+def _logistic(rows: Numbers, target: Numbers, share: Numbers) -> Numbers:
+    """Return the weights of a logistic regression by Newton steps, without its constant."""
+    design = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+    beta = np.zeros(design.shape[1])
+    shrinkage = np.append(np.full(rows.shape[1], 5.0), 1e-9)
+    for _ in range(50):
+        likely = 0.5 + 0.5 * np.tanh(design @ beta / 2)
+        slope = design.T @ (share * (likely - target)) + shrinkage * beta
+        curve = (design * (share * likely * (1 - likely))[:, None]).T @ design
+        beta -= np.linalg.solve(curve + np.diag(shrinkage), slope)
+    found: Numbers = beta[:-1] * rows.any(axis=0)
+    return found
 
 
 def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers:
