@@ -28,7 +28,7 @@ from memvault.index.protocol import (
     VectorHit,
 )
 from memvault.index.quick_side import QuickSide
-from memvault.index.sentences import Block, Cut
+from memvault.index.sentences import Block, Cut, cut
 from memvault.index.vectors import Vectors
 from memvault.model import Memory, Passage
 from memvault.vault.replaced import SUPERSEDES, looked_for, names_under
@@ -186,12 +186,20 @@ class Snapshot(NamedTuple):
 
             with suppress(EmbedderError):
                 table = self.quick.table
-                for key in blocks.keys() & self.overlay.cuts.keys():
-                    blocks[key] = token_store.told(table, blocks[key], self.overlay.cuts[key])
+                for key, own in blocks.items():
+                    if any(block.tokens is None for block in own):
+                        blocks[key] = token_store.told(table, own, self._cuts(key))
                 if self.manifest is not None:
                     frequency = token_store.frequency_in(self.manifest, table.vocabulary)
         measured = closeness.measure(asked, list(blocks.values()), table, frequency)
         return dict(zip(blocks, measured, strict=True))
+
+    def _cuts(self, key: int) -> Sequence[Cut]:
+        """Return the stretches of a memory of which no tokens are kept yet, as they are made."""
+        if key in self.overlay.cuts:
+            return self.overlay.cuts[key]
+        memory = self.text(key)
+        return cut(memory) if memory is not None else ()
 
     def _blocks(self, key: int, places: Places) -> Sequence[Block]:
         """Return a memory's first blocks, and those around its best places, in their order."""

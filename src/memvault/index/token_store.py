@@ -52,8 +52,9 @@ def frequency_in(manifest: Manifest, vocabulary: int) -> Frequency | None:
 
 
 def told(table: StaticEmbedder, blocks: Sequence[Block], cuts: Sequence[Cut]) -> list[Block]:
-    """Return blocks of a memory that no index keeps, with their tokens."""
-    made = _tokens(table, [own.texts for own in cuts])
+    """Return some blocks of a memory with their tokens, which the index has not yet, or never."""
+    texts = {own.first: own.texts for own in cuts}
+    made = _tokens(table, [texts.get(block.first, [""]) for block in blocks])
     return [block._replace(tokens=tokens_of(*own)) for block, own in zip(blocks, made, strict=True)]
 
 

@@ -27,9 +27,16 @@ def own_days(entry: Record | Memory) -> list[Span]:
 
 
 def latest_day(entry: Record | Memory) -> str:
-    """Return the day that a memory is of, or when it was changed, for comparing as text."""
+    """Return the day that a memory is of, or when it was changed, for comparing as text.
+
+    Where only the file's own time says so it is the day: files that were copied
+    together are not one newer than the other.
+    """
     days = own_days(entry)
-    return max(span.last for span in days).isoformat() if days else entry.modified
+    if days:
+        return max(span.last for span in days).isoformat()
+    is_told = entry.metadata.get("modified") or entry.metadata.get("created")
+    return entry.modified if is_told else entry.modified[:10]
 
 
 def nearest_days(entry: Record | Memory, span: Span) -> float:
