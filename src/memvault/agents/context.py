@@ -109,4 +109,5 @@ def _memory(found: Found) -> Entry:
     """Say what was found, under its title unless it begins so, and what loads the rest."""
     title, snippet = found.memory.title, found.snippet
     text = snippet if snippet.startswith(title) else f"{title}: {snippet}"
-    return Entry(found.memory.modified[:10], f"{text} ({found.memory.mem_id})")
+    newer = f"; newer: {found.standing.newer}" if found.standing.newer else ""
+    return Entry(found.memory.modified[:10], f"{text} ({found.memory.mem_id}{newer})")

@@ -69,6 +69,10 @@ class Blocks:
             return place % _MOST if place is not None else 0
         return 0
 
+    def lacks_tokens(self) -> bool:
+        """Say whether any block has no tokens yet."""
+        return any(self._db.rows("SELECT place FROM blocks WHERE tokens IS NULL LIMIT 1"))
+
     def without_tokens(self) -> dict[int, int]:
         """Return how many blocks of which memories have no tokens yet."""
         query = "SELECT place FROM blocks WHERE tokens IS NULL"
@@ -117,4 +121,8 @@ def _block(
     if token_counts is not None and tokens is not None:
         told = tokens_of(token_counts, tokens)
     places = [Passage(*entry) for entry in json.loads(passages)]
-    return Block(first, places, array("H", counts), array("I", codes), told)
+    made = Block(first, places, array("H", counts), array("I", codes), told)
+    for sizes, held in ((made.counts, made.codes), *([told] if told else [])):
+        if sum(sizes) != len(held) or len(sizes) != len(made.counts):
+            raise ValueError("a block's stretches do not add up")
+    return made

@@ -23,7 +23,7 @@ _SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。!?；]|\n")
 _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
-@lru_cache(maxsize=4)  # words, vectors and sentences of a memory are made in turn
+@lru_cache(maxsize=1)  # words, vectors and sentences of a memory are made in turn
 def passages(body: str) -> list[Passage]:
     """Cut a body into passages of up to about 200 words, at headings and blank lines first.
 

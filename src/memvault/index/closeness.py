@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 class _Terms(NamedTuple):
     """The query's words by the codes that they may have in memories, and how rare each is.
 
-    ``pairs`` are what its neighbouring words weigh together.
+    ``pairs`` are what its neighbouring words weigh together, ``numbers`` which of
+    them have a digit.
     """
 
     words: Mapping[int, int]
     weights: Sequence[float]
     pairs: Sequence[float]
+    numbers: frozenset[int]
 
 
 def measure(
@@ -46,7 +48,12 @@ def measure(
                 words.setdefault(number_of(stem) | flags, number)
     weights = asked.rarity
     pairs = [first + second for first, second in pairwise(weights)]
-    terms = _Terms(words, weights, pairs)
+    numbers = frozenset(
+        number
+        for number, stems in enumerate(asked.words)
+        if any(letter.isdigit() for letter in stems[0])
+    )
+    terms = _Terms(words, weights, pairs, numbers)
     near: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(memories)
     if table is not None:
         from memvault.index.near_words import near_words
@@ -88,6 +95,7 @@ def _measured(
         _weight(head, weights) / whole,
         *near,
         frozenset(value for block in blocks for value in block.codes),
+        len(every & terms.numbers) / len(terms.numbers) if terms.numbers else None,
     )
 
 

@@ -231,9 +231,13 @@ class LocalIndex:
             yield
 
     def _finished(self) -> bool:
-        """Say whether all quick vectors are there."""
+        """Say whether all quick vectors are there, and the tokens of all sentences."""
         opened = self._files.opened
-        return opened is not None and self._quick.is_finished(opened.manifest)
+        return (
+            opened is not None
+            and self._quick.is_finished(opened.manifest)
+            and not opened.manifest.blocks.lacks_tokens()
+        )
 
     def _compared(self) -> Look | None:
         """Compare the index with the folder; None where no index can be read."""

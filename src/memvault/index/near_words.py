@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from memvault.index.errors import DamagedIndex
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
     from memvault.index.sentences import Block
 
     Matrix = npt.NDArray[np.float32]
+
+
+_MOST_WANTED = 64
+"""Tokens of a query that count: those that weigh most. A page of text has hundreds."""
 
 
 class Frequency(NamedTuple):
@@ -48,17 +54,22 @@ def near_words(
                 tokens.append(np.frombuffer(held, np.uint16))
                 owners += [place] * len(counts)
                 heads += [True, *[False] * (len(counts) - 1)]
+    every = np.concatenate(tokens)
+    if every.max(initial=0) >= table.vocabulary:
+        raise DamagedIndex("a token that the table does not have")
     wanted, weights = table.wanted(text)
     if frequency is not None and len(wanted):
         rest = frequency.memories - np.minimum(frequency.holding[wanted], frequency.memories)
         weights = weights * np.log1p((rest + 0.5) / (frequency.memories - rest + 0.5))
+    most = np.sort(np.argsort(-weights)[:_MOST_WANTED])
+    wanted, weights = wanted[most], weights[most]
     whole = float(weights.sum())
     known = set(owners)
     if not whole or not known:
         return [(0.0, 0.0) if place in known else (None, None) for place in range(len(memories))]
     lengths = np.concatenate(sizes).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
-    best = np.maximum.reduceat(table.nearest(wanted, np.concatenate(tokens)), starts, axis=1)
+    best = np.maximum.reduceat(table.nearest(wanted, every), starts, axis=1)
     own = np.array(owners)
     in_head = _greatest(best * np.array(heads), own, len(memories))
     each = weights @ np.maximum(best, in_head[:, own]) / whole

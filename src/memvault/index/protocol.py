@@ -115,7 +115,8 @@ class Closeness(NamedTuple):
     somewhere, None where it has no two; ``title`` the share in title and tags.
     ``words`` says how near one stretch's words are to the query's, ``title_words``
     how near title and tags are, None where nothing could tell. ``terms`` are
-    numbers of all terms.
+    numbers of all terms. ``numbers`` is the share of the query's words with a digit
+    in them that the memory holds, None where it has none.
     """
 
     covered: float
@@ -125,6 +126,7 @@ class Closeness(NamedTuple):
     words: float | None
     title_words: float | None
     terms: frozenset[int]
+    numbers: float | None = None
 
 
 class VectorHit(NamedTuple):

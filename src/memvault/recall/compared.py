@@ -20,6 +20,8 @@ _AHEAD = 50
 """How many of the hits that are still to come are compared with the next one."""
 _OF_THESE_DAYS = 0.4
 """The least chance of a memory of just the days that a query asks for."""
+_OTHER_NUMBER = 0.5
+"""The greatest chance of a memory that lacks a number of the query's."""
 _SATURATED = 2.2
 """What one term can give at most to a BM25F score, times its rarity: k1 + 1."""
 
@@ -51,6 +53,7 @@ class Compared:
         self._memories = view.memory_count()
         self.newer_keys: dict[int, int] = {}
         self.days: Span | None = None
+        self.asks_days = False
         self._records: dict[int, Record | None] = {}
 
     @property
@@ -80,6 +83,9 @@ class Compared:
             return 0.0
         own = evidence(entry, len(self.query.words), self._memories)
         found = chance(own, self.fit, self._best - self._scores.get(key, 0.0))
+        numbers = entry.closeness.numbers
+        if not self.asks_days and numbers is not None and numbers < 1.0:
+            found = min(found, _OTHER_NUMBER)
         is_of = self.days is not None and nearest_days(entry.record, self.days) == 1.0
         return max(found, _OF_THESE_DAYS) if is_of else found
 

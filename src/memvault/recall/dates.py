@@ -126,8 +126,10 @@ def _between(line: str, today: date) -> Named | None:
     middle = _TO.search(line, start.end()) if start is not None else None
     if start is None or middle is None:
         return None
+    if _TO.search(line, middle.end()):
+        return None
     last = named(line[middle.end() :], today)
-    if last is None or _TO.search(line, middle.end()):
+    if last is None:
         return None
     told = line[start.end() : middle.start()]
     year = "" if _FOUR.search(told) else f" {last.span.first.year}"

@@ -225,6 +225,7 @@ class Engine:
             }
             ranked, compared.newer_keys = ranking.newer_first(ranked, view.likeness(first))
         scored = ranking.with_rest(ranked, retrieved.fused, frozenset(pool))
+        compared.asks_days = days is not None
         if days and days.mostly:
             compared.days = days.span
             records = {entry.key: entry.record for entry in candidates}
@@ -241,7 +242,12 @@ class Engine:
         found: list[Found] = []
         judge = Judge(compared.view, request.as_of or clock.now())
         order = (
-            judge.placed(scored, request.filters.test(), request.only_current)
+            judge.placed(
+                scored,
+                request.filters.test(),
+                request.only_current,
+                lambda key: compared.chance(key) >= FAIR,
+            )
             if request.diverse
             else judge.marked(scored)
         )

@@ -36,12 +36,17 @@ _ALIKE, _COMPARABLE = 0.27, 0.55
 
 With less of either, the newer of two things that only share a subject came first.
 """
-_HELD, _AS_MUCH = 0.8, 0.9
+_HELD, _AS_MUCH = 0.55, 0.9
 """The share of a query's words that names a memory, and what part of it another must hold.
 
 "The budget for 2025" is not answered by that for 2026, however much newer it is.
 """
 _ABOVE = 1e-6
+_LACKS_NUMBER = 0.4
+"""What a score loses without the numbers that a query names and another memory holds.
+
+Vectors take "kiwi88" for "kiwi8", and one ticket for the next.
+"""
 _REPEATED = 0.5
 """What a score is worth that repeats a better one."""
 
@@ -142,10 +147,13 @@ def rank(
     ):
         if weight:
             weights[name], values[name] = weight, more
+    named = max((entry.closeness.numbers or 0.0 for entry in candidates), default=0.0)
     total = sum(weights.values())
     ranked = []
     for number, entry in enumerate(candidates):
         parts = {name: weights[name] * values[name][number] / total for name in weights}
+        if days is None and (lacks := named - (entry.closeness.numbers or 0.0)) > 0:
+            parts["number"] = -_LACKS_NUMBER * lacks * sum(parts.values())
         ranked.append(Ranked(entry, sum(parts.values()), parts))
     ranked.sort(key=_order)
     return _diverse(ranked) if ranking.diversity else ranked

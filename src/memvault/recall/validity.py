@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nlargest
 from typing import Any, NamedTuple
 
 from memvault import clock
@@ -27,6 +27,8 @@ _SAYING = frozenset(("valid_from", "valid_to", SUPERSEDED_BY))
 _FEW = 20
 """Memories of which each name is asked for; with more, all that supersedes anything is read."""
 _LONGEST_CHAIN = 50
+_MOST_CLAIMS = 50
+"""How many memories that say they replace another are looked at, the newest first."""
 _PART = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
 
 
@@ -44,6 +46,8 @@ class Judge:
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view
         self._moment = moment
+        self._named: dict[str, list[Record]] = {}
+        self._following: dict[str, Record | None] = {}
 
     def standing(self, entry: Record | Memory) -> Standing:
         """Say where a memory stands."""
@@ -93,16 +97,20 @@ class Judge:
         return last
 
     def _next(self, entry: Record) -> Record | None:
-        names = _names(entry)
-        found = self._view.superseding(names)
-        return self._replacing(entry, dict.fromkeys(names, found))
+        if entry.path not in self._following:
+            names = _names(entry)
+            claiming = tuple(self._view.superseding(names))
+            claims = dict.fromkeys(names, claiming)
+            self._following[entry.path] = self._replacing(entry, claims)
+        return self._following[entry.path]
 
     def _replacing(
         self, entry: Record | Memory, claims: Mapping[str, Sequence[Record]]
     ) -> Record | None:
         """Return the newest memory that replaces one directly."""
         said = {record.path: record for name in _names(entry) for record in claims.get(name, ())}
-        found = [record for record in said.values() if self._replaces(record, entry)]
+        newest = nlargest(_MOST_CLAIMS, said.values(), key=_age)
+        found = [record for record in newest if self._replaces(record, entry)]
         for name in names_under(entry.metadata, SUPERSEDED_BY):
             found += linked(name, self._called(name))[:1]
         begun = [
@@ -134,8 +142,10 @@ class Judge:
         return False
 
     def _called(self, name: str) -> list[Record]:
-        found = [*self._view.named(name), *self._view.named(f"{name}.md")]
-        return list({record.path: record for record in found}.values())
+        if name not in self._named:
+            found = [*self._view.named(name), *self._view.named(f"{name}.md")]
+            self._named[name] = list({record.path: record for record in found}.values())
+        return self._named[name]
 
     def marked(self, scored: Iterable[Scored]) -> Iterator[Placed]:
         """Say of each hit where it stands, and leave it where it is."""
@@ -148,6 +158,7 @@ class Judge:
         scored: Iterable[Scored],
         allowed: Callable[[Record], bool] | None,
         only_current: bool = False,
+        fits: Callable[[int], bool] = lambda _: True,
     ) -> Iterator[Placed]:
         """Put what is not current behind what replaces it, and behind the first that is current.
 
@@ -155,7 +166,7 @@ class Judge:
         ``allowed``. Each is looked at when its turn comes, so that the cost is
         that of what is shown.
         """
-        return _Order(self, self._view, scored, allowed, only_current).placed()
+        return _Order(self, self._view, scored, allowed, only_current).placed(fits)
 
 
 class _Order:
@@ -186,13 +197,18 @@ class _Order:
         self._count += 1
         heappush(self._heap, (-entry.score, self._count, entry, stands_for))
 
-    def placed(self) -> Iterator[Placed]:
-        """Yield every hit once; what is not current waits for the first that is."""
+    def placed(self, fits: Callable[[int], bool]) -> Iterator[Placed]:
+        """Yield every hit once; what is not current waits for the first that is and ``fits``."""
         waiting: list[Placed] = []
         first: Scored | None = None
         for ready in self._settled():
             if first is None and not ready.standing.is_current:
                 waiting.append(ready)
+                continue
+            if first is None and waiting and not fits(ready.scored.key):
+                first = ready.scored  # nothing that is so fits: what was so tells more
+                yield from waiting
+                yield ready
                 continue
             yield ready
             if first is None:

@@ -77,7 +77,7 @@ class Standing(NamedTuple):
             "supersededBy": self.replaced_by.mem_id if self.replaced_by else "",
             "expired": self.expired,
             "notYet": self.not_yet,
-            "newer": self.newer,
+            "newer": "" if self.replaced_by else self.newer,
         }
         return {key: value for key, value in said.items() if value}
 

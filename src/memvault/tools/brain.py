@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
@@ -21,6 +22,7 @@ from memvault.tools.core.shapes import (
 if TYPE_CHECKING:
     from memvault.agents.active import ActiveMemory, Held
     from memvault.model import Memory
+    from memvault.recall.values import Found
 
 group = Group("brain", "Active memory and context", place=20)
 
@@ -104,6 +106,18 @@ def _refuse_mix(given: str, **others: object) -> None:
         )
 
 
+def _likely_first(found: Sequence[Found]) -> list[Found]:
+    """Order what was found by its chance; an older memory stays behind a newer about one thing."""
+    chances = {entry.memory.mem_id: entry.chance for entry in found}
+
+    def order(entry: Found) -> tuple[bool, float, bool]:
+        newer = entry.standing.newer
+        most = min(entry.chance, chances.get(newer, 1.0))
+        return not entry.standing.is_current, -most, bool(newer)
+
+    return sorted(found, key=order)  # stable: of equals the better ranked first
+
+
 def _found_for(
     call: Call, query: str, threshold: float | None, limit: int, expression: str | None
 ) -> dict[str, Any]:
@@ -123,8 +137,7 @@ def _found_for(
         patience=READABLE,
     )
     found = noted(call, call.engine.search(request))
-    # Stable: of equals the better ranked first.
-    likely = sorted(found, key=lambda entry: (not entry.standing.is_current, -entry.chance))
+    likely = _likely_first(found)
     given = likely[:limit]
     count_shown(call, (entry.memory for entry in telling(given)))
     memories = [

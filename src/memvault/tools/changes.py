@@ -13,7 +13,7 @@ from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, filters, listed
 group = Group("historian", place=11)
 
 _MOST_FORGOTTEN = 1_000
-_FITTING = 0.2
+_FITTING = 0.12
 """More than a fair memory needs: what is only near is not to go with what is meant."""
 
 
