@@ -20,9 +20,11 @@ import pytest
 from conftest import Run, explained, index_of, is_alive, succeeded, titles, until, write
 from memvault import Vault, open_vault
 from memvault.config import Settings
+from memvault.index import following
 from memvault.index.deep_side import DeepSide
 from memvault.index.deep_vectors import DeepVectors
 from memvault.index.embedding import transformer
+from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.transformer import BuiltinTransformer
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.nearest import Passages, nearest
@@ -194,6 +196,44 @@ def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, 
     assert not _processes(folder)
     assert state.read_bytes() == before
     assert json.loads(before)["until"] < time.time() + 3_600
+
+
+def test_a_memory_that_cannot_be_read_has_its_vector_too(
+    folder: Path, run: Run, auto: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is too large counts by its name on both sides, and has nobody try again."""
+    _filled(folder, 2)
+    with open(write(folder, "large.md", ""), "r+b") as file:
+        file.truncate(66 << 20)
+    time.sleep(1.1)  # what has just been changed is read again by each look
+    succeeded(run("reindex"))
+    assert (_deep(folder)["waiting"], _deep(folder)["vectors"]) == (0, 3)
+    succeeded(run("recall", "green"))
+    assert not _processes(folder)
+    shutil.rmtree(index_of(folder))
+    succeeded(run("recall", "green", "--mode", "keyword"))  # quick vectors are made later
+    monkeypatch.setenv("MEMVAULT_DEEP", "now")
+    succeeded(run("recall", "green"))
+    assert (_deep(folder)["waiting"], _deep(folder)["vectors"]) == (0, 3)
+
+
+def test_a_process_that_could_add_nothing_lets_others_wait(
+    folder: Path, run: Run, deep_now: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where something is lacking that cannot be made now, the next recall starts no process."""
+    _filled(folder, 2)
+    succeeded(run("recall", "green"))
+    write(folder, "n/1.md", "# Another\n\nAnother text.\n")
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    deep = index_of(folder) / "deep"
+    with FileLock(deep / "following.lock"):  # nobody follows behind
+        succeeded(run("recall", "green"))
+    assert _deep(folder)["waiting"] == 1
+    shutil.copy(folder / "n" / "0.md", folder / "n" / "1.md")  # what the index lacks is gone
+    following.failed(deep, BUILTIN, "for a test")
+    command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder)]
+    subprocess.run(command, check=True)
+    assert (deep / "state.json").exists()
 
 
 def test_a_text_is_embedded_once(
