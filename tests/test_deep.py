@@ -28,8 +28,10 @@ from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.transformer import BuiltinTransformer
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.nearest import Passages, nearest
+from memvault.index.protocol import WHOLE
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store
+from memvault.workspace import Workspace
 
 NAME = "all-MiniLM-L6-v2-int8"
 WORDS = "river stone lamp green market engine paper window salt copper bread cloud".split()
@@ -234,6 +236,24 @@ def test_a_process_that_could_add_nothing_lets_others_wait(
     command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder)]
     subprocess.run(command, check=True)
     assert (deep / "state.json").exists()
+
+
+def test_who_embeds_at_once_keeps_nobody_waiting(folder: Path, deep_now: None) -> None:
+    """While a recall makes deep vectors itself, others may write the index."""
+    _filled(folder, 3)
+    free = []
+
+    def others(what: str, done: int, total: int) -> None:
+        if what == "embedding":
+            lock = FileLock(index_of(folder) / "lock")
+            free.append(lock.acquire(0.0))
+            lock.release()
+
+    recalling = Workspace(folder, others)
+    recalling.index.look(True, WHOLE)
+    recalling.close()
+    assert free
+    assert all(free)
 
 
 def test_a_text_is_embedded_once(

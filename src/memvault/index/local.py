@@ -82,9 +82,10 @@ class LocalIndex:
                     if locked:
                         waited = time.monotonic() - looked > _FRESH
                         self._writer.update(vectors, None if waited else look)
-                        return self._view(EMPTY, vectors, patience)
             except StorageError:
                 return self._view(self._everything_read(), vectors, patience)
+            if locked:  # and no longer: the view may embed for long
+                return self._view(EMPTY, vectors, patience)
             if look is not None and (small or (patience.partly and not left)):
                 return self._view(self._read(look.known, look.small, look.large), vectors, patience)
             if not left:
