@@ -20,14 +20,18 @@ import pytest
 from conftest import Run, explained, index_of, is_alive, succeeded, titles, until, write
 from memvault import Vault, open_vault
 from memvault.config import Settings
+from memvault.index import following
 from memvault.index.deep_side import DeepSide
 from memvault.index.deep_vectors import DeepVectors
 from memvault.index.embedding import transformer
+from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.transformer import BuiltinTransformer
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.nearest import Passages, nearest
+from memvault.index.protocol import WHOLE
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store
+from memvault.workspace import Workspace
 
 NAME = "all-MiniLM-L6-v2-int8"
 WORDS = "river stone lamp green market engine paper window salt copper bread cloud".split()
@@ -194,6 +198,62 @@ def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, 
     assert not _processes(folder)
     assert state.read_bytes() == before
     assert json.loads(before)["until"] < time.time() + 3_600
+
+
+def test_a_memory_that_cannot_be_read_has_its_vector_too(
+    folder: Path, run: Run, auto: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is too large counts by its name on both sides, and has nobody try again."""
+    _filled(folder, 2)
+    with open(write(folder, "large.md", ""), "r+b") as file:
+        file.truncate(66 << 20)
+    time.sleep(1.1)  # what has just been changed is read again by each look
+    succeeded(run("reindex"))
+    assert (_deep(folder)["waiting"], _deep(folder)["vectors"]) == (0, 3)
+    succeeded(run("recall", "green"))
+    assert not _processes(folder)
+    shutil.rmtree(index_of(folder))
+    succeeded(run("recall", "green", "--mode", "keyword"))  # quick vectors are made later
+    monkeypatch.setenv("MEMVAULT_DEEP", "now")
+    succeeded(run("recall", "green"))
+    assert (_deep(folder)["waiting"], _deep(folder)["vectors"]) == (0, 3)
+
+
+def test_a_process_that_could_add_nothing_lets_others_wait(
+    folder: Path, run: Run, deep_now: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where something is lacking that cannot be made now, the next recall starts no process."""
+    _filled(folder, 2)
+    succeeded(run("recall", "green"))
+    write(folder, "n/1.md", "# Another\n\nAnother text.\n")
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    deep = index_of(folder) / "deep"
+    with FileLock(deep / "following.lock"):  # nobody follows behind
+        succeeded(run("recall", "green"))
+    assert _deep(folder)["waiting"] == 1
+    shutil.copy(folder / "n" / "0.md", folder / "n" / "1.md")  # what the index lacks is gone
+    following.failed(deep, BUILTIN, "for a test")
+    command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder)]
+    subprocess.run(command, check=True)
+    assert (deep / "state.json").exists()
+
+
+def test_who_embeds_at_once_keeps_nobody_waiting(folder: Path, deep_now: None) -> None:
+    """While a recall makes deep vectors itself, others may write the index."""
+    _filled(folder, 3)
+    free = []
+
+    def others(what: str, done: int, total: int) -> None:
+        if what == "embedding":
+            lock = FileLock(index_of(folder) / "lock")
+            free.append(lock.acquire(0.0))
+            lock.release()
+
+    recalling = Workspace(folder, others)
+    recalling.index.look(True, WHOLE)
+    recalling.close()
+    assert free
+    assert all(free)
 
 
 def test_a_text_is_embedded_once(

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
@@ -242,38 +242,27 @@ class DeepSide:
         same = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
         return Deep(waiting, self.name, same, reference, min(max(share, 0.0), 1.0))
 
-    def embed(self, paths: Sequence[str], go_on: Callable[[int], bool]) -> None:
-        """Embed what the memories at some paths lack, in their order.
+    def embed(self, memories: Iterable[list[str]], go_on: Callable[[int], bool]) -> None:
+        """Embed what memories lack, each told by its passages' texts, in their order.
 
         ``go_on`` is told how many are done, and asked each time before anything is written.
+        What is written makes an earlier failure forgotten.
 
         Raises:
             EmbedderError: the model cannot be used.
             OSError: the vectors cannot be written.
         """
+        from memvault.index import following
+
         found = self._begun()
         embedder = self.embedder()
-        texts = self._lacking_texts(paths, found)
+        texts = _lacking_texts(memories, found)
         while batch := list(islice(texts, _BATCH)):
             rows = embedder.embed([text for _, text in batch])
             if not go_on(batch[-1][0]):
                 return
             found.add(hashes_of([text for _, text in batch]), rows)
-        go_on(len(paths))
-
-    def _lacking_texts(self, paths: Sequence[str], found: DeepVectors) -> Iterator[tuple[int, str]]:
-        """Yield the texts that have no vector, each with how many memories come before it."""
-        from memvault.index.documents import passage_texts
-
-        for number, path in enumerate(paths):
-            try:
-                texts = passage_texts(self._store.read(path))
-            except MemvaultError:
-                texts = [path]  # as the quick side does
-            places = found.places(hashes_of(texts))
-            for text, place in zip(texts, places, strict=True):
-                if place < 0:
-                    yield number, text
+            following.succeeded(self.folder)
 
     def _begun(self) -> DeepVectors:
         """Return vectors to go on with, new ones where there are none, and known what they mean."""
@@ -301,3 +290,12 @@ class DeepSide:
             for entry in self.folder.iterdir():
                 if entry.is_dir() and entry != self._of(self.choice.name):
                     shutil.rmtree(entry, ignore_errors=True)
+
+
+def _lacking_texts(memories: Iterable[list[str]], found: DeepVectors) -> Iterator[tuple[int, str]]:
+    """Yield the texts that have no vector, each with how many memories come before it."""
+    for number, texts in enumerate(memories):
+        places = found.places(hashes_of(texts))
+        for text, place in zip(texts, places, strict=True):
+            if place < 0:
+                yield number, text

@@ -44,13 +44,8 @@ def main(root: Path) -> None:
     lock = FileLock(folder / following.FOLLOWING)
     if not lock.acquire(1.0):
         return
-    works = False
 
     def go_on() -> bool:
-        nonlocal works
-        if not works:
-            following.succeeded(folder)
-            works = True
         return (
             time.monotonic() - began < _LIFE
             and lock.is_there
@@ -61,7 +56,6 @@ def main(root: Path) -> None:
 
     try:
         index.embed_deep(go_on)
-        following.succeeded(folder)
     except (Exception, MemoryError) as error:
         said = error.message if isinstance(error, MemvaultError) else type(error).__name__
         if lock.is_there:

@@ -32,6 +32,7 @@ from memvault.index.quick_side import Progress, QuickSide
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
 from memvault.index.vectors import Vectors
 from memvault.vault import atomic
+from memvault.vault.scan import state_of
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class LocalIndex:
         self.place = place
         self._progress = progress
         self._files = IndexFiles(store.settings, place)
-        self._quick = QuickSide(store, self._files.folder, progress)
+        self._quick = QuickSide(self._texts, self._files.folder, progress)
         self.deep = DeepSide(store, place.folder)
         self._cross_encoder: CrossEncoder | None = None
         self.found = ""
@@ -81,9 +82,10 @@ class LocalIndex:
                     if locked:
                         waited = time.monotonic() - looked > _FRESH
                         self._writer.update(vectors, None if waited else look)
-                        return self._view(EMPTY, vectors, patience)
             except StorageError:
                 return self._view(self._everything_read(), vectors, patience)
+            if locked:  # and no longer: the view may embed for long
+                return self._view(EMPTY, vectors, patience)
             if look is not None and (small or (patience.partly and not left)):
                 return self._view(self._read(look.known, look.small, look.large), vectors, patience)
             if not left:
@@ -105,7 +107,7 @@ class LocalIndex:
         from memvault.index.writer import Writer
 
         with self._writing(), self._files.beside() as files:
-            quick = QuickSide(self._store, files.folder, self._progress)
+            quick = QuickSide(self._texts, files.folder, self._progress)
             Writer(self._store, files, quick, self._progress).update(True)
 
     def embed_all(self, download: bool = False) -> int:
@@ -126,7 +128,6 @@ class LocalIndex:
         with atomic.explained(self._files.folder), following.foreground(self.deep.folder):
             total = self.embed_deep(lambda: True)
             self.deep.drop_others()
-            following.succeeded(self.deep.folder)
         return total
 
     def embed_deep(self, go_on: Callable[[], bool]) -> int:
@@ -134,12 +135,16 @@ class LocalIndex:
 
         ``go_on`` is asked each time before anything is written. Errors as for the deep side's.
         """
+        from memvault.index import following
+
         total = 0
         tried: set[str] = set()
         while self._files.open() is not None:
             paths = [path for path in self._lacking() if path not in tried]
             if not paths:
                 self._tidy()
+                if not self.deep_waiting():
+                    following.succeeded(self.deep.folder)
                 break
             total += len(paths)
 
@@ -147,9 +152,10 @@ class LocalIndex:
                 self._progress("embedding", done, count)
                 return go_on()
 
-            self.deep.embed(paths, told)
+            self.deep.embed(map(self._texts, paths), told)
             if not go_on():
                 break
+            told(len(paths))
             tried.update(paths)
         return total
 
@@ -220,6 +226,18 @@ class LocalIndex:
     def close(self) -> None:
         """Let go of open files."""
         self._files.close()
+
+    def _texts(self, path: str) -> list[str]:
+        """Return the passages' texts of a memory as the writer makes them; its path if it is gone.
+
+        Quick and deep vectors meet by these, whether the file can be read or not.
+        """
+        from memvault.index.documents import passage_texts
+        from memvault.index.overlay import read_file
+
+        state = state_of(self._store.root, path)
+        read = read_file(self._store, state) if state is not None else None
+        return passage_texts(read[0]) if read is not None else [path]
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

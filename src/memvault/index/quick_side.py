@@ -7,16 +7,16 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-from memvault.errors import MemvaultError
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.static import StaticEmbedder, read_card
 from memvault.index.flat_vectors import VectorCard, hashes_of
 from memvault.index.manifest import Manifest
 from memvault.index.vectors import Vectors
-from memvault.vault.store import Store
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is, and how much there is."""
+Texts = Callable[[str], list[str]]
+"""Gives the passages' texts of the memory at a path, as the index is made of them."""
 
 _BATCH = 256
 _MOST_PASSAGES = 4_000
@@ -29,8 +29,8 @@ _WORTH_COMPACTING = 1_000
 class QuickSide:
     """The quick vectors below ``folder``, an index's own."""
 
-    def __init__(self, store: Store, folder: Path, progress: Progress) -> None:
-        self._store = store
+    def __init__(self, texts: Texts, folder: Path, progress: Progress) -> None:
+        self._texts = texts
         self._folder = folder / "vectors"
         self._progress = progress
 
@@ -66,7 +66,7 @@ class QuickSide:
 
         Those that were indexed last come first.
         """
-        return {uid: self._passages(path) for uid, path in pending[-_MOST_IN_MEMORY:]}
+        return {uid: self._texts(path) for uid, path in pending[-_MOST_IN_MEMORY:]}
 
     def unwritten(self) -> Vectors:
         """Return vectors with no rows, to embed in memory with."""
@@ -109,16 +109,8 @@ class QuickSide:
         found: list[list[str]] = []
         count = 0
         for uid, path in pending:
-            found.append(texts.get(uid) or self._passages(path))
+            found.append(texts.get(uid) or self._texts(path))
             count += len(found[-1])
             if count > _MOST_PASSAGES:
                 break
         return found
-
-    def _passages(self, path: str) -> list[str]:
-        from memvault.index.documents import passage_texts
-
-        try:
-            return passage_texts(self._store.read(path))
-        except MemvaultError:
-            return [path]
