@@ -48,8 +48,8 @@ def compared(view: View) -> Compared:
 def told(closeness: Closeness | None) -> list[float]:
     """The measures of a memory, with its terms as one number each."""
     assert closeness is not None
-    *measures, terms = closeness
-    return [*(value or 0.0 for value in measures), *sorted(terms)]
+    measures = [value for value in closeness if not isinstance(value, frozenset)]
+    return [*(value or 0.0 for value in measures), *sorted(closeness.terms)]
 
 
 @given(st.data())

@@ -186,16 +186,21 @@ def test_what_has_ended_or_not_begun_is_marked_and_not_first(folder: Path, vault
     assert len(entries) == 7
 
 
-def test_what_has_ended_is_first_only_where_nothing_else_is_found(
+def test_what_has_ended_is_first_only_where_nothing_that_is_so_fits(
     folder: Path, vault: Vault
 ) -> None:
-    """However well it fits, something current stands before it; alone it answers, marked."""
+    """However well it fits, what is so and fits stands before it; else it answers, marked."""
     memory(folder, "ended.md", "# Parking\n\nPark in lot B.", f"valid_to: {day(-3)}\n")
     assert [entry["expired"] for entry in found(vault, "where do we park")] == [day(-3)]
-    memory(folder, "other.md", "# Bicycles\n\nBicycles park in the yard.")
-    first, second = found(vault, "parking: park in lot B")
-    assert (first["title"], second["title"]) == ("Bicycles", "Parking")
+    memory(folder, "other.md", "# Parking permits\n\nWith a permit, park in lot C.")
+    memory(folder, "unlike.md", "# Choir\n\nThe choir sings on Thursdays.")
+    first, second, _ = found(vault, "parking: park in lot B")
+    assert (first["title"], second["title"]) == ("Parking permits", "Parking")
     assert first["score"] >= second["score"]
+    (folder / "other.md").unlink()
+    first, second = found(vault, "parking: park in lot B")
+    assert (first["title"], first["expired"]) == ("Parking", day(-3))
+    assert second["title"] == "Choir"
 
 
 def test_what_begins_tomorrow_replaces_nothing_today(folder: Path, vault: Vault) -> None:

@@ -46,6 +46,7 @@ measures = st.builds(
     st.none() | cosines,
     st.none() | cosines,
     st.frozensets(st.integers(0, 8), max_size=8),
+    st.none() | shares,
 )
 candidates = st.lists(
     st.builds(
@@ -80,7 +81,9 @@ def test_ranking_weighs_and_loses_nothing(
     for entry in ranked:
         assert -1e-9 <= entry.score <= 1 + 1e-9
         assert entry.score == pytest.approx(sum(entry.parts.values()), abs=1e-9)
-        assert all((part < 0) <= (name == "repeats") for name, part in entry.parts.items())
+        assert all(
+            (part >= 0) | (name in ("repeats", "number")) for name, part in entry.parts.items()
+        )
         assert ("date" in entry.parts) == bool(days and ranking.date)
         assert ranking.diversity or "repeats" not in entry.parts
     if ranked:
