@@ -277,6 +277,18 @@ def test_a_text_is_embedded_once(
     assert vault.call("vault_status")["deep"]["waiting"] == 0
 
 
+def test_vectors_of_another_model_go_without_a_reindex(folder: Path, run: Run, auto: None) -> None:
+    """When all memories have the model's vectors, the process deletes those of a former model."""
+    _filled(folder, 3)
+    succeeded(run("reindex"))
+    former = index_of(folder) / "deep" / "former-12345678"
+    DeepVectors.create(former, VectorCard("former", "1", 2))
+    write(folder, "new.md", "# New\n\nA new one\n")
+    succeeded(run("recall", "green"))
+    until(lambda: not former.exists())
+    assert _deep(folder)["vectors"] == 4
+
+
 def test_vectors_of_another_version_are_not_used(
     vault: Vault, folder: Path, deep_now: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
