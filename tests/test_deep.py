@@ -277,6 +277,18 @@ def test_a_text_is_embedded_once(
     assert vault.call("vault_status")["deep"]["waiting"] == 0
 
 
+def test_vectors_of_another_model_go_without_a_reindex(folder: Path, run: Run, auto: None) -> None:
+    """When all memories have the model's vectors, the process deletes those of a former model."""
+    _filled(folder, 3)
+    succeeded(run("reindex"))
+    former = index_of(folder) / "deep" / "former-12345678"
+    DeepVectors.create(former, VectorCard("former", "1", 2))
+    write(folder, "new.md", "# New\n\nA new one\n")
+    succeeded(run("recall", "green"))
+    until(lambda: not former.exists())
+    assert _deep(folder)["vectors"] == 4
+
+
 def test_vectors_of_another_version_are_not_used(
     vault: Vault, folder: Path, deep_now: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -412,6 +424,38 @@ def test_two_processes_add_each_text_once(tmp_path: Path) -> None:
     cosines = found.measured(rows[0], found.places(np.array([7, 6], np.uint64)))
     assert cosines[0] == 1.0
     assert np.isnan(cosines[1])
+
+
+def test_whoever_begins_second_goes_on_with_what_is_there(tmp_path: Path) -> None:
+    """A process that saw no vectors a moment ago does not throw away another's."""
+    card = VectorCard("m", "1", 2)
+    hashes = np.array([7, 9], np.uint64)
+    DeepVectors.create(tmp_path / "deep" / "m", card).add(hashes, np.eye(2, dtype=np.float32))
+    second = DeepVectors.create(tmp_path / "deep" / "m", card)
+    assert second.places(hashes).tolist() == [0, 1]
+    newer = DeepVectors.create(tmp_path / "deep" / "m", card._replace(version="2"))
+    assert newer.card.rows == 0
+
+
+def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> None:
+    """Whoever has read the card when its files are replaced opens the new ones."""
+    folder = tmp_path / "deep" / "m"
+    writer = DeepVectors.create(folder, VectorCard("m", "1", 2))
+    hashes = np.array([7, 9], np.uint64)
+    writer.add(hashes, np.eye(2, dtype=np.float32))
+
+    class Late(DeepVectors):
+        """Looks at the files only after they were replaced."""
+
+        @property
+        def is_settled(self) -> bool:
+            if writer.card.generation == 0:
+                writer.replace(np.eye(2, dtype=np.float32)[:1], hashes[:1])
+            return super().is_settled
+
+    found = Late.open(folder)
+    assert found is not None
+    assert found.places(hashes).tolist() == [0, -1]
 
 
 def test_what_no_memory_uses_is_dropped(tmp_path: Path) -> None:

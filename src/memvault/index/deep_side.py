@@ -285,8 +285,11 @@ class DeepSide:
             found.compact(used)
 
     def drop_others(self) -> None:
-        """Delete the vectors of models that are no longer used."""
-        if self.folder is not None:
+        """Delete the vectors of models that are no longer used.
+
+        None where the model of the settings may not be used now: it may be again.
+        """
+        if self.folder is not None and self.mode != "off" and not self.choice.note:
             for entry in self.folder.iterdir():
                 if entry.is_dir() and entry != self._of(self.choice.name):
                     shutil.rmtree(entry, ignore_errors=True)

@@ -9,7 +9,7 @@ moment only; who reads takes no lock.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.flat_vectors import FlatVectors, VectorCard
@@ -36,6 +36,24 @@ class DeepVectors(FlatVectors):
     def __init__(self, folder: Path, card: VectorCard) -> None:
         super().__init__(folder, card)
         self._order: tuple[npt.NDArray[np.intp], Hashes] | None = None
+
+    @classmethod
+    def create(cls, folder: Path, card: VectorCard) -> Self:
+        """Begin anew, unless another process has begun meanwhile: then go on with what it has.
+
+        Raises:
+            OSError: nothing can be written there.
+            TimedOut: another process holds the lock for too long.
+        """
+        with FileLock(folder.parent / LOCK):
+            return cls._begun(folder, card)
+
+    @classmethod
+    def _begun(cls, folder: Path, card: VectorCard) -> Self:
+        found = cls.open(folder)
+        if found is not None and found.card.version == card.version:
+            return found
+        return super().create(folder, card)
 
     def places(self, hashes: Hashes) -> npt.NDArray[np.int64]:
         """Return the row of each hash, -1 where there is none."""
@@ -96,13 +114,11 @@ class DeepVectors(FlatVectors):
 
     def _refresh(self) -> None:
         """Take what other processes have added; where all is gone or damaged, begin anew."""
-        found = self.open(self.folder)
-        if found is None or found.card.version != self.card.version:
-            calibration = self.card.calibration
-            card = VectorCard(self.card.embedder, self.card.version, self.card.dimension)
-            found = self.create(self.folder, card)
-            if calibration is not None:
-                found.keep(calibration)
+        calibration = self.card.calibration
+        card = VectorCard(self.card.embedder, self.card.version, self.card.dimension)
+        found = self._begun(self.folder, card)
+        if calibration is not None and found.card.calibration is None:
+            found.keep(calibration)
         self.card, self._held, self._order = found.card, None, None
 
 

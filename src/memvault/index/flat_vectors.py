@@ -89,20 +89,37 @@ class FlatVectors:
         """Open the vectors in a folder; None where there are none that can be used.
 
         Files that are not as they were when the card was written are read
-        whole and held against their checksums.
+        whole and held against their checksums. Where another process has
+        replaced them meanwhile, those that it has written are opened.
         """
+        found = cls._named(folder, manifest)
+        if found is None or found.is_usable:
+            return found
+        again = cls._named(folder, manifest)
+        if again is None or again.card == found.card or not again.is_usable:
+            return None
+        return again
+
+    @classmethod
+    def _named(cls, folder: Path, manifest: int) -> Self | None:
+        """Return the vectors that the card in a folder tells of, not looked at yet."""
         try:
             entries: dict[str, Any] = json.loads(plain_files.read(folder / "card.json", SETTING))
             card = VectorCard(**entries)._replace(
                 checksums=tuple(entries["checksums"]),
                 states=tuple(tuple(state) for state in entries["states"]),
             )
-            if card.manifest != manifest:
-                return None
-            found = cls(folder, card)
-            return found if found.is_settled or found.is_whole() else None
         except (OSError, ValueError, TypeError, KeyError):
             return None
+        return cls(folder, card) if card.manifest == manifest else None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the files are as the card says, by how they look or else by what is in them."""
+        try:
+            return self.is_settled or self.is_whole()
+        except (OSError, ValueError, TypeError):
+            return False
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Self:

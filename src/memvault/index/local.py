@@ -126,9 +126,7 @@ class LocalIndex:
 
         self.deep.embedder(download)
         with atomic.explained(self._files.folder), following.foreground(self.deep.folder):
-            total = self.embed_deep(lambda: True)
-            self.deep.drop_others()
-        return total
+            return self.embed_deep(lambda: True)
 
     def embed_deep(self, go_on: Callable[[], bool]) -> int:
         """Embed what has no deep vectors, what was changed last first; say how much that was.
@@ -145,6 +143,7 @@ class LocalIndex:
                 self._tidy()
                 if not self.deep_waiting():
                     following.succeeded(self.deep.folder)
+                    self.deep.drop_others()
                 break
             total += len(paths)
 
