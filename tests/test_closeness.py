@@ -95,7 +95,8 @@ def test_a_sentence_asked_for_as_it_is_holds_all(words: list[str]) -> None:
     (found,) = compared(text, f"{text}\n{'Bread. ' * 90}")
     if query_analyser(ENGLISH).query(text)[0]:
         assert found.covered == found.together == pytest.approx(1.0)
-        assert found.order is None or found.order > 0.4  # a word that comes twice goes by its first
+        if len(set(text.split())) == len(text.split()):  # one that comes twice goes by its first
+            assert found.order is None or found.order == pytest.approx(1.0)
 
 
 def test_memories_are_measured_each_for_itself() -> None:

@@ -71,7 +71,7 @@ class Blocks:
 
     def lacks_tokens(self) -> bool:
         """Say whether any block has no tokens yet."""
-        return any(self._db.rows("SELECT place FROM blocks WHERE tokens IS NULL LIMIT 1"))
+        return bool(list(self._db.rows("SELECT place FROM blocks WHERE tokens IS NULL LIMIT 1")))
 
     def without_tokens(self) -> dict[int, int]:
         """Return how many blocks of which memories have no tokens yet."""
@@ -98,9 +98,8 @@ class Blocks:
 
     def frequency(self) -> tuple[bytes, int] | None:
         """Return in how many memories each token was when they were counted, and of how many."""
-        for holding, memories in self._db.rows("SELECT holding, memories FROM token_frequency"):
-            return holding, memories
-        return None
+        found = list(self._db.rows("SELECT holding, memories FROM token_frequency"))
+        return (found[0][0], found[0][1]) if found else None
 
     def count_tokens(self, holding: bytes, memories: int) -> None:
         """Keep in how many of some memories each token is."""

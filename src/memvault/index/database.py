@@ -76,9 +76,9 @@ class Database:
         self._db.executemany(statement, rows)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """Yield what a query finds."""
+        """Return what a query finds, read whole: a cursor left open outlives the file."""
         with _mapped():
-            yield from self._db.execute(query, values)
+            return iter(self._db.execute(query, values).fetchall())
 
 
 @contextmanager
