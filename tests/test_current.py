@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conftest import Run, explained, succeeded, titles, write
@@ -288,6 +288,8 @@ said = st.lists(
 
 
 @given(said, st.sampled_from(["hybrid", "keyword", "tag"]))
+@example([([], ""), ([], ""), ([3], "valid_to"), ([], "")], "keyword")
+@example([([1], "valid_to"), ([], ""), ([], "")], "keyword")
 def test_whatever_headers_say_of_each_other(
     tmp_path_factory: pytest.TempPathFactory, headers: list[tuple[list[int], str]], mode: str
 ) -> None:

@@ -194,6 +194,8 @@ class _Order:
             self._push(entry)
 
     def _push(self, entry: Scored, stands_for: int | None = None) -> None:
+        """Let a hit wait for its turn; whatever score it waited with before counts no more."""
+        self._own[entry.key] = entry
         self._count += 1
         heappush(self._heap, (-entry.score, self._count, entry, stands_for))
 
@@ -223,7 +225,9 @@ class _Order:
         """Yield every hit once, each behind what replaces it."""
         while self._heap:
             _, _, entry, stands_for = heappop(self._heap)
-            if entry.key in self._done or (entry.key not in self._known and self._moved(entry)):
+            if entry.key in self._done or entry is not self._own[entry.key]:
+                continue
+            if entry.key not in self._known and self._moved(entry):
                 continue
             self._done.add(entry.key)
             standing = self._known[entry.key]
@@ -250,9 +254,12 @@ class _Order:
         ):
             self._push(less)
             return True
+        self._own[entry.key] = less
         self._behind.setdefault(new.key, []).append(less)
         before = self._own.get(new.key, Scored(new.key, 0.0, {}))
-        gain = max(0.0, entry.score - before.score)
+        # what was looked at and is not done has lost its share already, and so it counts here
+        most = less.score if new.key in self._known else entry.score
+        gain = max(0.0, most - before.score)
         parts = {**before.parts, "replaces": gain}
         self._push(Scored(new.key, before.score + gain, parts), entry.key)
         return True
