@@ -42,7 +42,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
 def compared(view: View) -> Compared:
     """Compare what a question finds."""
     query = parse(QUERY, query_analyser(view.languages()))
-    return Compared(view, query, retrieve(view, query, Request(QUERY), None))
+    return Compared(view, query, retrieve(view, query, Request(QUERY), None), None)
 
 
 def told(closeness: Closeness | None) -> list[float]:
@@ -60,7 +60,7 @@ def test_the_order_of_comparing_changes_nothing(view: View, data: st.DataObject)
     assert sorted(whole) == sorted(keys)
     one = compared(view)
     order = data.draw(st.permutations(keys))
-    one.order([Scored(key, 0.5, {}) for key in order[: data.draw(st.integers(0, len(keys)))]])
+    one.order([Scored(key, 0.5, {}) for key in order[: data.draw(st.integers(0, len(keys)))]], {})
     for key in order:
         assert told(one.closeness(key)) == pytest.approx(told(whole[key].closeness), abs=1e-6)
     for entry in one.candidates(order):
@@ -94,7 +94,7 @@ def test_what_is_behind_the_best_is_less_likely(view: View) -> None:
     chances = []
     for score in (1.0, 0.6, 0.1):
         found = compared(view)
-        found.order([Scored(keys[0], 1.0, {}), Scored(keys[1], score, {})])
+        found.order([Scored(keys[0], 1.0, {}), Scored(keys[1], score, {})], {})
         chances.append(found.chance(keys[1]))
     assert chances == sorted(chances, reverse=True)
     assert chances[0] > chances[-1]

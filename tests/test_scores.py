@@ -148,20 +148,18 @@ def test_what_was_fitted_can_be_used(name: str) -> None:
     assert all(sum(corner) > 0 for corner in zip(*fit.parts.values(), strict=True))
     assert any(part.startswith("deep") for part in fit.parts) == (name == "deep")
     assert any(part.startswith("vector") for part in fit.parts) == (name != "words")
-    assert chance(evidence(full, 5, 100), fit, 0) >= STRONG
+    assert chance(evidence(full, 5), fit, 0) >= STRONG
     nothing = Closeness(0, 0, 0, 0, 0, 0, frozenset())
     bare = full._replace(keyword=0, bm25=0, cosine=0.0, deep=0.0, closeness=nothing)
     if name != "words":  # by words alone nothing is found that holds none of them
-        assert chance(evidence(bare, 5, 100), fit, 0) < FAIR
+        assert chance(evidence(bare, 5), fit, 0) < FAIR
 
 
-@given(candidates, fitted, st.integers(0, 50), st.integers(0, 10**6), st.floats(0, 1))
-def test_a_chance_is_one(
-    entries: list[Candidate], fit: Fit, words: int, memories: int, behind: float
-) -> None:
+@given(candidates, fitted, st.integers(0, 50), st.floats(0, 1))
+def test_a_chance_is_one(entries: list[Candidate], fit: Fit, words: int, behind: float) -> None:
     """A chance is in 0..1 whatever is known, and no greater farther behind the best."""
     for entry in entries:
-        told = evidence(entry, words, memories)
+        told = evidence(entry, words)
         assert 0 <= chance(told, fit, behind) <= chance(told, fit, 0) <= 1
 
 

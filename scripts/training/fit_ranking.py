@@ -50,10 +50,10 @@ PARTS = (
 ).split()
 EVIDENCE = (
     "keyword_own covered together order title words_own title_words vector_own deep_own few "
-    "covered_few size"
+    "covered_few"
 ).split()
-SIGNS = np.array([-1 if name in ("few", "size") else 1 for name in EVIDENCE])
-"""Few words, and many memories, speak against an answer; all else speaks for it."""
+SIGNS = np.array([-1 if name == "few" else 1 for name in EVIDENCE])
+"""Few words speak against an answer; all else speaks for it."""
 WITHOUT = {
     "deep": frozenset[str](),
     "quick": frozenset({"deep", "deep_own"}),
@@ -106,12 +106,12 @@ def gather(judged: JudgedSet, others: Sequence[str], work: Path) -> list[Asked]:
 def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, float]) -> Asked:
     query = parse(text, query_analyser(view.languages()))
     retrieved = retrieve(view, query, Request(text), None)
-    compared = Compared(view, query, retrieved)
+    compared = Compared(view, query, retrieved, None)
     candidates = compared.candidates(retrieved.pool())
     values = columns(candidates)
     most = max((entry.closeness.covered for entry in candidates), default=0.0)
     nothing = [0.0] * len(candidates)
-    told = [evidence(entry, len(query.words), view.memory_count()) for entry in candidates]
+    told = [evidence(entry, len(query.words)) for entry in candidates]
     return Asked(
         np.array([values.get(part, nothing) for part in PARTS]).T,
         np.array(corners(most, [entry.record.size for entry in candidates])),

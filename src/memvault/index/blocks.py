@@ -46,21 +46,16 @@ class Blocks:
         )
 
     def of(self, uid: int, numbers: Sequence[int]) -> list[Block]:
-        """Return some of a memory's blocks, in the order of ``numbers``; missing ones are left out.
-
-        Without ``numbers``, all of them.
-        """
-        if not numbers:
-            query, values = "place >= ? AND place < ?", [uid * _MOST, (uid + 1) * _MOST]
-        else:
-            query = f"place IN ({','.join('?' * len(numbers))})"
-            values = [uid * _MOST + number for number in numbers]
-        rows = self._db.rows(f"SELECT {_COLUMNS} FROM blocks WHERE {query}", values)
+        """Return some of a memory's blocks, in the order of ``numbers``, without missing ones."""
+        rows = self._db.rows(
+            f"SELECT {_COLUMNS} FROM blocks WHERE place IN ({','.join('?' * len(numbers))})",
+            [uid * _MOST + number for number in numbers],
+        )
         try:
             found = {place % _MOST: _block(*columns) for place, *columns in rows}
         except (ValueError, TypeError) as error:  # not as ``replace`` wrote it
             raise DamagedIndex(str(error)) from error
-        return [found[number] for number in numbers or sorted(found) if number in found]
+        return [found[number] for number in numbers if number in found]
 
     def holding(self, uid: int, passage: int) -> int:
         """Return the number of the block that a memory's passage lies in."""

@@ -60,6 +60,8 @@ _COLUMNS = (
 _FILE_COLUMNS = (
     "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded"
 )
+_MANY_UIDS = 500
+"""From how many memories on it is quicker to read all paths than to ask for each."""
 _FIELDS = ("title", "headings", "body", "tags", "identifier")
 
 
@@ -164,7 +166,11 @@ class Manifest:
     def paths(self, uids: Iterable[int]) -> list[tuple[int, str]]:
         """Return (uid, path) of some memories, rising."""
         wanted = frozenset(uids)
-        return [entry for entry in self.uids_above(0) if entry[0] in wanted] if wanted else []
+        if len(wanted) > _MANY_UIDS:
+            return [entry for entry in self.uids_above(0) if entry[0] in wanted]
+        query = f"SELECT uid, path FROM memories WHERE uid IN ({','.join('?' * len(wanted))})"
+        found = self._db.rows(f"{query} ORDER BY uid", list(wanted))
+        return [(uid, _decoded(path)) for uid, path in found]
 
     def uids_above(self, uid: int) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories with a higher uid, rising."""

@@ -154,17 +154,14 @@ class Places(NamedTuple):
 class VectorAnswer(NamedTuple):
     """The hits, nearest first; how many memories wait for a vector; whether any has one.
 
-    ``deep_name`` is the deep embedder's where its vectors count, else empty;
-    ``deep_share`` says how much more that knows than the table, 1 for as much as
-    the built-in model; ``deep_waiting`` memories lack deep vectors.
+    ``deep_share`` says how much more the deep embedder knows than the table, 1 for
+    as much as the built-in model; 0 where its vectors do not count.
     """
 
     hits: Sequence[VectorHit] = ()
     waiting: int = 0
     has_vectors: bool = False
-    deep_name: str = ""
     deep_share: float = 0.0
-    deep_waiting: int = 0
 
 
 class View(Protocol):
@@ -194,7 +191,12 @@ class View(Protocol):
         """Return the languages that a query is read in, that of most memories first."""
 
     def nearest(
-        self, text: str, among: Set[int] | None, limit: int, also: frozenset[int]
+        self,
+        text: str,
+        language: str,
+        among: Set[int] | None,
+        limit: int,
+        also: frozenset[int],
     ) -> VectorAnswer:
         """Return the memories nearest to a text, and those of ``also`` however far they are.
 
@@ -222,9 +224,6 @@ class View(Protocol):
 
     def record(self, key: int) -> Record | None:
         """Return what is known of a memory but its text."""
-
-    def memory_count(self) -> int:
-        """Return how many memories there are."""
 
     def records(self) -> Iterator[Record]:
         """Yield the record of every memory."""

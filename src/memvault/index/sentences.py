@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 import zlib
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
-from functools import cache
 from typing import NamedTuple
 
 from memvault.index import chunks
@@ -38,6 +38,8 @@ _LONGEST = 400
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])")
 _SPEAKER = re.compile(r"[A-Z][\w.'-]{0,20}(?: [\w.'-]{1,20}){0,2}: (?=\S)")
 _HAS_DIGIT = re.compile(r"\d").search
+_known_codes: defaultdict[str, dict[str, array[int]]] = defaultdict(dict)
+"""By language, the codes of each chunk, as far as they were needed."""
 _NEGATIONS = frozenset(
     "no not none never without cannot dont doesnt didnt isnt wasnt cant wont".split()
 )
@@ -89,7 +91,7 @@ def cut(memory: Memory) -> list[Cut]:
 
 def coded(blocks: Sequence[Cut], analyser: Analyser) -> list[Block]:
     """Return blocks as the index keeps them, without tokens."""
-    known = _known(analyser.language)
+    known = _known_codes[analyser.language]
     found = []
     for block in blocks:
         codes: array[int] = array("I")
@@ -102,12 +104,6 @@ def coded(blocks: Sequence[Cut], analyser: Analyser) -> list[Block]:
             counts.append(len(codes) - before)
         found.append(Block(block.first, block.passages, counts, codes))
     return found
-
-
-@cache
-def _known(language: str) -> dict[str, array[int]]:  # noqa: ARG001  # each language has its own
-    """Return the codes of each chunk, as far as they were needed."""
-    return {}
 
 
 def _learnt(known: dict[str, array[int]], chunk: str, analyser: Analyser) -> array[int]:

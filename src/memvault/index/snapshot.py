@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
-from memvault.index.analysis import in_use, query_analyser
+from memvault.index.analysis import in_use
 from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.deep_side import DeepSide
 from memvault.index.file_states import Commit
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
+_FIRST = 2
+"""Blocks of 1,000 words at a memory's beginning that are compared with every query."""
+
 
 class Overlay(NamedTuple):
     """Changed memories read directly because the index could not be written.
@@ -60,9 +63,6 @@ class Overlay(NamedTuple):
     blocks: dict[int, list[Block]]
     texts: Mapping[int, Memory] = MappingProxyType({})
 
-
-_FIRST = 2
-"""Blocks of 1,000 words at a memory's beginning that are compared with every query."""
 
 EMPTY = Overlay({}, [], {}, None, 0, {}, {})
 
@@ -108,12 +108,6 @@ class Snapshot(NamedTuple):
             return among
         alive = self.overlay.alive | self.overlay.records.keys()
         return alive if among is None else alive & among
-
-    def memory_count(self) -> int:
-        """Return how many memories there are."""
-        if self.overlay.alive is not None:
-            return len(self.overlay.alive) + len(self.overlay.records)
-        return self.manifest.count() if self.manifest is not None else 0
 
     def records(self) -> Iterator[Record]:
         """Yield every memory's record."""
@@ -237,7 +231,12 @@ class Snapshot(NamedTuple):
         return in_use(self.store.settings.language, found)
 
     def nearest(
-        self, text: str, among: Set[int] | None, limit: int, also: frozenset[int]
+        self,
+        text: str,
+        language: str,
+        among: Set[int] | None,
+        limit: int,
+        also: frozenset[int],
     ) -> VectorAnswer:
         """Return the memories nearest to a text, and those of ``also``; errors as for a view."""
         if self.vectors is None:
@@ -247,7 +246,6 @@ class Snapshot(NamedTuple):
         if everything is None:  # rows of memories that are gone stay for a while
             everything = self.manifest.uids() if self.manifest else set()
         passages = self._passages(vector, everything)
-        language = query_analyser(self.languages()).asking(text).language
         deep = self.deep.measured(text, language, passages)
         calibration = deep.calibration or self.quick.table.calibration
         found = nearest(
@@ -257,7 +255,7 @@ class Snapshot(NamedTuple):
         for uid, passage, cosine, depth in found:
             similarity = calibration.similarity(cosine if depth is None else depth)
             hits.append(VectorHit(uid, passage, cosine, similarity, depth))
-        return VectorAnswer(hits, self.unembedded, True, deep.name, deep.share, deep.waiting)
+        return VectorAnswer(hits, self.unembedded, True, deep.share)
 
     def likeness(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return how alike memories are by one passage each, in 0..1, each to each."""

@@ -78,9 +78,9 @@ class Writer(NamedTuple):
             if embed:
                 self.quick.embed(opened.manifest, made.passages)
                 self._tell(opened, made.cuts)
-        if embed and not self.quick.is_finished(opened.manifest):
-            self.quick.embed(opened.manifest)
         if embed:
+            if not self.quick.is_finished(opened.manifest):
+                self.quick.embed(opened.manifest)
             self._tell(opened)
         if diff.size and opened.keyword.wasted() > _WASTE:
             opened.keyword.apply((), (), merge=True)
@@ -141,7 +141,7 @@ class Writer(NamedTuple):
     def _tell(
         self, opened: Opened, cuts: Mapping[int, Sequence[Cut]] = MappingProxyType({})
     ) -> None:
-        """Make the tokens of all stretches that have none; without the table there are none."""
+        """Make the tokens of all stretches that have none; errors as for embedding."""
         if not opened.manifest.blocks.without_tokens():
             return
         from memvault.index import token_store

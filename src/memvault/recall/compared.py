@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from memvault.index.protocol import Asked, Closeness, Record, View
 from memvault.model import Passage
@@ -14,7 +16,9 @@ from memvault.recall.retrieve import Retrieved
 from memvault.recall.strength import chance, evidence
 from memvault.recall.values import Scored
 from memvault.recall.weights import Fit, between, fits
-from memvault.vault.daily import Span
+
+if TYPE_CHECKING:
+    from memvault.recall.dates import Days
 
 _AHEAD = 50
 """How many of the hits that are still to come are compared with the next one."""
@@ -29,16 +33,10 @@ _SATURATED = 2.2
 class Compared:
     """What one recall knows of the memories that it found; sentences are compared when asked.
 
-    ``newer_keys`` names by an older memory the newer one about the same thing;
-    ``days`` are those that the query asks for, where it asks for little else.
+    ``days`` are those that the query asks for.
     """
 
-    def __init__(
-        self,
-        view: View,
-        query: Query,
-        retrieved: Retrieved,
-    ) -> None:
+    def __init__(self, view: View, query: Query, retrieved: Retrieved, days: Days | None) -> None:
         self.view = view
         self.query = query
         self.retrieved = retrieved
@@ -50,13 +48,11 @@ class Compared:
         self._to_come: Iterator[int] = iter(())
         self._scores: dict[int, float] = {}
         self._best = 0.0
-        self._memories = view.memory_count()
-        self.newer_keys: dict[int, int] = {}
-        self.days: Span | None = None
-        self.asks_days = False
+        self._days = days
+        self._newer: Mapping[int, int] = {}
         self._records: dict[int, Record | None] = {}
 
-    @property
+    @cached_property
     def fit(self) -> Fit:
         """The weights for the signals that there are."""
         if not self.retrieved.has_vectors:
@@ -81,25 +77,31 @@ class Compared:
         entry = self._candidate(key)
         if entry is None:
             return 0.0
-        own = evidence(entry, len(self.query.words), self._memories)
+        own = evidence(entry, len(self.query.words))
         found = chance(own, self.fit, self._best - self._scores.get(key, 0.0))
         numbers = entry.closeness.numbers
-        if not self.asks_days and numbers is not None and numbers < 1.0:
+        if self._days is None and numbers is not None and numbers < 1.0:
             found = min(found, _OTHER_NUMBER)
-        is_of = self.days is not None and nearest_days(entry.record, self.days) == 1.0
+        days = self._days
+        is_of = days is not None and days.mostly and nearest_days(entry.record, days.span) == 1.0
         return max(found, _OF_THESE_DAYS) if is_of else found
 
     def newer(self, key: int) -> str:
         """Return the memId of a newer memory about the same thing; empty where none was found."""
-        record = self._records.get(self.newer_keys.get(key, 0))
+        record = self._records.get(self._newer.get(key, 0))
         return record.mem_id if record is not None else ""
 
     def passages(self, key: int) -> list[tuple[int, Passage]]:
         """Return the passages of a memory that may be shown, each with its number."""
         return self.view.passages(key, self.retrieved.places(key))
 
-    def order(self, scored: Sequence[Scored]) -> None:
-        """Be told what the order is, and with it which memories will be asked for."""
+    def order(self, scored: Sequence[Scored], newer: Mapping[int, int]) -> None:
+        """Be told what the order is, and with it which memories will be asked for.
+
+        ``newer`` names by the key of an older memory that of a newer one about the
+        same thing.
+        """
+        self._newer = newer
         self._scores = {entry.key: entry.score for entry in scored}
         self._best = max(self._scores.values(), default=0.0)
         self._to_come = iter(self._scores)

@@ -1,22 +1,22 @@
-"""Recall: parse, look, retrieve, read the best, measure, rank, rerank, present."""
+"""Recall: look, parse, retrieve, compare the best, rank, rerank, read what is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from memvault import clock
 from memvault.errors import Ambiguous, MemvaultError, NotFound, TimedOut
-from memvault.index.analysis import USUAL, Analyser, analyser, query_analyser
+from memvault.index.analysis import Analyser, query_analyser
 from memvault.index.errors import DamagedIndex
 from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
-from memvault.model import Memory, is_example
+from memvault.model import Memory
 from memvault.recall import ranking, resolve, snippets
 from memvault.recall.compared import Compared
 from memvault.recall.filters import Filters
 from memvault.recall.memory_days import note_first
-from memvault.recall.query import Query, parse, plain
+from memvault.recall.query import parse, plain
+from memvault.recall.reader import Reader
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, retrieve
 from memvault.recall.validity import Judge
@@ -189,10 +189,9 @@ class Engine:
         view = self._asked_of(request)
         query = parse(request.query, query_analyser(view.languages()))
         retrieved = retrieve(view, query, request, None)
-        compared = Compared(view, query, retrieved)
-        reader = _Reader(view, query, last)
+        compared = Compared(view, query, retrieved, None)
         scored = sorted(retrieved.order, key=lambda entry: -entry.score)
-        return self._presented(request, compared, scored, reader)
+        return self._presented(request, compared, scored, {}, Reader(view, query, last))
 
     def _hybrid(self, request: Request, last: bool) -> Answer:
         """Answer by words and meaning together, weighed with what the best memories say."""
@@ -208,8 +207,8 @@ class Engine:
         days = asked_days(text, asked.asking(text), weights, now)
         query = parse(text, asked)
         retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
-        compared = Compared(view, query, retrieved)
-        reader = _Reader(view, query, last)
+        compared = Compared(view, query, retrieved, days)
+        reader = Reader(view, query, last)
         few = retrieved  # what comes first is the same whatever the limit
         if request.limit > CANDIDATES:
             few = retrieved.candidates(bool(query.phrases))
@@ -218,27 +217,31 @@ class Engine:
             pool = list(reader.first((key for key, _ in few.fused), len(pool)))
         candidates = compared.candidates([*pool, *retrieved.dated])
         ranked = ranking.rank(candidates, compared.fit, weights, now, days)
+        newer: Mapping[int, int] = {}
         if request.diverse and not days:
             first = {
                 entry.candidate.key: retrieved.passages.get(entry.candidate.key, 0)
                 for entry in ranked[:_COMPARED_BY_AGE]
             }
-            ranked, compared.newer_keys = ranking.newer_first(ranked, view.likeness(first))
+            ranked, newer = ranking.newer_first(ranked, view.likeness(first))
         scored = ranking.with_rest(ranked, retrieved.fused, frozenset(pool))
-        compared.asks_days = days is not None
         if days and days.mostly:
-            compared.days = days.span
             records = {entry.key: entry.record for entry in candidates}
             scored = note_first(scored, records, days.span)
-        return self._presented(request, compared, scored, reader)
+        return self._presented(request, compared, scored, newer, reader)
 
     def _presented(
-        self, request: Request, compared: Compared, scored: list[Scored], reader: _Reader
+        self,
+        request: Request,
+        compared: Compared,
+        scored: list[Scored],
+        newer: Mapping[int, int],
+        reader: Reader,
     ) -> Answer:
         """Read as many of the best as are asked for, and cut out what fits of each."""
         if request.rerank:
             scored = self._reranked(request, compared, scored, reader)
-        compared.order(scored)
+        compared.order(scored, newer)
         found: list[Found] = []
         judge = Judge(compared.view, request.as_of or clock.now())
         order = (
@@ -273,7 +276,7 @@ class Engine:
         return Answer(found, notes)
 
     def _reranked(
-        self, request: Request, compared: Compared, scored: list[Scored], reader: _Reader
+        self, request: Request, compared: Compared, scored: list[Scored], reader: Reader
     ) -> list[Scored]:
         """Let a cross-encoder judge the best by their titles and the passages that are shown."""
         best = reader.first((entry.key for entry in scored), judged_count(request.limit))
@@ -316,44 +319,3 @@ class Engine:
                 "chance": round(chance, 4),
             },
         )
-
-
-class _Reader:
-    """Reads hits' files, each once; one that does not hold the query's phrases is no hit."""
-
-    def __init__(self, view: View, query: Query, last: bool) -> None:
-        self.view = view
-        self._query = query
-        self._last = last
-        self._read: dict[int, Memory | None] = {}
-
-    def read(self, key: int) -> Memory | None:
-        """Return a hit's memory; None where it cannot be read or does not fit.
-
-        Raises:
-            Stale: the file has changed since the look, and there is time to look again.
-        """
-        if key not in self._read:
-            self._read[key] = self._fitting(key)
-        return self._read[key]
-
-    def analyser(self, key: int) -> Analyser:
-        """Return the analyser of the language as which a memory is indexed."""
-        record = self.view.record(key)
-        return analyser(record.language if record is not None else USUAL)
-
-    def first(self, keys: Iterable[int], count: int) -> dict[int, Memory]:
-        """Return the first hits that can be read and fit, in their order."""
-        read = ((key, self.read(key)) for key in keys)
-        return dict(islice(((key, memory) for key, memory in read if memory is not None), count))
-
-    def _fitting(self, key: int) -> Memory | None:
-        try:
-            memory = self.view.text(key)
-        except Stale:
-            if self._last:
-                return None
-            raise
-        if memory is None or is_example(memory.metadata):
-            return None
-        return memory if self._query.has_phrases(f"{memory.title}\n{memory.body}") else None

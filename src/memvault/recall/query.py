@@ -27,9 +27,11 @@ class Query(NamedTuple):
 
     A word is a group of stems, one for each way in which a memory may have it; it
     goes by the first. ``ideographs`` help to find memories, and are no words.
+    ``language`` is that of the text, as far as a vault's languages tell.
     """
 
     text: str
+    language: str
     words: list[tuple[str, ...]]
     wholes: list[str]
     phrases: tuple[str, ...]
@@ -73,7 +75,8 @@ def parse(text: str, analyser: QueryAnalyser) -> Query:
     if len(shown.split()) > _PASSING * sum(len(phrase.split()) for phrase in phrases):
         phrases = ()
     phrases = tuple(islice(dict.fromkeys(phrases), _MOST_PHRASES))
-    return Query(shown, words, wholes, phrases, tuple(ideographs(shown)))
+    language = analyser.asking(shown).language
+    return Query(shown, language, words, wholes, phrases, tuple(ideographs(shown)))
 
 
 def plain(text: str) -> str:

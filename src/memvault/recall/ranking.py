@@ -29,6 +29,7 @@ _HALF_LIFE = 90.0
 _SAME = 0.9
 """The share of their terms that two memories have in common where one says nothing new."""
 _MANY, _SOME = 256, 16
+"""From how many terms on two memories are told apart by some of them, and by how many."""
 _EQUAL = 0.9
 """The share of the best score from which the newest of those that say the same stands for all."""
 _ALIKE, _COMPARABLE = 0.27, 0.55
@@ -201,7 +202,7 @@ def _is_meant(old: Ranked, new: Ranked) -> bool:
 
 
 def _nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
-    """Say whether one of two is the most alike to the other."""
+    """Say whether each of two is the most alike to the other."""
     like = likeness[one][other]
     return all(
         like >= max(value for place, value in enumerate(likeness[own]) if place != own)
@@ -212,9 +213,9 @@ def _nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
 def with_rest(
     ranked: Sequence[Ranked], fused: Sequence[tuple[int, float]], regular: Container[int]
 ) -> list[Scored]:
-    """Score the memories that were not read by their fused score, best first.
+    """Score the memories that were not compared by their fused score, best first.
 
-    None of them comes above one of the ``regular`` candidates, which were read
+    None of them comes above one of the ``regular`` candidates, which were compared
     because their fused score was better.
     """
     whole = [entry.whole for entry in ranked if entry.candidate.key in regular]

@@ -167,7 +167,7 @@ def _by_vector(
     if not query.text:
         return Retrieved()
     try:
-        answer = view.nearest(query.text, among, limit, also or frozenset())
+        answer = view.nearest(query.text, query.language, among, limit, also or frozenset())
         if also is None and answer.waiting and not answer.has_vectors:
             raise EmbedderError(
                 f"None of {answer.waiting} memories has a vector yet",

@@ -2,8 +2,7 @@
 
 A score ranks within one answer. A chance says how likely it is that a memory
 answers the query, where half of those that are weighed do. Most of it is what
-says so of the memory by itself; the more memories there are, the more of them
-fit by accident, and what is far behind the best is less likely meant.
+says so of the memory by itself; what is far behind the best is less likely meant.
 """
 
 from __future__ import annotations
@@ -13,18 +12,15 @@ import math
 from memvault.recall.ranking import Candidate, columns
 from memvault.recall.weights import Fit
 
-_SMALL = 100
-"""Memories of a vault that counts as small; what smaller ones are like was not measured."""
 _BEHIND = 4.0
 """What a score of 0 beside one of 1 takes from the logit."""
 
 
-def evidence(candidate: Candidate, words: int, memories: int) -> dict[str, float]:
-    """Return what says of a memory that it answers a query of so many words, in such a vault."""
+def evidence(candidate: Candidate, words: int) -> dict[str, float]:
+    """Return what says of a memory that it answers a query of so many words."""
     found = {name: values[0] for name, values in columns([candidate]).items()}
     few = 1.0 / max(words, 1)
-    size = math.log10(max(memories, _SMALL)) / 3
-    return {**found, "few": few, "covered_few": few * found["covered"], "size": size}
+    return {**found, "few": few, "covered_few": few * found["covered"]}
 
 
 def chance(found: dict[str, float], fit: Fit, behind: float) -> float:
