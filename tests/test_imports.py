@@ -232,10 +232,10 @@ def test_the_library_loads_as_little_as_the_command_line(indexed: Path) -> None:
 
 
 BUDGET = {
-    "recall wombat": 102,
-    "remember New Bilby": 105,
-    "goals set g Ship": 49,
-    "inbox peek": 59,
+    "recall wombat": 105,
+    "remember New Bilby": 110,
+    "goals set g Ship": 53,
+    "inbox peek": 61,
 }
 """How many of memvault's own modules a command may load on a small vault whose index is current."""
 

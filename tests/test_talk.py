@@ -15,6 +15,8 @@ from conftest import write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.talk import Talks
+from memvault.config import Settings
+from memvault.vault.store import Store
 
 
 def said(result: dict[str, Any]) -> int:
@@ -116,7 +118,7 @@ def test_a_wait_for_an_answer_to_nothing_is_refused(folder: Path) -> None:
 
 def test_whom_one_talked_to_is_remembered(folder: Path) -> None:
     """After a thousand messages to others an old acquaintance may still be waited for."""
-    talks = Talks(folder, Address("alice"))
+    talks = Talks(Store(folder, Settings()).changes, Address("alice"))
     first = talks.say(Address("bob"), "hello")
     for _ in range(1_005):
         talks.hear([])

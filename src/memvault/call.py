@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock, config
 from memvault.errors import MemvaultError, TimedOut
+from memvault.vault.deed import Deed
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ class Delivery:
 class Call:
     """One run of a tool in a vault.
 
-    ``notes`` collects what the caller should be told beside the result;
+    ``notes`` collects what the caller should be told beside the result, ``deed``
+    what was changed;
     ``gone`` says whether the caller has left meanwhile. A tool that ``only_reads``
     may answer from a part of the memories, which a note says then.
     """
@@ -92,6 +94,8 @@ class Call:
         self.caller = caller
         self.gone = gone
         self.only_reads = False
+        self.deed = Deed(agent=caller.agent)
+        self._store: Store | None = None
         self.notes: list[str] = []
         self.delivery = Delivery()
 
@@ -107,8 +111,11 @@ class Call:
 
     @property
     def store(self) -> Store:
-        """The memories as files."""
-        return self.workspace.store
+        """The memories as files, changed by this call."""
+        store = self.workspace.store
+        if self._store is None or self._store.settings is not store.settings:
+            self._store = store.by(self.deed)
+        return self._store
 
     @property
     def index(self) -> LocalIndex:
@@ -126,7 +133,7 @@ class Call:
     def all_notes(self) -> list[str]:
         """Return the notes, and what the look at the vault left out."""
         left_out = self.engine.notes() if "engine" in self.__dict__ else []
-        return [*self.notes, *left_out]
+        return [*self.notes, *self.deed.notes, *left_out]
 
     @cached_property
     def address(self) -> Address:

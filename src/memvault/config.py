@@ -49,6 +49,21 @@ class Ranking(NamedTuple):
     diversity: bool = True
 
 
+class Kept(NamedTuple):
+    """What is kept of the past: revisions of one memory; days and megabytes of all revisions.
+
+    ``trash_days`` is how long the trash keeps what was forgotten, 0 until somebody empties it.
+    """
+
+    revisions: int = 50
+    days: int = 365
+    megabytes: int = 500
+    trash_days: int = 0
+
+
+KEPT = Kept()
+
+
 class Settings(NamedTuple):
     """The settings in force; ``named`` are those in ``memvault.toml``, as ``embedder.model``."""
 
@@ -59,6 +74,7 @@ class Settings(NamedTuple):
     deep: str = "auto"
     reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
     ranking: Ranking = Ranking()
+    history: Kept = KEPT
     timezone: str = "UTC"
     active_budget: int = 8_000
     world: bool = False
@@ -87,6 +103,15 @@ def _is_weight(value: Any) -> bool:
     return value is not True and isinstance(value, int | float) and 0 <= value <= 1
 
 
+def _count(least: int) -> tuple[str, Callable[[Any], bool]]:
+    return (
+        f"a whole number, at least {least} and at most {_MOST_KEPT:,}",
+        lambda value: type(value) is int and least <= value <= _MOST_KEPT,
+    )
+
+
+_LEAST_KEPT = {"revisions": 1, "days": 1, "megabytes": 1, "trash_days": 0}
+_MOST_KEPT = 1_000_000
 _WEIGHT = "a number from 0 to 1, or false", _is_weight
 _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "types": ("[[types]] tables, each with a name", _are_types),
@@ -102,6 +127,7 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "ranking.importance": _WEIGHT,
     "ranking.date": _WEIGHT,
     "ranking.diversity": ("true or false", lambda value: value in (True, False)),
+    **{f"history.{name}": _count(least) for name, least in _LEAST_KEPT.items()},
     "plans.timezone": ("a name such as UTC or Europe/Berlin", _is_timezone),
     "active.budget": (
         "a whole number of tokens, at least 1",
@@ -126,6 +152,7 @@ def load_settings(root: Path) -> Settings:
 
     usual = Settings()
     weights = {key: take(f"ranking.{key}", value) for key, value in usual.ranking._asdict().items()}
+    kept = {key: take(f"history.{key}", value) for key, value in usual.history._asdict().items()}
     own = [
         MemoryType(entry["name"].strip(), str(entry.get("description", "")))
         for entry in take("types", [])
@@ -139,6 +166,7 @@ def load_settings(root: Path) -> Settings:
         deep=take("embedder.deep", usual.deep),
         reranker=take("rerank.model", "") or usual.reranker,
         ranking=Ranking(**weights),
+        history=Kept(**kept),
         timezone=take("plans.timezone", usual.timezone),
         active_budget=take("active.budget", usual.active_budget),
         world=take("world.enabled", usual.world),

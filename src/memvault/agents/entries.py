@@ -24,6 +24,7 @@ from memvault import clock, plain_files
 from memvault.agents.address import Address
 from memvault.errors import Conflict, MemvaultError, Refused, StorageError, UsageError
 from memvault.vault import atomic, codec, layout
+from memvault.vault.deed import Subject
 from memvault.vault.frontmatter import new_header, split
 from memvault.vault.normal_form import normal_form
 from memvault.vault.plain_yaml import parse_header
@@ -173,7 +174,10 @@ class Entries:
         with atomic.explained(entry.path), contextlib.suppress(FileNotFoundError):
             data = plain_files.read(self._store.root / entry.path)
             if codec.etag(data) == entry.etag:
-                self._replace(entry.path, data, codec.edit(data, header, None))
+                # Nobody asked for it: no change that undo would take back.
+                fresh = codec.edit(data, header, None)
+                self._store.history.keep(layout.derived_id(entry.path), data)
+                atomic.replace(self._store.root / entry.path, fresh)
                 return
         raise Conflict(f"{entry.path} was changed meanwhile", "try again")
 
@@ -188,24 +192,11 @@ class Entries:
             files[entry.name].append(entry.path)
         missing = []
         for name in dict.fromkeys(names):
-            removed = [self._remove(path) for path in files[normal(name)]]
+            paths = files[normal(name)]
+            removed = [self._store.changes.remove(path, _subject(path, name)) for path in paths]
             if not any(removed):
                 missing.append(name)
         return missing
-
-    def _remove(self, path: str) -> bool:
-        """Take a file away; say whether it was still there."""
-        file = self._store.root / path
-        with atomic.explained(path), contextlib.suppress(FileNotFoundError):
-            self._store.history.keep(layout.derived_id(path), plain_files.read(file))
-            file.unlink()
-            return True
-        return False
-
-    def _replace(self, path: str, data: bytes, fresh: bytes) -> None:
-        """Replace a file's bytes, which are kept as a revision."""
-        self._store.history.keep(layout.derived_id(path), data)
-        atomic.replace(self._store.root / path, fresh)
 
     def _rewrite(self, old: Entry, new: Put) -> bool:
         """Write over an entry, as it is now; say whether it is still there."""
@@ -221,7 +212,7 @@ class Entries:
             text = codec.plain_text(new.text)
             fresh = _edited(data, header, changes, None if text == now.text else text)
             if fresh != data:
-                self._replace(old.path, data, fresh)
+                self._store.changes.replace(old.path, data, fresh, _subject(old.path, old.name))
             return True
         return False
 
@@ -231,17 +222,17 @@ class Entries:
         given = new_header({key: value for key, value in header.items() if value is not None})
         data = f"---\n{given}---\n\n{codec.plain_text(new.text)}\n".encode()
         layout.check_folders(self._store.root, self._folder)
-        folder = self._store.root / self._folder
         stem = layout.slug(new.stem or new.name, _LONGEST_STEM)
         digest = hashlib.blake2b(new.name.encode(), digest_size=3).hexdigest()
         names = (stem, f"{stem}-{digest}", f"{stem}-{codec.etag(data)}")
         try:
-            path = atomic.create_one_of((folder / f"{name}.md" for name in names), data)
+            return self._store.changes.create(
+                (f"{self._folder}/{name}.md" for name in names), data, Subject("", new.name)
+            )
         except FileExistsError:
             raise Conflict(
                 f"{self._folder} has no free name for {new.name!r}", "rename one of its files"
             ) from None
-        return path.relative_to(self._store.root).as_posix()
 
     def _files(self) -> list[str]:
         layout.check_folders(self._store.root, self._folder)
@@ -270,6 +261,10 @@ class Entries:
         named = codec.printable(Path(path).stem) if given in (None, "") else str(given)
         name = normal_form("NFC", named).strip()
         return Entry(name, path, header, body.removesuffix("\n"), codec.etag(data), saved)
+
+
+def _subject(path: str, name: str) -> Subject:
+    return Subject(layout.derived_id(path), name)
 
 
 def _edited(

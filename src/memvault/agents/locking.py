@@ -7,7 +7,7 @@ from pathlib import Path
 from memvault.agents.address import Address
 from memvault.vault import layout
 from memvault.vault.lock import FileLock
-from memvault.vault.store import private_folder
+from memvault.vault.private import private_folder
 
 
 def private(root: Path, owner: Address) -> Path:

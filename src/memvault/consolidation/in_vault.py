@@ -29,7 +29,8 @@ from memvault.model import Memory
 from memvault.recall.engine import Engine
 from memvault.recall.filters import Filters
 from memvault.vault.lock import FileLock
-from memvault.vault.store import Store, private_folder
+from memvault.vault.private import private_folder
+from memvault.vault.store import Store
 
 SOURCE = "consolidation"
 

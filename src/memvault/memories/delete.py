@@ -13,6 +13,7 @@ from memvault.model import Memory
 from memvault.recall.engine import Engine
 from memvault.recall.filters import Filters
 from memvault.recall.values import Request
+from memvault.vault.deed import Subject
 from memvault.vault.history import Discarded
 from memvault.vault.store import Store
 
@@ -133,21 +134,23 @@ def delete(store: Store, memories: Iterable[Memory]) -> None:
         MemvaultError: one could not go; those that had gone are back, but for the
             ``files`` in its details, which something keeps in the trash.
     """
-    done: list[Discarded] = []
+    done: list[tuple[Discarded, Subject]] = []
     try:
         for memory in memories:
             discarded = store.discard(memory.path, memory.etag)
-            done.append(discarded)  # one by one: what is done when another fails goes back
+            done.append(
+                (discarded, Subject(memory.mem_id, memory.title))
+            )  # one by one: what is done when another fails goes back
     except BaseException as error:
-        left = [item.path for item in reversed(done) if not _put_back(store, item)]
+        left = [item.path for item, what in reversed(done) if not _put_back(store, item, what)]
         if left and isinstance(error, MemvaultError):
             error.details.update(deletedFiles=len(left), files=left)
         raise
 
 
-def _put_back(store: Store, item: Discarded) -> bool:
+def _put_back(store: Store, item: Discarded, subject: Subject) -> bool:
     try:
-        store.put_back(item)
+        store.put_back(item, subject)
     except (MemvaultError, OSError):
         return False
     return True

@@ -24,7 +24,8 @@ from memvault.recall.filters import Filters
 from memvault.vault.codec import plain_text
 from memvault.vault.lock import FileLock
 from memvault.vault.normal_form import normal_form
-from memvault.vault.store import Change, Store, private_folder
+from memvault.vault.private import private_folder
+from memvault.vault.store import Change, Store
 
 TYPE = "procedure"
 ALPHA = 0.1

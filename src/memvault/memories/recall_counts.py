@@ -20,7 +20,7 @@ from memvault import clock, plain_files
 from memvault.plain_files import STATE
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
-from memvault.vault.store import private_folder
+from memvault.vault.private import private_folder
 
 _FILE = "access.json"
 _RECENT = "access.jsonl"

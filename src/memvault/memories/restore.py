@@ -9,6 +9,7 @@ from memvault import clock, plain_files
 from memvault.errors import Ambiguous, NotFound
 from memvault.model import FileState, Memory
 from memvault.recall.resolve import meant
+from memvault.vault.deed import Subject
 from memvault.vault.history import Discarded
 from memvault.vault.store import Store
 
@@ -54,7 +55,8 @@ def restore(store: Store, name: str) -> Memory:
             "use one of their paths",
             {"candidates": [{"memId": entry.mem_id, "filePath": entry.path} for entry in fits]},
         )
-    return store.read(store.put_back(fits[0].item))
+    subject = Subject(fits[0].mem_id, fits[0].title)
+    return store.read(store.put_back(fits[0].item, subject))
 
 
 def revert(store: Store, memory: Memory, revision: str) -> Memory:

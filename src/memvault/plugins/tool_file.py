@@ -17,8 +17,10 @@ from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.plain_files import SETTING
 from memvault.plugins.definition import FOLDER, TIMEOUT, Definition, defined
 from memvault.schema import normal_name
-from memvault.vault import atomic, codec, layout
-from memvault.vault.store import Store, private_folder
+from memvault.vault import codec, layout
+from memvault.vault.deed import Subject
+from memvault.vault.private import private_folder
+from memvault.vault.store import Store
 
 
 class Kept(NamedTuple):
@@ -154,7 +156,8 @@ def put(store: Store, definition: Definition, text: str | None) -> tuple[str, st
         path = f"{FOLDER}/{definition.name}.md"
         given = {key: value for key, value in header.items() if value is not None}
         try:
-            atomic.create(store.root / path, codec.encode_new(given, text or ""))
+            data = codec.encode_new(given, text or "")
+            store.changes.create([path], data, _subject(path, definition.name))
         except FileExistsError as error:
             raise Conflict(
                 f"{path} is there already and is not this tool", "fix or remove that file"
@@ -169,6 +172,9 @@ def _rewritten(store: Store, old: Kept, header: dict[str, Any], text: str | None
     fresh = codec.edit(old.data, changes, body)
     if fresh == old.data:
         return ""
-    revision = store.history.keep(layout.derived_id(old.path), old.data)
-    atomic.replace(store.root / old.path, fresh)
-    return revision
+    subject = _subject(old.path, old.definition.name)
+    return store.changes.replace(old.path, old.data, fresh, subject)
+
+
+def _subject(path: str, name: str) -> Subject:
+    return Subject(layout.derived_id(path), name)

@@ -70,7 +70,7 @@ def read_messages(
 def _spaces(call: Call) -> Spaces:
     from memvault.agents.messages.spaces import Spaces
 
-    return Spaces(call.root, call.address)
+    return Spaces(call.store.changes, call.address)
 
 
 def _message(message: Message) -> dict[str, Any]:

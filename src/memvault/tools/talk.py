@@ -203,14 +203,14 @@ def push_service(
     from memvault.agents.messages import services
 
     data = {"name": services.checked(call.root, name), "message": message}
-    event_id = call.inbox.deliver(services.SERVICE, data)
+    event_id = call.inbox.deliver(services.SERVICE, data, changes=call.store.changes)
     return {"eventId": event_id}
 
 
 def _talks(call: Call) -> Talks:
     from memvault.agents.messages.talk import Talks
 
-    return Talks(call.root, call.address)
+    return Talks(call.store.changes, call.address)
 
 
 def _say(call: Call, to: Address, message: str) -> dict[str, Any]:

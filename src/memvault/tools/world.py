@@ -104,7 +104,7 @@ def interact_with_agent(
     world = _world(call)
     to, distance = world.within_reach(other)
     call.notes += world.notes
-    talk_id = Talks(call.root, call.address).say(to, message)
+    talk_id = Talks(call.store.changes, call.address).say(to, message)
     return {"talkId": talk_id, "agent": str(to), "distance": round(distance, 4)}
 
 

@@ -124,8 +124,10 @@ def _write(call: Call, section: str, name: str) -> None:
     """Write a model's name into the settings, and have them read anew."""
     path = call.root / SETTINGS_FILE
     try:
-        atomic.replace(path, with_setting(path, section, "model", name, VaultUnreadable))
-    except FileNotFoundError as error:
+        before = plain_files.read(path, plain_files.SETTING)
+        after = with_setting(path, section, "model", name, VaultUnreadable)
+        call.store.changes.replace(SETTINGS_FILE, before, after, Subject(SETTINGS_FILE, SETTINGS_FILE))
+    except (FileNotFoundError, NotFound) as error:
         raise NotFound(f"{SETTINGS_FILE} is gone", "memvault init") from error
     call.workspace.reload()
 

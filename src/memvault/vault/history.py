@@ -8,6 +8,7 @@ the time it was discarded.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -17,31 +18,33 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock, plain_files
-from memvault.errors import Ambiguous, NotFound, Refused
+from memvault.config import KEPT, Kept
+from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused
 from memvault.vault import atomic, layout
 from memvault.vault.codec import etag
 
-_KEPT_REVISIONS = 50
 _STAMPED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
 
 
 class Discarded(NamedTuple):
-    """A file in the trash: where it is, where it was, and since when it is there."""
+    """A file in the trash: where it is, where it was, since when, and in which folder of it."""
 
     file: Path
     path: str
     when: str
+    folder: str
 
 
 class History:
     """Revisions and trash of one vault, below its ``.memvault`` folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, limits: Kept = KEPT) -> None:
         # Reading through a link would show files of others as one's own.
         own = (folder, folder / "history", folder / "trash")
         self._linked = any(path.is_symlink() for path in own)
         self._revisions = folder / "history"
         self._trash = folder / "trash"
+        self.limits = limits
 
     def keep(self, mem_id: str, data: bytes, file: Path | None = None) -> str:
         """Keep a file's bytes from before a change; return the revision's name.
@@ -54,7 +57,7 @@ class History:
             atomic.create(folder / f"{revision}.md", data)
         else:
             atomic.name_too(file, folder / f"{revision}.md", data)
-        for old in self.revisions(mem_id)[:-_KEPT_REVISIONS]:
+        for old in self.revisions(mem_id)[: -self.limits.revisions]:
             (folder / f"{old}.md").unlink(missing_ok=True)
         return revision
 
@@ -116,38 +119,84 @@ class History:
             FileNotFoundError: it is gone already.
         """
         when = _stamp(sorted(_names(self._trash)))
-        target = self._trash / f"{when}-{clock.nonce()}" / path
+        folder = f"{when}-{clock.nonce()}"
+        target = self._trash / folder / path
         atomic.move_new(root / path, target)
-        return Discarded(target, path, when)
+        return Discarded(target, path, when, folder)
 
     def discarded(self) -> list[Discarded]:
         """List the trash, newest first."""
         found = []
         for folder in sorted(_names(self._trash), reverse=True):
-            base = self._trash / folder
-            if self._linked or base.is_symlink() or not _STAMPED.fullmatch(folder):
-                continue
-            for parent, _, names in os.walk(base):
-                paths = [Path(parent, name) for name in sorted(names)]
-                found += [
-                    Discarded(path, path.relative_to(base).as_posix(), folder.rsplit("-", 1)[0])
-                    for path in paths
-                    if layout.is_memory_path(path.relative_to(base).as_posix())
-                ]
+            found += self.discarded_in(folder)
         return found
 
-    def put_back(self, root: Path, item: Discarded) -> str:
-        """Move a file out of the trash to its old path, or beside it where that is taken."""
-        for path in layout.names_beside(item.path, lambda path: os.path.lexists(root / path)):
-            try:
+    def discarded_in(self, folder: str) -> list[Discarded]:
+        """List one folder of the trash: what was forgotten at one moment."""
+        base = self._trash / folder
+        if self._linked or not _STAMPED.fullmatch(folder) or base.is_symlink():
+            return []
+        when = folder.rsplit("-", 1)[0]
+        paths = (Path(parent, name) for parent, _, names in os.walk(base) for name in sorted(names))
+        found = ((path, path.relative_to(base).as_posix()) for path in paths)
+        return [
+            Discarded(path, name, when, folder)
+            for path, name in found
+            if layout.is_memory_path(name)
+        ]
+
+    def put_back(self, root: Path, item: Discarded, paths: Iterable[str]) -> str:
+        """Move a file out of the trash to the first path that is free, and return it.
+
+        Raises:
+            FileExistsError: none is.
+            StorageError: the disk refused.
+        """
+        for path in paths:
+            with contextlib.suppress(FileExistsError):
                 atomic.move_new(item.file, root / path)
-            except FileExistsError:
-                continue
-            with contextlib.suppress(OSError):  # the folders above it stay where they hold more
-                for folder in item.file.relative_to(self._trash).parents[:-1]:
-                    (self._trash / folder).rmdir()
-            return path
-        raise AssertionError("there is always another number")
+                self._tidy(item)
+                return path
+        raise FileExistsError(errno.EEXIST, "All names are taken", item.path)
+
+    def empty(self, items: Iterable[Discarded]) -> None:
+        """Delete files of the trash for good.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        for item in items:
+            with atomic.explained(item.path):
+                item.file.unlink(missing_ok=True)
+            self._tidy(item)
+
+    def _tidy(self, item: Discarded) -> None:
+        """Take the folders of a file away that has left the trash, unless they hold more."""
+        with contextlib.suppress(OSError):
+            for folder in item.file.relative_to(self._trash).parents[:-1]:
+                (self._trash / folder).rmdir()
+
+    def prune(self) -> None:
+        """Delete revisions that are too old or too many bytes, the oldest first, and old trash."""
+        if self._linked:
+            return
+        oldest = _compact(clock.now() - timedelta(days=self.limits.days))
+        found = []
+        for folder in _names(self._revisions):
+            for name in _names(self._revisions / folder):
+                path = self._revisions / folder / name
+                with contextlib.suppress(OSError):
+                    found.append((name, path.lstat().st_size, path))
+        held = 0
+        for name, size, path in sorted(found, reverse=True):
+            held += size
+            if name < oldest or held > self.limits.megabytes << 20:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        if self.limits.trash_days:
+            until = _compact(clock.now() - timedelta(days=self.limits.trash_days))
+            with contextlib.suppress(MemvaultError):
+                self.empty([item for item in self.discarded() if item.when < until])
 
     def _folder(self, mem_id: str) -> Path:
         folder = self._revisions / _folder_name(mem_id)
@@ -166,6 +215,10 @@ def _stamp(earlier: list[str]) -> str:
     last = max((_moment(name) for name in earlier), default=None)
     if last is not None and last >= moment.replace(microsecond=moment.microsecond // 1000 * 1000):
         moment = last + timedelta(milliseconds=1)
+    return _compact(moment)
+
+
+def _compact(moment: datetime) -> str:
     return clock.iso(moment).replace("-", "").replace(":", "")
 
 

@@ -7,17 +7,22 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault import plain_files
 from memvault.config import Settings
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.model import FileState, Memory
 from memvault.vault import atomic, codec, layout, moving
+from memvault.vault.deed import Deed, Subject
 from memvault.vault.history import Discarded, History
 from memvault.vault.lock import FileLock
 from memvault.vault.markdown import first_heading
+from memvault.vault.private import private_folder
 from memvault.vault.scan import Scan, listed, scan, state_of
+
+if TYPE_CHECKING:
+    from memvault.vault.changes import Changes
 
 
 class Change(NamedTuple):
@@ -30,16 +35,28 @@ class Change(NamedTuple):
 class Store:
     """The memories of one vault as files."""
 
-    def __init__(self, root: Path, settings: Settings) -> None:
+    def __init__(self, root: Path, settings: Settings, deed: Deed | None = None) -> None:
         self.root = root
         self.settings = settings
+        self.deed = deed or Deed()
         # The types that a folder can stand for.
         self.known_types = frozenset(known.name for known in settings.types)
 
     @cached_property
     def history(self) -> History:
         """Revisions and trash."""
-        return History(self.root / ".memvault")
+        return History(self.root / ".memvault", self.settings.history)
+
+    @cached_property
+    def changes(self) -> Changes:
+        """The way to change any file of the vault: what is done is written down."""
+        from memvault.vault.changes import Changes
+
+        return Changes(self.root, self.history, self.deed)
+
+    def by(self, deed: Deed) -> Store:
+        """Return the same memories, changed by another call."""
+        return Store(self.root, self.settings, deed)
 
     def scan(self) -> Scan:
         """List every memory's file without opening one; errors as for ``scan.scan``."""
@@ -91,13 +108,13 @@ class Store:
         path = f"{memory_type}/{stem}.md"
         data = codec.encode_new(header if title == (heading or stem) else titled, body)
         self._check_place(path)
+        subject = Subject(header["id"], title)
         try:
-            atomic.create(self.root / path, data)
+            self.changes.create([path], data, subject)
         except FileExistsError:
             if title != heading:  # no other name gives it back
                 data = codec.encode_new(titled, body)
-            names = (self.root / name for name in self._names_beside(path))
-            path = atomic.create_one_of(names, data).relative_to(self.root).as_posix()
+            path = self.changes.create(self._names_beside(path), data, subject)
         return self._written(path, data)
 
     def change(
@@ -143,11 +160,14 @@ class Store:
             after = edited(data, state)
             path = self._moved(memory, memory_type)
             self._check_place(path)
+            subject = Subject(memory.mem_id, memory.title)
             if path == memory.path:
-                revision = self._replaced(memory, data, after)
+                check = partial(_check_etag, memory, seen=memory.etag)
+                revision = self.changes.replace(path, data, after, subject, check)
             else:
                 revision = self.history.keep(memory.mem_id, data)
                 path = self._move(memory, path, after)
+                self.changes.moved(memory.path, path, revision, codec.etag(after), subject)
         return Change(self._written(path, after), revision)
 
     def _written(self, path: str, data: bytes) -> Memory:
@@ -192,31 +212,6 @@ class Store:
                 with atomic.explained(old):
                     (self.root / old).unlink(missing_ok=True)
         moving.end(self.root)
-
-    def _replaced(self, memory: Memory, data: bytes, after: bytes) -> str:
-        """Replace a memory's bytes; return the revision that the file is kept as.
-
-        Editors take no lock. So the file is looked at again when all else is
-        done, and keeps a second name: what an editor writes into it even then
-        is in the history.
-        """
-        file = self.root / memory.path
-        kept: list[str] = []
-
-        def last_look() -> None:
-            kept.append(self.history.keep(memory.mem_id, data, file))
-            now, _ = self.read_bytes(memory.path)
-            _check_etag(memory, now, memory.etag)
-
-        try:
-            atomic.replace(file, after, last_look)
-        except FileNotFoundError as error:
-            raise NotFound(f"There is no file {memory.path} in the vault") from error
-        except MemvaultError:
-            for revision in kept:
-                self.history.drop(memory.mem_id, revision)
-            raise
-        return kept[0]
 
     def _edited(
         self,
@@ -268,19 +263,25 @@ class Store:
             NotFound: it is gone.
         """
         with self._lock():
-            data, _ = self.read_bytes(path)
+            data, state = self.read_bytes(path)
             if codec.etag(data) != seen:
                 raise Conflict(f"{path} was changed meanwhile", "look at it again, then forget it")
+            memory = self.parse(data, state)
             try:
-                return self.history.discard(self.root, path)
+                return self.changes.discard(path, Subject(memory.mem_id, memory.title))
             except FileNotFoundError as error:
                 raise NotFound(f"There is no file {path} in the vault") from error
 
-    def put_back(self, item: Discarded) -> str:
-        """Move a file out of the trash; return its path in the vault."""
-        self._check_place(item.path)
+    def put_back(self, item: Discarded, subject: Subject) -> str:
+        """Move a file out of the trash to its path, or beside it where that is taken."""
         with self._lock():
-            return self.history.put_back(self.root, item)
+            return self.changes.put_back(item, self._names_for(item.path), subject)
+
+    def _names_for(self, path: str) -> Iterator[str]:
+        """Yield a path, and names beside it; one that is taken is passed over."""
+        self._check_place(path)
+        yield path
+        yield from self._names_beside(path)
 
     def _lock(self, seconds: float = 30.0) -> FileLock:
         return FileLock(private_folder(self.root) / "lock", seconds)
@@ -294,38 +295,3 @@ def _check_etag(memory: Memory, data: bytes, seen: str | None) -> None:
             f"{memory.path} was changed meanwhile: its etag is {found}, not {seen}",
             f"memvault show {memory.mem_id} shows it as it is now",
         )
-
-
-def private_folder(root: Path) -> Path:
-    """Return ``.memvault``, created if missing, with the line that keeps it out of git.
-
-    Raises:
-        StorageError: it cannot be made.
-        Refused: it leads out of the vault.
-    """
-    folder = root / ".memvault"
-    with atomic.explained(folder):
-        layout.check_folders(root, folder.name)
-        for name in ("lock", "history", "trash"):
-            if (folder / name).is_symlink():
-                raise Refused(f"{folder / name} is a link", "remove the link")
-        if not (folder / ".gitignore").is_file():
-            folder.mkdir(exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                atomic.create(folder / ".gitignore", b"*\n")
-                _tell_git(root)
-    return folder
-
-
-def _tell_git(root: Path) -> None:
-    """Have git pass over temporary files in a vault made by hand, as .gitignore does in others.
-
-    ``.git/info/exclude`` is of this clone only and never committed. A repository
-    that begins above the vault is left as it is.
-    """
-    exclude = root / ".git" / "info" / "exclude"
-    with contextlib.suppress(MemvaultError, OSError):
-        layout.check_folders(root, ".git/info")
-        data = plain_files.read(exclude, plain_files.SETTING)
-        if b".*.tmp" not in data.splitlines():
-            atomic.replace(exclude, data.rstrip(b"\n") + b"\n.*.tmp\n")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from memvault import plain_files
 from memvault.agents.address import Address, address
 from memvault.agents.locking import agent_lock
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.vault import atomic, codec, layout
+from memvault.vault.deed import Subject
 from memvault.vault.lock import FileLock
-from memvault.vault.store import Store, private_folder
+from memvault.vault.private import private_folder
+from memvault.vault.store import Store
 from memvault.world.ground import REACH, Figure, Place, figure, place, rounded, sighted, walk
 
 _PLACES = "places"
@@ -147,8 +147,8 @@ class World:
                 raise Refused(f"There is only {held:g} {name} here", "someone else was faster")
             left = rounded(held - amount)
             fresh = codec.edit_entry(data, "resources", name, left)
-            self._store.history.keep(memory.mem_id, data)
-            atomic.replace(root / path, fresh)
+            subject = Subject(memory.mem_id, memory.title)
+            self._store.changes.replace(path, data, fresh, subject)
         return left
 
     def _body(self) -> tuple[bytes | None, Figure]:
@@ -178,16 +178,14 @@ class World:
             Conflict: somebody has changed it meanwhile.
             StorageError: the disk refused.
         """
-        file = self._store.root / self._path
-        with atomic.explained(file), contextlib.suppress(FileExistsError, FileNotFoundError):
+        subject = Subject(layout.derived_id(self._path), self._me.agent)
+        try:
             if before is None:
-                atomic.create(file, after)
-                return
-            if plain_files.read(file) == before:
-                self._store.history.keep(layout.derived_id(self._path), before)
-                atomic.replace(file, after)
-                return
-        raise Conflict(f"{self._path} was changed meanwhile", "try again")
+                self._store.changes.create([self._path], after, subject)
+            else:
+                self._store.changes.replace(self._path, before, after, subject)
+        except (FileExistsError, NotFound) as error:
+            raise Conflict(f"{self._path} was changed meanwhile", "try again") from error
 
     def _places(self) -> Iterator[Place]:
         for path in self._files(_PLACES):

@@ -14,11 +14,15 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault import clock, plain_files
 from memvault.errors import UsageError
 from memvault.vault import atomic, codec, layout
+from memvault.vault.deed import Subject
+
+if TYPE_CHECKING:
+    from memvault.vault.changes import Changes
 
 _ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
 _AGAIN = re.compile(rf"(.+?)-{_ID.pattern}", re.DOTALL)
@@ -61,9 +65,19 @@ def original(name: str) -> str:
     return again[1] if again else name
 
 
-def write(folder: Path, name: str, header: Mapping[str, Any], text: str) -> None:
-    """Write a new letter; errors as for ``atomic.create``."""
-    atomic.create(folder / f"{name}.md", codec.encode_new(header, text))
+def write(
+    folder: Path, name: str, header: Mapping[str, Any], text: str, changes: Changes | None
+) -> None:
+    """Write a new letter; errors as for ``atomic.create``.
+
+    Without ``changes`` nobody sent it, and nobody may take it back.
+    """
+    file, data = folder / f"{name}.md", codec.encode_new(header, text)
+    if changes is None:
+        atomic.create(file, data)
+    else:
+        title = (text.strip() or name).splitlines()[0]
+        changes.create([file.relative_to(changes.root).as_posix()], data, Subject("", title))
 
 
 def listed(folder: Path) -> list[str]:

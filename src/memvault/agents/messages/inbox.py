@@ -11,7 +11,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault import clock
 from memvault.agents.address import Address
@@ -22,6 +22,9 @@ from memvault.agents.messages.leases import Lease, Leases
 from memvault.agents.messages.services import PLAN, SERVICE, SPACE_MESSAGE, TALK
 from memvault.errors import UsageError
 from memvault.vault import atomic, layout
+
+if TYPE_CHECKING:
+    from memvault.vault.changes import Changes
 
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
 """Which value of an event is the file's text; ``message`` for all other types."""
@@ -76,8 +79,9 @@ class Inbox:
         data: Mapping[str, Any],
         event_id: str | None = None,
         timestamp: str | None = None,
+        changes: Changes | None = None,
     ) -> str:
-        """Put an event into the inbox and return its id.
+        """Put an event into the inbox and return its id; ``changes`` are those of who sends it.
 
         Where an event of the given id is there, or was taken lately, nothing
         happens. No lock is needed, and none is taken.
@@ -96,7 +100,7 @@ class Inbox:
         header |= {key: value for key, value in data.items() if key not in (body, *header)}
         message_files.inside(self._root, self.folder)
         with contextlib.suppress(FileExistsError):
-            message_files.write(self.folder, name, header, str(data.get(body, "")))
+            message_files.write(self.folder, name, header, str(data.get(body, "")), changes)
         return name
 
     def peek(self) -> list[Event]:

@@ -11,7 +11,7 @@ import hashlib
 import re
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock, plain_files
 from memvault.agents.address import USER, Address, address
@@ -23,6 +23,9 @@ from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.plain_files import STATE
 from memvault.vault import atomic, layout
 from memvault.vault.normal_form import normal_form
+
+if TYPE_CHECKING:
+    from memvault.vault.changes import Changes
 
 _LONGEST = 60
 _NO_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
@@ -52,8 +55,9 @@ class Spaces:
     be told of one.
     """
 
-    def __init__(self, root: Path, me: Address) -> None:
-        self._root = root
+    def __init__(self, changes: Changes, me: Address) -> None:
+        self._changes = changes
+        self._root = changes.root
         self._me = me
         self.problems: list[str] = []
 
@@ -67,12 +71,12 @@ class Spaces:
         with contextlib.suppress(FileExistsError):
             if not self._exists(space_id):
                 header = {"name": given.strip()}
-                message_files.write(self._folder(space_id), "space", header, "")
+                message_files.write(self._folder(space_id), "space", header, "", self._changes)
         space = self._named(space_id)
         with contextlib.suppress(FileExistsError):
             if me not in self._members(space):  # no time: two machines write the same
                 folder = self._folder(space_id, "members")
-                message_files.write(folder, me.replace("/", "~"), {"agent": me}, "")
+                message_files.write(folder, me.replace("/", "~"), {"agent": me}, "", self._changes)
         atomic.put(self._entered_file, f"{space.space_id}\n".encode())
         return space
 
@@ -154,7 +158,8 @@ class Spaces:
         sender = {"senderName": message.sender, "senderType": message.sender_type}
         message_id, timestamp = message.message_id, message.timestamp
         header = {"id": message_id, **sender, "timestamp": timestamp}
-        message_files.write(self._folder(space.space_id, "messages"), message_id, header, text)
+        folder = self._folder(space.space_id, "messages")
+        message_files.write(folder, message_id, header, text, self._changes)
         names = {"spaceId": space.space_id, "spaceName": space.name}
         event = {**names, **sender, "content": text, "messageId": message_id}
         for member in self._members(space):
@@ -162,7 +167,7 @@ class Spaces:
                 continue
             try:
                 inbox = Inbox(self._root, address(member))
-                inbox.deliver(SPACE_MESSAGE, event, message_id, timestamp)
+                inbox.deliver(SPACE_MESSAGE, event, message_id, timestamp, self._changes)
             except MemvaultError as error:
                 self.problems.append(f"{member} could not be told: {error.message}")
         return message

@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memvault import clock, plain_files, visible
 from memvault.agents.address import Address, address
@@ -18,7 +18,10 @@ from memvault.errors import NotFound, Refused
 from memvault.plain_files import STATE
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
-from memvault.vault.store import private_folder
+from memvault.vault.private import private_folder
+
+if TYPE_CHECKING:
+    from memvault.vault.changes import Changes
 
 _BEGINNING = 1_767_225_600_000
 """The first moment of 2026 in milliseconds: talkIds count from there, to stay short."""
@@ -31,8 +34,9 @@ _LARGEST_LOG = 4 * 1024 * 1024
 class Talks:
     """What one participant said to others and heard from them, as far as this machine knows."""
 
-    def __init__(self, root: Path, me: Address) -> None:
-        self._root = root
+    def __init__(self, changes: Changes, me: Address) -> None:
+        self._changes = changes
+        self._root = changes.root
         self._me = me
 
     def say(self, to: Address, message: str, in_reply_to: int | None = None) -> int:
@@ -48,7 +52,7 @@ class Talks:
         data: dict[str, Any] = {"from": str(self._me), "talkId": talk_id, "message": text}
         if in_reply_to:
             data["inReplyTo"] = in_reply_to
-        Inbox(self._root, to).deliver(TALK, data)
+        Inbox(self._root, to).deliver(TALK, data, changes=self._changes)
         return talk_id
 
     def answer(self, talk_id: int, message: str, inbox: Inbox) -> int:

@@ -66,6 +66,7 @@ def within(made: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, 
 
 def _run(made: Call, tool: Tool, bound: Mapping[str, Any]) -> Mapping[str, Any]:
     made.only_reads = tool.read_only
+    made.deed.tool = tool.name
     return tool.function(made, **bound)
 
 

@@ -1,0 +1,66 @@
+"""What a call does to files of the vault, as it is written down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from memvault import clock
+
+Kind = Literal["created", "changed", "removed", "forgotten", "restored"]
+KINDS: frozenset[str] = frozenset(get_args(Kind))
+
+
+class FileChange(NamedTuple):
+    """What a call did to one file.
+
+    ``before`` names where the bytes from before are: a revision, of what was
+    forgotten or restored a folder of the trash, nothing of what was created.
+    ``after`` is the etag that the file had then, nothing where it was gone.
+    """
+
+    kind: Kind
+    path: str
+    mem_id: str
+    title: str
+    before: str
+    after: str
+
+
+class Change(NamedTuple):
+    """What one call did; ``undoes`` is the change that it took back, ``undone_by`` one that did."""
+
+    change_id: str
+    when: str
+    tool: str
+    agent: str
+    files: tuple[FileChange, ...]
+    undoes: str = ""
+    undone_by: str = ""
+
+
+class Subject(NamedTuple):
+    """What a file is about: the id that its revisions are kept under, and what people call it.
+
+    A new file without an id gets the one that is made of its path.
+    """
+
+    mem_id: str
+    title: str
+
+
+class Deed:
+    """What one call changes: who does it, and what it has done so far.
+
+    ``undoes`` is the change that it takes back. ``notes`` say what could not be
+    written down.
+    """
+
+    def __init__(self, tool: str = "", agent: str = "", undoes: str = "") -> None:
+        self.tool = tool
+        self.agent = agent
+        self.undoes = undoes
+        self.change_id = clock.nonce(8)
+        self.files: list[FileChange] = []
+        self.notes: list[str] = []
+        self.part: Path | None = None

@@ -1,0 +1,123 @@
+"""The journal: which call changed which files of the vault, in lines that are only ever added.
+
+It lies in ``.memvault/journal``, in files named by the moment that they begin;
+all lines of one call are in one file. A line says where the bytes from before
+are kept. Adding one takes no lock, and one cut off spoils no other.
+
+Like all of ``.memvault`` it is read as a stranger's: a line that is not as this
+program writes it says nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from memvault import clock, plain_files
+from memvault.vault import atomic
+from memvault.vault.deed import KINDS, Change, FileChange
+
+_PART = 1024 * 1024
+"""Bytes from which on a new file is begun."""
+_NAMED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-z]{6}\.jsonl", re.ASCII)
+_LONGEST_TITLE = 200
+
+
+class Journal:
+    """The journal of one vault."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def part(self) -> Path:
+        """Return the file that a call's lines go to: the last one, or a new one."""
+        last = next(self._parts(), None)
+        with contextlib.suppress(OSError):
+            if last is not None and last.stat().st_size < _PART:
+                return last
+        stamp = clock.iso().replace("-", "").replace(":", "")
+        return self._folder / f"{stamp}-{clock.nonce()}.jsonl"
+
+    def add(self, part: Path, change: Change) -> None:
+        """Write down what a change did to the files that it names.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        head = {"id": change.change_id, "when": change.when}
+        head |= {"tool": change.tool, "agent": change.agent}
+        if change.undoes:
+            head["undoes"] = change.undoes
+        for entry in change.files:
+            told = entry._replace(title=entry.title[:_LONGEST_TITLE])
+            line = json.dumps({**head, **told._asdict()})
+            atomic.append_line(part, line.encode("utf-8", "replace"))
+
+    def changes(self) -> Iterator[Change]:
+        """Yield every change, newest first, each with what took it back."""
+        undone: dict[str, str] = {}
+        for part in self._parts():
+            for change in reversed(_read(part)):
+                made = change._replace(undone_by=undone.get(change.change_id, ""))
+                if made.undoes and not made.undone_by:
+                    undone[made.undoes] = made.change_id
+                yield made
+
+    def prune(self, days: int, most: int) -> None:
+        """Delete the oldest files: those that end before so many days, and past so many bytes."""
+        oldest = clock.now() - timedelta(days=days)
+        held = 0
+        for part in list(self._parts())[1:]:
+            with contextlib.suppress(OSError):
+                status = part.stat()
+                held += status.st_size
+                if held > most or status.st_mtime < oldest.timestamp():
+                    part.unlink()
+
+    def _parts(self) -> Iterator[Path]:
+        """Yield the journal's files, newest first."""
+        names: list[str] = []
+        with contextlib.suppress(OSError):
+            if not self._folder.is_symlink() and not self._folder.parent.is_symlink():
+                names = os.listdir(self._folder)
+        for name in sorted(filter(_NAMED.fullmatch, names), reverse=True):
+            yield self._folder / name
+
+
+def _read(part: Path) -> list[Change]:
+    """Return the changes in a file, in their order."""
+    try:
+        data = plain_files.read(part, plain_files.STATE)
+    except OSError:
+        return []
+    found: dict[str, Change] = {}
+    for line in data.splitlines():
+        if line.strip():
+            with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+                made = _parsed(json.loads(line))
+                known = found.setdefault(made.change_id, made._replace(files=()))
+                found[made.change_id] = known._replace(files=known.files + made.files)
+    return list(found.values())
+
+
+def _parsed(line: dict[str, Any]) -> Change:
+    texts = {key: line[key] for key in ("id", "when", "tool", "agent", "undoes") if key in line}
+    told = FileChange(**{key: line[key] for key in FileChange._fields})
+    if not all(isinstance(value, str) for value in (*texts.values(), *told)):
+        raise TypeError("not a text")
+    if told.kind not in KINDS or not texts["id"] or clock.parse(texts["when"]) is None:
+        raise ValueError("not as it is written")
+    return Change(
+        texts["id"],
+        texts["when"],
+        texts["tool"],
+        texts["agent"],
+        (told,),
+        texts.get("undoes", ""),
+    )
