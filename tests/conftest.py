@@ -127,6 +127,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         vault.call("talk_agent", agent="bob", message="Hello")
         vault.call("talk_agent", agent="main", message="Hello, me")
         vault.call("push_service", name="ci", message="green")
+        vault.call("memory_compound", query="m2", modifications="It drinks, too.")
         vault.call("memory_load", memId="m1")
     return root
 

@@ -38,7 +38,7 @@ NAMED = {"memId": "x", "title": "x", "filePath": "x.md"}
 """What is told of a memory that may have been meant."""
 OWN_WORDS = ("cutAt",)
 """Fields whose values are the program's own words, which forms look up."""
-TEXTS = ("content", "context")
+TEXTS = ("content", "context", "diff")
 """Fields that are shown as the lines that they have."""
 
 

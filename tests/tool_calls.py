@@ -103,6 +103,7 @@ OWN: dict[str, dict[str, Any]] = {
     "observe_location": {"radius": 3},
     "move_to": {"x": -3, "y": 4.5},
     "gather_resource": {"amount": 2},
+    "memory_diff": {"memId": "m2"},
     "model_use": {"name": "builtin"},
     "model_verify": {"name": "builtin"},
 }
@@ -231,6 +232,7 @@ CHANGING = [
     (re.compile(r"\b\d{10,}\b"), "NUMBER"),
     (re.compile(r"-[a-z0-9]{6}\b"), "-RANDOM"),
     (re.compile(r'"(seconds|index)": [\d.e-]+'), r'"\1": 0'),
+    (re.compile(r'"(changeId|undoes|undoneBy)": "[a-z0-9]{8}"'), r'"\1": "ID"'),
 ]
 """What differs from run to run: times, random ids, and what is made of them."""
 

@@ -75,6 +75,28 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "memory_restore": """Restored {memId}  {filePath}
 *trash | The trash is empty
    {title}  {memId}  {filePath}  {discarded:.19}""",
+    "memory_log": """{memId}  {filePath}  {edited:edited by hand since|}
+*changes | Nothing was changed by a tool yet
+{when:.19}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
+   {lines:each}
+
+{more:There is more; --limit shows it|}""",
+    "memory_diff": """{diff:each}
+{same}""",
+    "memory_undo": """Undone {undone[tool]}  {undone[changeId]}
+   {lines:each}
+   memvault undo {changeId} takes that back
+*changes | There is nothing to undo
+{when:.19}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
+   {lines:each}
+   cannot be undone: {obstacle}""",
+    "trash_list": """*trash | The trash is empty
+{title}  {memId}  {filePath}  {discarded:.19}
+
+{shown} of {total:file|files}""",
+    "trash_empty": """Deleted for good: {deletedFiles:file|files}
+Would delete for good {files:file|files}, {bytes} bytes, the oldest from {oldest:.10}
+Nothing is gone yet; confirm with --confirm {token}""",
     "memory_show": f"""{{title}}  {{memoryType}}  {{tags}}  {{example:example|}}
    {{memId}}  {{filePath}}  {{modified:.10}}
    {_STANDING}
@@ -272,6 +294,35 @@ def _events(found: Result) -> Result:
     return {**found, "events": events}
 
 
+def _changes(found: Result) -> Result:
+    """Put what was done to each file into a line."""
+    changes = [{**entry, "lines": _file_lines(entry["files"])} for entry in found["changes"]]
+    return {**found, "changes": changes}
+
+
+def _undone(found: Result) -> Result:
+    return (
+        _changes(found) if "changes" in found else {**found, "lines": _file_lines(found["files"])}
+    )
+
+
+def _file_lines(files: list[Result]) -> str:
+    """Say what was done to files, a line each."""
+    return "\n".join(
+        "  ".join(
+            part
+            for part in (entry["change"], entry["filePath"], entry["title"], entry.get("revision"))
+            if part
+        )
+        for entry in files
+    )
+
+
+def _emptied(found: Result) -> Result:
+    """Give the token only where there is something to confirm."""
+    return {**found, "token": found["confirmToken"]} if found.get("files") else found
+
+
 def _graded(found: Result) -> Result:
     """Say it where all that was found is weak."""
     hardly = "Nothing fits well; these come nearest" if found.get("best") == "weak" else None
@@ -292,6 +343,11 @@ VIEWS: dict[str, Callable[[Result], Result]] = {
     "memory_load": _loaded,
     "memory_active": lambda found: {**found, "memories": [*map(_part, found["memories"])]},
     "memory_forget": _forgotten,
+    "memory_log": _changes,
+    "memory_undo": _undone,
+    "memory_diff": lambda found: {**found, "same": None if found["diff"] else "Nothing differs"},
+    "trash_list": lambda found: {**found, "shown": len(found["trash"]) or None},
+    "trash_empty": _emptied,
     "consolidate_memories": _consolidated,
     "peek_inbox": _events,
     "wait_for": _events,

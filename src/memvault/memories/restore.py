@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from memvault import clock, plain_files
-from memvault.errors import Ambiguous, NotFound
+from memvault.errors import Ambiguous, NotFound, UsageError
 from memvault.model import FileState, Memory
 from memvault.recall.resolve import meant
 from memvault.vault.deed import Subject
@@ -22,6 +25,7 @@ class Trashed(NamedTuple):
     mem_id: str
     title: str
     when: str
+    size: int
 
 
 def trash(store: Store) -> list[Trashed]:
@@ -33,8 +37,28 @@ def trash(store: Store) -> list[Trashed]:
             memory = store.parse(data, FileState(item.path, len(data), 0, 0, 0))
             moment = clock.parse(item.when)
             when = clock.iso(moment) if moment else item.when
-            found.append(Trashed(item, item.path, memory.mem_id, memory.title, when))
+            found.append(Trashed(item, item.path, memory.mem_id, memory.title, when, len(data)))
     return found
+
+
+def older(store: Store, moment: str | None) -> list[Trashed]:
+    """Return what was forgotten before a moment, newest first; without one all of it.
+
+    Raises:
+        UsageError: the moment is none.
+    """
+    if moment is None:
+        return trash(store)
+    until = clock.since(moment)
+    if until is None:
+        raise UsageError(f"{moment!r} is no date and no age", "2026-03-01, or 30d for 30 days ago")
+    return [entry for entry in trash(store) if entry.when < clock.iso(until)]
+
+
+def token(chosen: Iterable[Trashed]) -> str:
+    """Return the token for exactly these files of the trash."""
+    lines = sorted(f"{entry.item.folder}/{entry.path}" for entry in chosen)
+    return hashlib.blake2b(os.fsencode("\n".join(lines)), digest_size=6).hexdigest()
 
 
 def restore(store: Store, name: str) -> Memory:

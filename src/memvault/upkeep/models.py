@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from memvault import plain_files
 from memvault.call import Call
 from memvault.errors import EmbedderError, NotFound, Refused, UsageError, VaultUnreadable
 from memvault.index.embedding import permitted
@@ -17,7 +18,7 @@ from memvault.index.embedding.loading import open_embedder
 from memvault.settings_file import with_setting
 from memvault.upkeep.paths import without_paths
 from memvault.user_folders import SETTINGS_FILE, home_expanded
-from memvault.vault import atomic
+from memvault.vault.deed import Subject
 
 Purpose = Literal["embed", "rerank"]
 _QUESTION = "Which database do we use?"
@@ -126,7 +127,9 @@ def _write(call: Call, section: str, name: str) -> None:
     try:
         before = plain_files.read(path, plain_files.SETTING)
         after = with_setting(path, section, "model", name, VaultUnreadable)
-        call.store.changes.replace(SETTINGS_FILE, before, after, Subject(SETTINGS_FILE, SETTINGS_FILE))
+        call.store.changes.replace(
+            SETTINGS_FILE, before, after, Subject(SETTINGS_FILE, SETTINGS_FILE)
+        )
     except (FileNotFoundError, NotFound) as error:
         raise NotFound(f"{SETTINGS_FILE} is gone", "memvault init") from error
     call.workspace.reload()

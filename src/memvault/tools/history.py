@@ -1,0 +1,163 @@
+"""Tools for what was: log, diff, undo, and the trash."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any
+
+from memvault.call import Call
+from memvault.errors import Conflict, UsageError
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
+
+group = Group("vault", place=101)
+
+_SHOWN = 50
+_LISTED = 20
+
+Limit = Annotated[int, Arg("How many at most", least=1, most=10_000)]
+
+
+@group.tool("memory_log", "log", read_only=True)
+def memory_log(
+    call: Call,
+    name: Annotated[
+        str,
+        Arg("memId, path or title; without it all that was changed", key="memId", positional=True),
+    ] = "",
+    limit: Limit = _SHOWN,
+) -> dict[str, Any]:
+    """Show what was changed, when, and by which tool and agent, newest first.
+
+    A revision is what the file was before that change; diff compares it and
+    restore puts it back. Edits by hand are not listed; edited says that there
+    was one since the last change here.
+    """
+    from memvault.upkeep import past
+
+    if not name.strip():
+        found = list(islice(call.store.changes.journal.changes(), limit + 1))
+        more = {"more": True} if len(found) > limit else {}
+        return {"changes": [past.shown(change) for change in found[:limit]], **more}
+    meant = past.named(call, name)
+    found = list(islice(past.changes_of(call, meant.mem_id), limit + 1))
+    more = {"more": True} if len(found) > limit else {}
+    return {
+        "memId": meant.mem_id,
+        "filePath": meant.path,
+        "edited": past.is_edited(call, meant),
+        "changes": [past.shown(change) for change in found[:limit]],
+        **more,
+    }
+
+
+@group.tool("memory_diff", "diff", read_only=True)
+def memory_diff(
+    call: Call,
+    name: Annotated[str, Arg("memId, path or exact title", key="memId", positional=True)],
+    revision: Annotated[
+        str, Arg("The earlier revision; the last one by default", positional=True)
+    ] = "",
+    other: Annotated[
+        str, Arg("The later revision; what the file is now by default", positional=True)
+    ] = "",
+) -> dict[str, Any]:
+    """Show what differs between two revisions of a memory, or between one and now."""
+    from memvault.upkeep import past
+
+    return past.compared(call, past.named(call, name), revision.strip(), other.strip())
+
+
+@group.tool("memory_undo", "undo", destructive=True)
+def memory_undo(
+    call: Call,
+    change: Annotated[
+        str, Arg("Which change, as log names it; the last one by default", positional=True)
+    ] = "",
+    listing: Annotated[
+        bool, Arg("Show the last changes and whether they can be undone", key="list")
+    ] = False,
+) -> dict[str, Any]:
+    """Undo the last change by a tool: every file goes back to what it was before.
+
+    Again, it undoes the one before that. An undo is a change too and can be
+    undone by its changeId. Where a file has changed since, nothing is undone.
+    """
+    from memvault.upkeep import past, undo
+
+    if listing:
+        if change.strip():
+            raise UsageError("--list takes no change", "memvault undo --list")
+        changes = islice(call.store.changes.journal.changes(), _LISTED)
+        return {
+            "changes": [
+                {**past.shown(entry), **({"obstacle": why} if why else {})}
+                for entry in changes
+                for why in [undo.obstacle(call.store, entry)]
+            ]
+        }
+    chosen = undo.chosen(call, change.strip())
+    files = undo.undo(call, chosen)
+    return {
+        "changeId": call.deed.change_id,
+        "undone": past.shown(chosen),
+        "files": [past.files_of(entry) for entry in files],
+    }
+
+
+@group.tool("trash_list", "trash list", read_only=True)
+def trash_list(call: Call, limit: Limit = _SHOWN) -> dict[str, Any]:
+    """List what was forgotten and can be restored, newest first."""
+    from memvault.memories import restore
+
+    found = restore.trash(call.store)
+    return {
+        "trash": [
+            {
+                "memId": entry.mem_id,
+                "title": entry.title,
+                "filePath": entry.path,
+                "discarded": entry.when,
+            }
+            for entry in found[:limit]
+        ],
+        "total": len(found),
+    }
+
+
+@group.tool("trash_empty", "trash empty", destructive=True)
+def trash_empty(
+    call: Call,
+    older: Annotated[
+        str | None, Arg("Only what was forgotten before: a date, or an age such as 30d")
+    ] = None,
+    confirm: Annotated[
+        bool | str | None, Arg("true, or the token that the preview returned")
+    ] = None,
+) -> dict[str, Any]:
+    """Delete what is in the trash for good: show what would go, and delete it once confirmed.
+
+    Nothing brings it back after that, undo neither.
+    """
+    from memvault.memories import restore
+
+    chosen = restore.older(call.store, older)
+    token = restore.token(chosen)
+    given = "" if confirm is None else str(confirm).strip().lower()
+    size = sum(entry.size for entry in chosen)
+    if given in ("", "false", "no"):
+        oldest = {"oldest": chosen[-1].when} if chosen else {}
+        return {
+            "confirmRequired": True,
+            "files": len(chosen),
+            "bytes": size,
+            **oldest,
+            "confirmToken": token,
+        }
+    if given not in ("true", "yes", token):
+        raise Conflict(
+            "The confirmation does not match what is in the trash now",
+            "look at the preview again and confirm with its token",
+        )
+    call.store.history.empty(entry.item for entry in chosen)
+    return {"deletedFiles": len(chosen), "bytes": size}

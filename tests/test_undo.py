@@ -1,0 +1,361 @@
+"""What a tool changed is written down and can be taken back; nothing of anyone else's is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Run, write
+from episodes import WEEK, put_all
+from memvault import Vault, open_vault
+from memvault.tools.core.registry import Tool, all_tools
+from memvault.upkeep.undo import steps
+from memvault.vault.deed import FileChange
+from tool_calls import call_of
+
+WRITING = [tool for tool in all_tools() if not tool.read_only and tool.name != "memory_undo"]
+OWN: dict[str, dict[str, Any]] = {
+    "memory_forget": {"confirm": True},
+    "consolidate_memories": {"apply": True},
+    "memory_restore": {"memId": "m1", "revision": "2"},
+    "enter_space": {"spaceId": "new"},
+}
+"""What makes a tool write that only shows what it would do in the calls of ``tool_calls``."""
+OF_THIS_MACHINE = {
+    "memory_load": "active memory is of this machine",
+    "memory_evict": "active memory is of this machine",
+    "context": "counts are of this machine",
+    "talk_log": "the log is of this machine",
+    "wait_for": "events that were handed out cannot be called back",
+    "use_skill": "counts are of this machine",
+    "call_tool": "the tool it calls here only reads",
+    "consolidate_memories": "nothing repeats in this vault; the next test has one where it does",
+    "vault_reindex": "the index is derived",
+    "trash_empty": "what is deleted for good is gone",
+    "model_use": "needs the network, or changes nothing",
+    "peek_inbox": "looking delivers due plans, which are nobody's change",
+}
+"""Tools that write no file of the vault, and why."""
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """Return the bytes of every file that travels with the vault."""
+    found = (path for path in root.rglob("*") if path.is_file())
+    paths = {path.relative_to(root).as_posix(): path for path in found}
+    return {
+        name: path.read_bytes() for name, path in paths.items() if not name.startswith(".memvault/")
+    }
+
+
+def remember(vault: Vault, **given: Any) -> dict[str, Any]:
+    """Remember something as a fact."""
+    made = vault.call("memory_remember", memoryType="fact", **given)
+    assert made["success"], made
+    return dict(made)
+
+
+def changes(vault: Vault) -> list[dict[str, Any]]:
+    """Return what the log tells, newest first."""
+    found = vault.call("memory_log", limit=1_000)
+    assert found["success"], found
+    return list(found["changes"])
+
+
+@pytest.mark.parametrize("tool", WRITING, ids=lambda tool: str(tool.name))
+def test_every_writing_tool_is_in_the_log_and_can_be_undone(
+    filled: Path, tmp_path: Path, tool: Tool
+) -> None:
+    """Whatever a tool writes, the log names each file, and undo brings all back byte for byte."""
+    root = tmp_path / "vault"
+    shutil.copytree(filled, root)
+    with open_vault(root) as vault:
+        assert vault.call("memory_compound", query="m1", modifications="More.")["success"]
+        before, known = files(root), {change["changeId"] for change in changes(vault)}
+        result = vault.call(tool.name, **{**call_of(tool), **OWN.get(tool.name, {})})
+        after = files(root)
+        new = [change for change in changes(vault) if change["changeId"] not in known]
+        if tool.name in OF_THIS_MACHINE:
+            came = {path for path in after if before.get(path) != after[path]}
+            assert all("/inbox/" in path for path in came)
+            assert new == []
+            return
+        assert result["success"], result
+        touched = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+        assert touched, "the call wrote nothing; give it arguments that do, in OWN"
+        (change,) = new
+        assert change["tool"] == tool.name
+        assert {entry["filePath"] for entry in change["files"]} >= touched
+        undone = vault.call("memory_undo")
+        assert undone["success"], undone
+        assert files(root) == before
+        assert vault.call("memory_undo", change=undone["changeId"])["success"]
+        assert files(root) == after
+
+
+def test_what_consolidation_wrote_is_taken_back_whole(vault: Vault, folder: Path) -> None:
+    """All facts, procedures and archivings of one consolidation go back with one undo."""
+    put_all(folder, WEEK)
+    before = files(folder)
+    assert vault.call("consolidate_memories", apply=True)["success"]
+    (change,) = changes(vault)
+    assert len(change["files"]) > 2
+    assert vault.call("memory_undo")["success"]
+    assert files(folder) == before
+
+
+def test_the_last_change_is_undone_and_again_the_one_before(vault: Vault, folder: Path) -> None:
+    """Undo walks back step by step, past its own undos, and says when there is nothing left."""
+    states = [files(folder)]
+    remember(vault, title="A", content="One.")
+    states.append(files(folder))
+    vault.call("memory_compound", query="A", modifications="Two.")
+    states.append(files(folder))
+    vault.call("memory_forget", query="A", confirm=True)
+    for state in reversed(states):
+        assert vault.call("memory_undo")["success"]
+        assert files(folder) == state
+    assert vault.call("memory_undo")["error"]["code"] == "not_found"
+
+
+def test_what_changed_since_is_not_lost(vault: Vault, folder: Path) -> None:
+    """Where an editor has saved a file since, undo changes nothing and says what to type."""
+    made = remember(vault, title="A", content="One.")
+    vault.call("memory_compound", query="A", modifications="Two.")
+    path = folder / made["filePath"]
+    path.write_text(path.read_text() + "\nBy hand.\n")
+    before = files(folder)
+    refused = vault.call("memory_undo")
+    assert refused["error"]["code"] == "conflict"
+    assert "memvault log" in refused["error"]["hint"]
+    assert files(folder) == before
+    assert vault.call("memory_log", memId="A")["edited"]
+    listed = vault.call("memory_undo", list=True)["changes"]
+    assert "has changed since" in listed[0]["obstacle"]
+
+
+def test_several_files_go_back_together_or_not_at_all(vault: Vault, folder: Path) -> None:
+    """Several files of one call go back together; one that was edited keeps all as they are."""
+    for name in ("A", "B"):
+        remember(vault, title=name, content="Zebra.", tags=["x"])
+    vault.call("memory_forget", query="", filter="'x' in tags", confirm=True)
+    assert not [path for path in files(folder) if path.endswith(("a.md", "b.md"))]
+    write(folder, "fact/a.md", "# Mine\n")
+    before = files(folder)
+    assert vault.call("memory_undo")["error"]["code"] == "conflict"
+    assert files(folder) == before
+    (folder / "fact/a.md").unlink()
+    assert vault.call("memory_undo")["success"]
+    assert {"fact/a.md", "fact/b.md"} <= files(folder).keys()
+
+
+def test_another_agents_change_is_not_undone_by_chance(run: Run) -> None:
+    """Without an id only the caller's own last change is undone; the hint names the other one."""
+    run("--agent", "coder", "remember", "A", "One.", "--type", "fact")
+    refused = run("undo")
+    assert refused.code == 1, refused.err
+    assert "by coder" in refused.err
+    given = refused.err.split("memvault undo ")[1].split()[0]
+    assert run("undo", given).code == 0
+
+
+def test_a_killed_undo_is_finished(vault: Vault, folder: Path) -> None:
+    """Where some files of a change are back already, undo with its id brings the others back."""
+    for name in ("A", "B"):
+        remember(vault, title=name, content="Zebra.", tags=["x"])
+    before = files(folder)
+    vault.call("memory_forget", query="", filter="'x' in tags", confirm=True)
+    (change, *_) = changes(vault)
+    assert vault.call("memory_restore", memId="A")["success"]
+    assert vault.call("memory_undo", change=change["changeId"])["success"]
+    assert files(folder) == before
+
+
+def test_the_log_follows_a_memory_that_is_gone(vault: Vault) -> None:
+    """What happened to a memory is told by its title, memId or path even after it was forgotten."""
+    made = remember(vault, title="A", content="One.")
+    vault.call("memory_compound", query="A", modifications="Two.", memoryType="issue")
+    vault.call("memory_forget", query="A", confirm=True)
+    for name in ("A", made["memId"], made["filePath"]):
+        log = vault.call("memory_log", memId=name)
+        assert [change["tool"] for change in log["changes"]] == [
+            "memory_forget",
+            "memory_compound",
+            "memory_remember",
+        ]
+    assert vault.call("memory_log", memId="nobody")["error"]["code"] == "not_found"
+
+
+def test_diff_shows_what_a_change_did(vault: Vault) -> None:
+    """Diff compares the last revision with now, any with now, and any two."""
+    remember(vault, title="A", content="One.")
+    assert vault.call("memory_diff", memId="A")["error"]["code"] == "not_found"
+    first = vault.call("memory_compound", query="A", modifications="Two.")["previousRevision"]
+    second = vault.call("memory_compound", query="A", modifications="Three.")["previousRevision"]
+    assert "+Three." in vault.call("memory_diff", memId="A")["diff"].splitlines()
+    whole = vault.call("memory_diff", memId="A", revision=first)["diff"].splitlines()
+    assert {"+Two.", "+Three."} <= set(whole)
+    between = vault.call("memory_diff", memId="A", revision=first, other=second)
+    assert "+Two." in between["diff"].splitlines()
+    assert "Three" not in between["diff"]
+    assert vault.call("memory_diff", memId="A", revision="1999")["error"]["code"] == "not_found"
+
+
+def test_a_diff_of_a_long_text_comes_at_once(vault: Vault) -> None:
+    """Where a hundred thousand lines differ, all that went and came is shown."""
+    lines = "\n".join(f"line {number}" for number in range(100_000))
+    remember(vault, title="A", content=lines)
+    other = "\n".join(f"row {number}" for number in range(100_000))
+    vault.call("memory_compound", query="A", modifications=other, mode="replace")
+    found = vault.call("memory_diff", memId="A")
+    assert (found["added"], found["removed"]) >= (100_000, 100_000)
+
+
+def test_the_trash_is_emptied_in_two_steps(vault: Vault, folder: Path) -> None:
+    """Emptying shows first; the token is good for just these files, and an age for older ones."""
+    remember(vault, title="A", content="One.")
+    vault.call("memory_forget", query="A", confirm=True)
+    preview = vault.call("trash_empty")
+    assert preview["confirmRequired"]
+    assert preview["files"] == vault.call("trash_list")["total"] == 1
+    assert vault.call("trash_empty", older="30d", confirm=True)["deletedFiles"] == 0
+    remember(vault, title="B", content="Two.")
+    vault.call("memory_forget", query="B", confirm=True)
+    assert vault.call("trash_empty", confirm=preview["confirmToken"])["error"]["code"] == "conflict"
+    assert vault.call("trash_empty", confirm=True)["deletedFiles"] == 2
+    assert vault.call("trash_list")["trash"] == []
+    assert not list((folder / ".memvault" / "trash").rglob("*.md"))
+    assert vault.call("memory_undo")["error"]["code"] == "not_found"
+
+
+def test_the_history_is_bounded_by_settings(folder: Path) -> None:
+    """No more revisions are kept than the settings say, of one memory and in days and megabytes."""
+    write(folder, "memvault.toml", "version = 1\n[history]\nrevisions = 2\nmegabytes = 1\n")
+    with open_vault(folder) as vault:
+        remember(vault, title="A", content="x" * 700_000)
+        for text in "abcd":
+            vault.call("memory_compound", query="A", modifications=text)
+        assert len(vault.call("memory_show", memId="A")["revisions"]) == 2
+        (folder / ".memvault/journal/pruned").unlink()
+        vault.call("memory_compound", query="A", modifications="e")
+        kept = vault.call("memory_show", memId="A")["revisions"]
+        assert len(kept) == 1  # of 700 KB each one fits
+        found = vault.call("memory_show", memId="A", revision=kept[0])
+        assert found["content"].rstrip().endswith("d")
+
+
+@pytest.mark.parametrize("value", ["0", "-1", '"many"', "true"])
+def test_a_limit_that_makes_no_sense_is_refused(run: Run, folder: Path, value: str) -> None:
+    """A history without revisions, or for no days, is a mistake in the settings, told by name."""
+    write(folder, "memvault.toml", f"version = 1\n[history]\nrevisions = {value}\n")
+    ran = run("log")
+    assert ran.code == 3
+    assert "history.revisions" in ran.err
+
+
+JOURNAL = ".memvault/journal/20260101T000000.000Z-abcdef.jsonl"
+LINE = {
+    "id": "abcd1234",
+    "when": "2026-01-01T00:00:00.000Z",
+    "tool": "memory_remember",
+    "agent": "main",
+    "kind": "created",
+    "path": "a.md",
+    "mem_id": "a",
+    "title": "A",
+    "before": "",
+    "after": "",
+}
+
+
+@pytest.mark.parametrize(
+    "path", ["../outside.md", "/etc/hosts.md", ".git/config.md", "sub/../../x.md", "link/x.md", "x"]
+)
+def test_a_strangers_journal_reaches_nothing_else(vault: Vault, folder: Path, path: str) -> None:
+    """A journal that came with a vault cannot have undo touch what is no file of the vault's."""
+    from memvault.vault.codec import etag
+
+    outside = write(folder.parent, "outside.md", "mine")
+    (folder / "link").symlink_to(folder.parent)
+    line = {**LINE, "path": path, "after": etag(b"mine")}
+    write(folder, JOURNAL, json.dumps(line) + "\n")
+    assert vault.call("memory_undo")["error"]["code"] in ("refused", "conflict")
+    assert outside.read_text() == "mine"
+
+
+@given(st.lists(st.one_of(st.binary(max_size=40), st.just(json.dumps(LINE).encode()))))
+def test_whatever_a_journal_holds(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
+) -> None:
+    """Lines that are none, or cut off, hide no other and stop no tool."""
+    root = tmp_path_factory.mktemp("journal")
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, JOURNAL, b"\n".join(lines))
+    with open_vault(root) as vault:
+        remember(vault, title="B", content="Two.")
+        found = changes(vault)
+        assert found[0]["tool"] == "memory_remember"
+        assert len(found) == 1 + (json.dumps(LINE).encode() in lines)
+
+
+kinds = st.sampled_from(["created", "changed", "removed", "forgotten", "restored"])
+file_changes = st.builds(
+    FileChange,
+    kinds,
+    st.sampled_from(["a.md", "b.md"]),
+    st.just("m"),
+    st.just("T"),
+    st.sampled_from(["r-1", "r-2"]),
+    st.sampled_from(["1", "2"]),
+)
+
+
+@given(st.lists(file_changes, max_size=8))
+def test_one_step_a_file(made: list[FileChange]) -> None:
+    """However often a call wrote a file, there is one step back from its last bytes."""
+    found = steps(made)
+    assert len({step.path for step in found}) == len(found)
+    for step in found:
+        last = [change for change in made if change.path == step.path][-1]
+        assert step.left == ("" if last.kind in ("removed", "forgotten") else last.after)
+
+
+ACTIONS = ("remember", "compound", "forget", "goal", "type", "edit")
+
+
+@given(st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=8))
+def test_undo_walks_back_to_the_beginning(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[str]
+) -> None:
+    """After any calls as many undos bring back the first state, through every one between."""
+    root = tmp_path_factory.mktemp("walk")
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "a.md", "# Lamp\n\nIt is lit.\n")
+    with open_vault(root) as vault:
+        states = [files(root)]
+        for number, action in enumerate(actions):
+            before = len(changes(vault))
+            if action == "remember":
+                remember(vault, title=f"N{number}", content="New.")
+            elif action == "compound":
+                vault.call("memory_compound", query="a.md", modifications=f"More {number}.")
+            elif action == "forget":
+                vault.call("memory_forget", query="a.md", confirm=True)
+            elif action == "goal":
+                vault.call("set_goals", goals=[{"id": "g", "description": str(number)}])
+            elif action == "type":
+                vault.call("memory_compound", query="Lamp", modifications="T.", memoryType="issue")
+            else:
+                remember(vault, title="Same", content="Again.")
+            if len(changes(vault)) > before:
+                states.append(files(root))
+        for state in states[-2::-1]:
+            undone = vault.call("memory_undo")
+            assert undone["success"], undone
+            assert files(root) == state
+        assert vault.call("memory_undo")["error"]["code"] == "not_found"
