@@ -27,6 +27,15 @@ _VARYING = (
     (re.compile(r"(?<=  )20\d\d-\d\d-\d\d$", re.MULTILINE), "<date>"),
     (re.compile(r"(?<=^> )20\d\d-\d\d-\d\d(?= )", re.MULTILINE), "<date>"),
     (re.compile(r"\b[0-9a-f]{20}\b"), "<etag>"),
+    (
+        re.compile(
+            r"(?<=  )[0-9a-hjkmnp-tv-z]{8}(?=  |$)|(?<=undo )[0-9a-hjkmnp-tv-z]{8}(?= )"
+            r"|(?<=undoes )[0-9a-hjkmnp-tv-z]{8}|(?<=undone by )[0-9a-hjkmnp-tv-z]{8}"
+            r"|(?<=since )[0-9a-hjkmnp-tv-z]{8}(?=,)",
+            re.MULTILINE,
+        ),
+        "<change>",
+    ),
     (re.compile(r'(?<=--confirm )[0-9a-f]{12}|(?<="confirmToken": ")[0-9a-f]{12}'), "<token>"),
     (re.compile(r"(?<=[^\W_]-)(?=[0-9a-z]*[0-9])[0-9a-hjkmnp-tv-z]{6}\b"), "<id>"),
     (
