@@ -258,7 +258,7 @@ def test_a_limit_that_makes_no_sense_is_refused(run: Run, folder: Path, value: s
     assert "history.revisions" in ran.err
 
 
-JOURNAL = ".memvault/journal/20260101T000000.000Z-abcdef.jsonl"
+JOURNAL = ".memvault/journal/1.jsonl"
 LINE = {
     "id": "abcd1234",
     "when": "2026-01-01T00:00:00.000Z",
@@ -301,6 +301,16 @@ def test_whatever_a_journal_holds(
         found = changes(vault)
         assert found[0]["tool"] == "memory_remember"
         assert len(found) == 1 + (json.dumps(LINE).encode() in lines)
+
+
+def test_a_journal_of_many_parts_is_read_from_its_end(vault: Vault, folder: Path) -> None:
+    """A part that is full is followed by another, which counts as newer whatever the clock says."""
+    line = json.dumps({**LINE, "when": "2999-01-01T00:00:00.000Z"})
+    write(folder, JOURNAL, (json.dumps({**LINE, "title": "x" * 190}) + "\n") * 4_000 + line)
+    remember(vault, title="B", content="Two.")
+    assert (folder / ".memvault/journal/2.jsonl").is_file()
+    assert [change["changeId"] for change in changes(vault)][1:] == [LINE["id"]]
+    assert vault.call("memory_undo")["undone"]["tool"] == "memory_remember"
 
 
 kinds = st.sampled_from(["created", "changed", "removed", "forgotten", "restored"])

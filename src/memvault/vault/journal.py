@@ -1,7 +1,7 @@
 """The journal: which call changed which files of the vault, in lines that are only ever added.
 
-It lies in ``.memvault/journal``, in files named by the moment that they begin;
-all lines of one call are in one file. A line says where the bytes from before
+It lies in ``.memvault/journal``, in parts that are numbered, since clocks go back;
+all lines of one call are in one part. A line says where the bytes from before
 are kept. Adding one takes no lock, and one cut off spoils no other.
 
 Like all of ``.memvault`` it is read as a stranger's: a line that is not as this
@@ -25,7 +25,8 @@ from memvault.vault.deed import KINDS, Change, FileChange
 
 _PART = 1024 * 1024
 """Bytes from which on a new file is begun."""
-_NAMED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-z]{6}\.jsonl", re.ASCII)
+_NAMED = re.compile(r"([1-9]\d{0,8})\.jsonl", re.ASCII)
+_LAST = 999_999_999
 _LONGEST_TITLE = 200
 
 
@@ -36,13 +37,15 @@ class Journal:
         self._folder = folder
 
     def part(self) -> Path:
-        """Return the file that a call's lines go to: the last one, or a new one."""
+        """Return the part that a call's lines go to: the last one, or a new one."""
         last = next(self._parts(), None)
+        if last is None:
+            return self._folder / "1.jsonl"
+        number = int(last.stem)
         with contextlib.suppress(OSError):
-            if last is not None and last.stat().st_size < _PART:
-                return last
-        stamp = clock.iso().replace("-", "").replace(":", "")
-        return self._folder / f"{stamp}-{clock.nonce()}.jsonl"
+            if last.stat().st_size >= _PART and number < _LAST:
+                return self._folder / f"{number + 1}.jsonl"
+        return last
 
     def add(self, part: Path, change: Change) -> None:
         """Write down what a change did to the files that it names.
@@ -70,7 +73,7 @@ class Journal:
                 yield made
 
     def prune(self, days: int, most: int) -> None:
-        """Delete the oldest files: those that end before so many days, and past so many bytes."""
+        """Delete the oldest parts: those that end before so many days, and past so many bytes."""
         oldest = clock.now() - timedelta(days=days)
         held = 0
         for part in list(self._parts())[1:]:
@@ -81,17 +84,18 @@ class Journal:
                     part.unlink()
 
     def _parts(self) -> Iterator[Path]:
-        """Yield the journal's files, newest first."""
+        """Yield the journal's parts, newest first."""
         names: list[str] = []
         with contextlib.suppress(OSError):
             if not self._folder.is_symlink() and not self._folder.parent.is_symlink():
                 names = os.listdir(self._folder)
-        for name in sorted(filter(_NAMED.fullmatch, names), reverse=True):
-            yield self._folder / name
+        numbers = (int(match[1]) for name in names if (match := _NAMED.fullmatch(name)))
+        for number in sorted(numbers, reverse=True):
+            yield self._folder / f"{number}.jsonl"
 
 
 def _read(part: Path) -> list[Change]:
-    """Return the changes in a file, in their order."""
+    """Return the changes in a part, in their order."""
     try:
         data = plain_files.read(part, plain_files.STATE)
     except OSError:
