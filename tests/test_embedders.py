@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from conftest import SHARED, Run, index_of, titles, write
 from memvault import Vault, open_vault
@@ -112,6 +114,20 @@ def test_embedding_does_not_depend_on_the_neighbours() -> None:
     together = embedder.embed(texts)
     assert np.allclose(together[70], embedder.embed([texts[70]])[0], atol=1e-6)
     assert np.allclose(together[149], embedder.embed_query(texts[149]), atol=1e-6)
+
+
+TABLE = StaticEmbedder()
+
+
+@given(st.lists(st.text(max_size=60), min_size=20, max_size=40))
+@example(
+    ["caf\u0065\u0301 a\u00a0b", "a\x1cb\x85c\u2028d", "\u4e16\u754c x\ty\r\nz", "I\u0307"] * 8
+)
+def test_a_text_has_the_same_tokens_alone_and_among_many(texts: list[str]) -> None:
+    """Of many texts each word is encoded once; which tokens a text has does not change by it."""
+    many = TABLE.tokens(texts)
+    for text, tokens in zip(texts, many, strict=True):
+        assert tokens.tolist() == TABLE.tokens([text])[0].tolist()
 
 
 def test_similarity_rises_with_the_cosine() -> None:
