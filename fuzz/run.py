@@ -3,19 +3,21 @@
 
 What reaches new code is kept in ``corpus/TARGET``, and what breaks a promise in
 ``crashes/TARGET-…``: then the run ends with 1. ``--minimise`` keeps of a corpus
-no more than reaches the same code. Each target has a process of its own.
+short inputs, and no more than reach the same code. Each target has a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 CRASHES = HERE / "crashes"
@@ -23,11 +25,14 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 from targets import NAMES, Target, target  # noqa: E402  # found by the line above
 
+Trace = Callable[[FrameType, str, Any], Any]
 _MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # files without a disk
-_INSIDE = "--inside"
-"""The word before a target with which this file runs itself."""
+_INSIDE, _MINIMISE = "--inside", "--minimise"
+"""The first is the word before a target with which this file runs itself."""
 _LONGEST = 2_000
 """Bytes of an input at most."""
+_LONGEST_KEPT = 400
+"""Bytes of an input that a small corpus has at most."""
 _PATIENCE = 20
 """Seconds that one input may take."""
 
@@ -52,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("target", nargs="*", metavar="TARGET", help="all of them by default")
     parser.add_argument("--seconds", type=int, default=0, help="how long each is fuzzed")
     parser.add_argument("--runs", type=int, default=0, help="how many inputs each is tried with")
-    parser.add_argument("--minimise", action="store_true", help="make the corpus small instead")
+    parser.add_argument(_MINIMISE, action="store_true", help="make the corpus small instead")
     return parser
 
 
@@ -70,7 +75,7 @@ def _run(name: str, options: argparse.Namespace) -> bool:
         dictionary.write_text(_dictionary(chosen), "utf-8")
         words = [f"-dict={dictionary}", f"-max_len={_LONGEST}", f"-timeout={_PATIENCE}"]
         if options.minimise:
-            return _minimise(chosen, words, environment, Path(place))
+            return _inside(name, [_MINIMISE], environment) == 0
         words += [f"-artifact_prefix={CRASHES}/{name}-", "-rss_limit_mb=4096"]
         if options.seconds or not options.runs:
             words.append(f"-max_total_time={options.seconds or 60}")
@@ -81,15 +86,38 @@ def _run(name: str, options: argparse.Namespace) -> bool:
     return done == 0
 
 
-def _minimise(chosen: Target, words: list[str], environment: dict[str, str], place: Path) -> bool:
-    """Keep the smallest inputs that reach the same code."""
-    small = place / "small"
-    small.mkdir()
-    done = _inside(chosen.name, ["-merge=1", *words, str(small), str(chosen.corpus)], environment)
-    if done == 0:
-        shutil.rmtree(chosen.corpus)
-        shutil.copytree(small, chosen.corpus)
-    return done == 0
+def _minimise(chosen: Target) -> int:
+    """Keep of a target's corpus, the smallest first, what reaches lines in a new order."""
+    seen: set[tuple[str, int, int]] = set()
+
+    def entered(frame: FrameType, _event: str, _argument: object) -> Trace | None:
+        file, last = frame.f_code.co_filename, 0
+        if "memvault" not in file:
+            return None
+
+        def stepped(frame: FrameType, _event: str, _argument: object) -> Trace:
+            nonlocal last
+            reached.add((file, last, frame.f_lineno))
+            last = frame.f_lineno
+            return stepped
+
+        return stepped
+
+    for file in sorted(chosen.corpus.iterdir(), key=lambda one: (one.stat().st_size, one.name)):
+        if file.stat().st_size > _LONGEST_KEPT:
+            file.unlink()
+            continue
+        data, reached = file.read_bytes(), set[tuple[str, int, int]]()
+        chosen.check(data)  # once without, for what is kept from one call to the next
+        sys.settrace(entered)
+        try:
+            chosen.check(data)
+        finally:
+            sys.settrace(None)
+        if reached <= seen:
+            file.unlink()
+        seen |= reached
+    return 0
 
 
 def _inside(name: str, words: list[str], environment: dict[str, str]) -> int:
@@ -105,7 +133,9 @@ def _dictionary(chosen: Target) -> str:
 
 
 def _fuzz(name: str, words: list[str]) -> int:
-    """Hand a target to libFuzzer, which ends the process."""
+    """Hand a target to libFuzzer, which ends the process; or make its corpus small."""
+    if words == [_MINIMISE]:
+        return _minimise(target(name))
     import atheris
 
     with atheris.instrument_imports(include=["memvault"]):

@@ -43,6 +43,13 @@ def test_no_depth_crashes_the_process(start: str, level: str) -> None:
             parse_header(start + level * levels)
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("-inf")])
+def test_a_number_without_end_reads_back_the_same_everywhere(number: float) -> None:
+    """What JSON lets in as 1e400 is the same text in a new header and in one that is edited."""
+    assert parse_header(new_header({"a": [number]})) == {"a": [str(number)]}
+    assert parse_header(patch_header("b: 1\n", {"a": number})) == {"b": 1, "a": str(number)}
+
+
 def _nested(depth: int) -> object:
     value: object = 1
     for _ in range(depth):
@@ -75,6 +82,13 @@ def test_a_key_without_a_value_at_the_end_takes_nothing_along(rest: str) -> None
     fresh = codec.edit(f"---\n{header}---\nbody\n".encode(), {"facts": "none"}, None).decode()
     assert fresh.endswith(f"\n{rest}---\nbody\n")
     assert codec.read_header(fresh.encode())[0] == {**parse_header(rest), "facts": "none"}
+
+
+def test_an_entry_is_set_where_a_key_is_given_twice() -> None:
+    """Of two values under one key the last counts, also where an entry of it is set."""
+    file = b"---\nfacts: [b]\nfacts:\n  x: 1\n---\n"
+    assert codec.edit_entry(file, "facts", "x", 2) == file.replace(b"1", b"2")
+    assert codec.edit(b"---\na: 1\na: 2\n---\n", {"a": 3}, None) == b"---\na: 1\na: 3\n---\n"
 
 
 def test_an_edit_after_which_the_file_would_read_otherwise_is_refused() -> None:

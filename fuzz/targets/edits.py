@@ -109,7 +109,7 @@ def _entry_set(file: bytes, key: str, name: str, value: Any, old: dict[str, Any]
 def _span(header: str, key: str) -> tuple[int, int]:
     """Return where a key and its value stand; the end of the header where it is not there."""
     root = yaml.compose(header, Loader=loader())
-    for name, node in root.value if isinstance(root, yaml.MappingNode) else []:
+    for name, node in reversed(root.value) if isinstance(root, yaml.MappingNode) else []:
         if str(name.value) == key:
             return name.start_mark.index, max(_end(node, header), name.end_mark.index)
     return len(header), len(header)

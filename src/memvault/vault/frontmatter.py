@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -137,7 +138,7 @@ def _with_entry(header: str, key: str, name: str, value: Any, newline: str) -> s
     import yaml
 
     root: Any = yaml.compose(header, Loader=loader())
-    node = next(pair[1] for pair in root.value if str(pair[0].value) == key)
+    node = next(pair[1] for pair in reversed(root.value) if str(pair[0].value) == key)
     for label, entry in node.value:
         if str(label.value) == name:
             start, end = int(entry.start_mark.index), int(entry.end_mark.index)
@@ -161,7 +162,8 @@ def _patch(header: str, key: str, value: Any, newline: str) -> str:
     root = yaml.compose(header, Loader=loader())
     entry = None
     if isinstance(root, yaml.MappingNode):
-        entry = next((pair for pair in root.value if str(pair[0].value) == key), None)
+        pairs = reversed(root.value)  # of a key that is there twice the last one counts
+        entry = next((pair for pair in pairs if str(pair[0].value) == key), None)
     if entry is None:
         if value is None:
             return header
@@ -229,6 +231,8 @@ def _flow(value: Any) -> str:
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(_item(entry) for entry in value)}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # what JSON calls it is no number in YAML either
     text = json.dumps(value)
     if isinstance(value, float) and "e" in text and "." not in text:
         return text.replace("e", ".0e")  # without a point it would be read as a text
