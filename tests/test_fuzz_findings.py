@@ -57,7 +57,9 @@ def _nested(depth: int) -> object:
     return value
 
 
-@pytest.mark.parametrize("value", [_nested(40), _nested(900), ["x"] * 5_001, "x" * 262_144])
+@pytest.mark.parametrize(
+    "value", [_nested(40), _nested(900), ["x"] * 5_001, "x" * 262_144, {"k" * 1_100: 1}]
+)
 def test_a_header_that_could_not_be_read_is_not_written(value: object) -> None:
     """What is too much for a header is refused before a file is written that nobody can read."""
     with pytest.raises(Refused):

@@ -67,17 +67,17 @@ def new_header(values: Mapping[str, Any], newline: str = "\n") -> str:
     """Write a header's lines for values in their order.
 
     Raises:
-        Refused: it would be longer, or hold more, than a header may.
+        Refused: it would not read back: longer, or with more, than a header may hold.
     """
     with contextlib.suppress(ValueError):
-        plain(values)  # first, as what is nested too deeply cannot even be written
+        meant = plain(values)  # first, as what is nested too deeply cannot even be written
         lines = (f"{_key(key)}: {_flow(value)}{newline}" for key, value in values.items())
         written = "".join(lines)
-        if len(written) <= _LONGEST:
+        if len(written) <= _LONGEST and parse_header(written) == meant:
             return written
     raise Refused(
         f"The front matter cannot hold so much ({', '.join(values)[:150]})",
-        "nest values less, give fewer of them, and put long texts into the body",
+        "nest values less, give fewer and shorter keys, and put long texts into the body",
     )
 
 
