@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types layers unit docs format bench clean
+.PHONY: demo test lint types layers unit docs format bench fuzz clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,11 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/steps.py
+
+# Fuzz all targets for a minute each: TARGET=edits chooses, SECONDS= or RUNS= say how long.
+fuzz: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group fuzz
+	$(BIN)/python fuzz/run.py $(TARGET) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RUNS),--runs $(RUNS))
 
 clean:
 	rm -rf $(VENV) .demo dist build

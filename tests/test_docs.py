@@ -76,7 +76,7 @@ def test_public_names_exist() -> None:
         assert hasattr(memvault, name)
 
 
-@pytest.mark.parametrize("path", ["src/memvault", "tests", "scripts", "bench"])
+@pytest.mark.parametrize("path", ["src/memvault", "tests", "scripts", "bench", "fuzz"])
 def test_no_file_grows_past_what_one_can_hold_in_mind(path: str) -> None:
     """A reader never meets a source file of more than 420 lines."""
     long = [

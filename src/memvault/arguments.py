@@ -38,7 +38,7 @@ def _bound(
             near = get_close_matches(normal_key(str(key)), list(known), n=1, cutoff=0.5)
             names = ", ".join(entry.key for entry in known.values()) or "none"
             raise UsageError(
-                f"{whose} has no argument {key!r}",
+                f"{whose} has no argument {_short(key)}",
                 f"did you mean {known[near[0]].key}?" if near else f"its arguments are {names}",
             )
         if parameter.name in bound:
@@ -99,7 +99,7 @@ def _chosen(parameter: Parameter, value: Any) -> Any:
     if not isinstance(value, str) or value.lower() not in lowered:
         names = ", ".join(map(str, parameter.choices))
         raise UsageError(
-            f"{parameter.named} must be one of {names}, not {value!r}", parameter.arg.help
+            f"{parameter.named} must be one of {names}, not {_short(value)}", parameter.arg.help
         )
     return lowered[value.lower()]
 

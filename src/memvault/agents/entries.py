@@ -280,5 +280,6 @@ def _edited(
     try:
         return codec.edit(data, changes, body)
     except Refused:
-        merged = {key: value for key, value in {**header, **changes}.items() if value is not None}
+        gone = {key for key, value in changes.items() if value is None}
+        merged = {key: value for key, value in {**header, **changes}.items() if key not in gone}
         return f"---\n{new_header(merged)}---\n{body}".encode("utf-8", "replace")

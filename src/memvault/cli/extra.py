@@ -36,9 +36,21 @@ def call(options: Options, name: str, arguments: str) -> None:
     from memvault.tools.core import registry
 
     options.json = True
-    text = commands.long_text(arguments).strip() or "{}"
+    given = json_arguments(commands.long_text(arguments))
+    if not name:
+        raise UsageError("The tool's name is missing", "memvault call memory_recall '{…}'")
+    known = registry.known(name)
+    commands.run_tool(known.name if known else name, given, options)
+
+
+def json_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments that a text holds as one JSON object; no text is none.
+
+    Raises:
+        UsageError: it is not JSON, or no object.
+    """
     try:
-        given = json_library.loads(text)
+        given = json_library.loads(text.strip() or "{}")
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"The arguments are not JSON: {error}", 'write them as \'{"query": "words"}\''
@@ -47,10 +59,7 @@ def call(options: Options, name: str, arguments: str) -> None:
         raise UsageError(
             "The arguments must be one JSON object", 'write them as \'{"query": "words"}\''
         )
-    if not name:
-        raise UsageError("The tool's name is missing", "memvault call memory_recall '{…}'")
-    known = registry.known(name)
-    commands.run_tool(known.name if known else name, given, options)
+    return given
 
 
 def mcp(options: Options, programs: bool) -> None:

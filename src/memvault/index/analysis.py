@@ -66,7 +66,8 @@ USUAL = "english"
 _MOST = 4
 """Languages of a vault that a query is read in."""
 _ELISION = re.compile(
-    r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|all|dall|dell|nell|sull)['’](?=\w)",
+    r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|all|dall|dell|nell|sull)['’](?=\w)"
+    r"(?!(?:s|t|re|ll|ve|d|m)$)",  # a contraction, as in "all's"
     re.IGNORECASE,
 )
 _ELIDING = frozenset(("french", "italian"))

@@ -98,7 +98,7 @@ def named(text: str, today: date) -> Named | None:
             days = None if _is_verb(match) else _absolute(match.groupdict(), today)
             if days:
                 return _bounded(days, match, today)
-        text = pattern.sub(" ", text)  # what is left of the 31st of June is not June
+        text = pattern.sub(" | ", text)  # what is left of the 31st of June is not June
     found = relative.search(text)
     if found is None:
         return None

@@ -18,7 +18,7 @@ from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.vault import layout
 from memvault.vault.frontmatter import Parts, new_header, patch_entry, patch_header, split
 from memvault.vault.markdown import first_heading
-from memvault.vault.plain_yaml import parse_header
+from memvault.vault.plain_yaml import parse_header, whole
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -185,7 +185,10 @@ def _time(metadata: Mapping[str, Any], keys: tuple[str, ...]) -> str:
 
 
 def encode_new(header: Mapping[str, Any], body: str) -> bytes:
-    """Write a new memory: header, a blank line, the body, one line end."""
+    """Write a new memory: header, a blank line, the body, one line end.
+
+    Errors as for ``new_header``.
+    """
     return f"---\n{new_header(header)}---\n\n{plain_text(body).strip(chr(10))}\n".encode()
 
 
@@ -250,10 +253,17 @@ def _edited(
             raise Refused(
                 f"The front matter is broken ({error})", "fix it in an editor first"
             ) from error
-    elif changes:
+    elif given := {key: value for key, value in changes.items() if value is not None}:
         line = parts.newline
-        header = new_header(changes, line)
+        header = new_header(given, line)
         parts = Parts(f"---{line}", header, f"---{line}{line}", parts.body)
     if body is not None:
         parts = parts._replace(body=body)
-    return text.encode("".join(parts))
+    edited = "".join(parts)
+    fresh = text.encode(edited)
+    if decode(fresh).text != whole(edited):
+        raise Refused(
+            "The file would be read as something else after this edit",
+            "convert the file to UTF-8 without control characters first",
+        )
+    return fresh

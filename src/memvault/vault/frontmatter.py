@@ -7,19 +7,24 @@ YAML again loses comments, order and quoting (python-frontmatter issues 26, 114,
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused
-from memvault.vault.plain_yaml import MAX_HEADER, loader, parse_header, plain
+from memvault.vault.plain_yaml import MAX_HEADER, loader, parse_header, plain, whole
 
 _OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)")
 _CLOSING = re.compile(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
 _PLAIN = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
+_LONGEST = MAX_HEADER - len("---\r\n")
+_ENDS = ("\n", "\r")
+_COLON = re.compile(r"[ \t]*:")
 _LINE_END = re.compile(r"\r\n|\n|\r|\Z")
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 class Parts(NamedTuple):
@@ -59,8 +64,21 @@ def split(text: str) -> Parts:
 
 
 def new_header(values: Mapping[str, Any], newline: str = "\n") -> str:
-    """Write a header's lines for values in their order."""
-    return "".join(f"{_key(key)}: {_flow(value)}{newline}" for key, value in values.items())
+    """Write a header's lines for values in their order.
+
+    Raises:
+        Refused: it would not read back: longer, or with more, than a header may hold.
+    """
+    with contextlib.suppress(ValueError):
+        meant = plain(values)  # first, as what is nested too deeply cannot even be written
+        lines = (f"{_key(key)}: {_flow(value)}{newline}" for key, value in values.items())
+        written = "".join(lines)
+        if len(written) <= _LONGEST and parse_header(written) == meant:
+            return written
+    raise Refused(
+        f"The front matter cannot hold so much ({', '.join(values)[:150]})",
+        "nest values less, give fewer and shorter keys, and put long texts into the body",
+    )
 
 
 def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -> str:
@@ -83,7 +101,7 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
             text = _patch(text, key, value, newline)
         return text
 
-    return _made_safely(patched, wanted, ", ".join(changes))
+    return _made_safely(header, patched, wanted, ", ".join(changes))
 
 
 def patch_entry(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
@@ -94,17 +112,19 @@ def patch_entry(header: str, key: str, name: str, value: Any, newline: str = "\n
         return patch_header(header, {key: {name: value}}, newline)
     wanted[key] = {**held, name: value}
     return _made_safely(
-        lambda: _with_entry(header, key, name, value, newline), wanted, f"{key}.{name}"
+        header, lambda: _with_entry(header, key, name, value, newline), wanted, f"{key}.{name}"
     )
 
 
-def _made_safely(make: Callable[[], str], wanted: Mapping[str, Any], what: str) -> str:
+def _made_safely(header: str, make: Callable[[], str], wanted: Mapping[str, Any], what: str) -> str:
     """Return a patched header that reads as it should; one that does not is ``Refused``."""
     import yaml
 
     try:
+        meant = plain(wanted)
         patched = make()
-        if parse_header(patched) == plain(dict(wanted)):
+        whole_lines = not patched or not header.endswith(_ENDS) or patched.endswith(_ENDS)
+        if whole_lines and len(patched) <= _LONGEST and parse_header(patched) == meant:
             return patched
     except (ValueError, yaml.YAMLError):
         pass
@@ -118,7 +138,7 @@ def _with_entry(header: str, key: str, name: str, value: Any, newline: str) -> s
     import yaml
 
     root: Any = yaml.compose(header, Loader=loader())
-    node = next(pair[1] for pair in root.value if str(pair[0].value) == key)
+    node = next(pair[1] for pair in reversed(root.value) if str(pair[0].value) == key)
     for label, entry in node.value:
         if str(label.value) == name:
             start, end = int(entry.start_mark.index), int(entry.end_mark.index)
@@ -142,7 +162,8 @@ def _patch(header: str, key: str, value: Any, newline: str) -> str:
     root = yaml.compose(header, Loader=loader())
     entry = None
     if isinstance(root, yaml.MappingNode):
-        entry = next((pair for pair in root.value if str(pair[0].value) == key), None)
+        pairs = reversed(root.value)  # of a key that is there twice the last one counts
+        entry = next((pair for pair in pairs if str(pair[0].value) == key), None)
     if entry is None:
         if value is None:
             return header
@@ -187,7 +208,14 @@ def _end_of(node: Any, header: str) -> int:
     if node.flow_style or not node.value:
         return int(node.end_mark.index)
     last = node.value[-1]
-    return _end_of(last[1] if isinstance(last, tuple) else last, header)
+    if not isinstance(last, tuple):
+        return _end_of(last, header)
+    name, value = last
+    if value.start_mark.index < value.end_mark.index:
+        return _end_of(value, header)
+    end = _end_of(name, header)  # the mark of what is not written may lie behind comments
+    colon = _COLON.match(header, end)
+    return colon.end() if colon else end
 
 
 def _key(key: str) -> str:
@@ -203,6 +231,8 @@ def _flow(value: Any) -> str:
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(_item(entry) for entry in value)}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # what JSON calls it is no number in YAML either
     text = json.dumps(value)
     if isinstance(value, float) and "e" in text and "." not in text:
         return text.replace("e", ".0e")  # without a point it would be read as a text
@@ -231,9 +261,7 @@ def _quoted(text: str) -> str:
 
     def escaped(match: re.Match[str]) -> str:
         number = ord(match[0])
-        if 0xD800 <= number <= 0xDFFF:
-            return "\ufffd"  # half a character, which no file can hold
         return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
-    raw = text.replace("\\", "\\\\").replace('"', '\\"')
+    raw = whole(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{_UNPRINTABLE.sub(escaped, raw)}"'

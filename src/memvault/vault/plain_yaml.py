@@ -18,7 +18,6 @@ MAX_HEADER = 256 * 1024
 _MAX_VALUES = 5_000
 _MAX_DEPTH = 30
 _REPEATED = re.compile(r"(?:[-?:][ \t]+){100}")
-_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 class _Meant(str):
@@ -94,8 +93,8 @@ def parse_header(header: str) -> dict[str, Any]:
     import yaml
     from frontmatter.default_handlers import YAMLHandler
 
-    _check_depth(header)
     try:
+        _check_depth(header)
         value = YAMLHandler().load(header, Loader=loader())
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 2
@@ -111,13 +110,23 @@ def parse_header(header: str) -> dict[str, Any]:
 
 
 def _check_depth(header: str) -> None:
-    """Refuse a header nested so deeply that the C parser, which recurses, would crash on it."""
-    if _REPEATED.search(header):
-        raise ValueError("the front matter is nested too deeply")
+    """Refuse a header nested so deeply that the reader of nodes, which recurses, would crash.
+
+    Brackets and dashes in a text only look like it, and closing ones there like less of
+    it: where there are many, events tell. What makes these does not recurse.
+    """
+    import yaml
+
+    many = header.count("[") + header.count("{") > _MAX_DEPTH * 3
+    if not many and not _REPEATED.search(header):
+        return
     depth = 0
-    for match in _BRACKETS.finditer(header):
-        depth = depth + 1 if match[0] in "[{" else max(0, depth - 1)
-        if depth > _MAX_DEPTH * 4:
+    for event in yaml.parse(header, Loader=loader()):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _MAX_DEPTH * 3:
             raise ValueError("the front matter is nested too deeply")
 
 
@@ -139,17 +148,22 @@ def plain(values: Mapping[Any, Any]) -> dict[str, Any]:
         if min(values_left, characters_left, depth) < 0:
             raise ValueError("the front matter holds too many values")
         if isinstance(value, dict):
-            return {str(key): converted(entry, depth - 1) for key, entry in value.items()}
+            return {whole(str(key)): converted(entry, depth - 1) for key, entry in value.items()}
         if isinstance(value, list | tuple):
             return [converted(entry, depth - 1) for entry in value]
-        if isinstance(value, str):  # YAML can spell half a character, which UTF-8 cannot
-            return value if value.isascii() else value.encode("utf-8", "replace").decode()
+        if isinstance(value, str):
+            return whole(value)
         fits = (isinstance(value, int) and _fits(value)) or (
             isinstance(value, float) and math.isfinite(value)
         )
         return value if value is None or fits else str(value)
 
-    return {str(key): converted(entry, _MAX_DEPTH) for key, entry in values.items()}
+    return {whole(str(key)): converted(entry, _MAX_DEPTH) for key, entry in values.items()}
+
+
+def whole(text: str) -> str:
+    """Return a text with question marks for half characters, which YAML spells and UTF-8 cannot."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _fits(number: int) -> bool:

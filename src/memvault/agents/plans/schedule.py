@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
@@ -32,6 +32,8 @@ _LONGEST_DELAY = 3_660 * 86_400
 _LONGEST_CRON = 200
 _OVERLAP = timedelta(hours=3)
 """More than any zone sets its clocks back by today."""
+_MOST_TICKS = 20_000
+"""Steps of a search at most; a line that matches once in years takes some hundreds."""
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -107,16 +109,43 @@ def latest(cron: str, until: datetime, zone: tzinfo) -> datetime | None:
         # does not find what was in the first.
         start = until + _OVERLAP
         backwards = _moments(cron, start, zone, reverse=True)
-        return next((utc for at in backwards if (utc := at.astimezone(UTC)) <= until), None)
+        found = next((utc for at in backwards if (utc := at.astimezone(UTC)) <= until), None)
+        if found is None:
+            return None
+        # Where a clock goes forward by less than an hour the library steps over a run, which
+        # it does find looking forward.
+        for at in _moments(cron, found, zone):
+            if (utc := at.astimezone(UTC)) > until:
+                break
+            found = max(found, utc)
+        return found
     except (OverflowError, ValueError):
         return None
 
 
 def _moments(cron: str, start: datetime, zone: tzinfo, reverse: bool = False) -> CronSim:
-    line = _line(cron)
+    return _bounded()(_line(cron), start.astimezone(zone), reverse)
+
+
+@cache
+def _bounded() -> type[CronSim]:
+    """Return the library's search with an end.
+
+    Looking back it never gets past a day that a zone left out, such as 30 December 2011 in Apia.
+    """
     from cronsim import CronSim
 
-    return CronSim(line, start.astimezone(zone), reverse)
+    class Bounded(CronSim):
+        ticks = 0
+
+        def tick(self, seconds: int = 1) -> None:
+            """Go on a little, but not for ever."""
+            self.ticks += 1
+            if self.ticks > _MOST_TICKS:
+                raise OverflowError("the search for a run has no end")
+            super().tick(seconds)
+
+    return Bounded
 
 
 @lru_cache(maxsize=256)

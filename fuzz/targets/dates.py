@@ -1,0 +1,47 @@
+"""Any question may speak of days in English: they are days in order, named by its own words."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, time
+
+from memvault import clock
+from memvault.config import Ranking
+from memvault.index.analysis import analyser
+from memvault.recall import dates
+from memvault.vault.daily import days_in, named_days
+from targets.shapes import text_of
+
+TOKENS = tuple(
+    "last |this |past |previous |week|month|year|day|days| ago|3 |a couple of |few |yesterday|"
+    "today|"
+    "the day before yesterday|last night|last weekend|monday|in May|May 2023|7 July 2023|"
+    "July 7th, 2023|"
+    "2026-01-31|2026-W05|2026-01|31.12.2025|Q3 2025|summer 2025|early |since |after |before |"
+    "until |"
+    "between | and | to |from |on the |of |the first week of |beginning of |end of |sept.|"
+    "29 February|"
+    "9999|0|00|\n|?|,| |may|march".split("|")
+)
+_TODAYS = (date(2026, 11, 22), date(2024, 2, 29), date(1, 1, 1), date(9999, 12, 31))
+
+
+def check(data: bytes) -> None:
+    """Look for days in a text, seen from the day that the first byte chooses."""
+    today = _TODAYS[data[0] % len(_TODAYS)] if data else _TODAYS[0]
+    text = text_of(data[1:])
+    found = dates.named(text, today)
+    if found is not None:
+        assert found.span.first <= found.span.last
+        assert found.words
+        assert found.words in text
+    for days in (days_in(text), named_days(text), named_days(f"{text}.md")):
+        assert days is None or days.first <= days.last
+    moment = clock.since(text)
+    assert moment is None or moment.tzinfo is UTC
+    if found is not None:
+        now = datetime.combine(today, time(12), UTC)
+        asked = dates.asked_days(text, analyser("english"), Ranking(), now)
+        assert asked is not None
+        assert asked.span == found.span
+        assert math.isfinite(asked.stress)

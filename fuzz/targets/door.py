@@ -1,0 +1,67 @@
+"""Any JSON given to a tool that reads: a result or a clear failure, and no file changes."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+from memvault.cli.extra import json_arguments
+from memvault.errors import Bug, MemvaultError
+from memvault.tools.core import invoke, registry
+from memvault.visible import as_json
+from memvault.workspace import Workspace
+from targets.arguments import JSON_TOKENS, KEYS, object_of
+from targets.shapes import first_line, folder, text_of
+
+TOOLS = tuple(
+    "memory_recall memory_list memory_show memory_search memory_active memory_list_types "
+    "get_memories "
+    "get_goals get_plans recall_similar_experience get_recent_episodes get_episodes_with_skill "
+    "recall_fact recall_procedure recall_memory list_skill_categories list_subcategories "
+    "list_skills "
+    "read_messages get_available_tools vault_status".split()
+)
+"""Tools that only read, and do so fast."""
+TOKENS = (*JSON_TOKENS, *KEYS, *(f"{name}\n" for name in TOOLS))
+_FILES = {
+    "alpha.md": "---\nid: m1\ntags: [x]\nb: 1\n---\n\n# Alpha\n\nThe zebra sleeps.\n",
+    "beta.md": "---\nid: m2\n---\n\n# Beta\n\n## When\n\nThe zebra eats in May 2023.\n",
+    "fact/zebras.md": "---\nid: m3\nmemory_type: fact\nsupersedes: m1\n---\n\nZebras sleep.\n",
+    "episode/fed.md": "---\nid: m4\nmemory_type: episode\nactions: [Fed it]\n---\n\nFed it.\n",
+    "agents/main/goals/g.md": "---\nid: g\n---\n\nHand in the report\n",
+    "spaces/team/messages/a.md": "---\nfrom: bob\n---\n\nHello\n",
+}
+
+
+def check(data: bytes) -> None:
+    """Call the tool that the first line names with the JSON that follows."""
+    name, rest = first_line(data)
+    tool = name if name in TOOLS else TOOLS[sum(map(ord, name)) % len(TOOLS)]
+    try:
+        given = object_of(rest) or json_arguments(text_of(rest))
+        result = invoke.call(_vault(), tool, given).result
+    except MemvaultError as error:
+        assert not isinstance(error, Bug)
+        assert error.message
+        result = error.result()
+    told = json.loads(as_json(result), parse_constant=_no_number)
+    assert as_json(told) == as_json(result)
+    as_json(result).encode()
+    assert result["success"] is ("error" not in result)
+    assert registry.find(tool).read_only
+    changed = [path for path, text in _FILES.items() if (folder() / path).read_text() != text]
+    assert not changed
+
+
+def _no_number(text: str) -> None:
+    raise AssertionError(f"{text} is no JSON")
+
+
+@cache
+def _vault() -> Workspace:
+    """Return a small vault that stays open."""
+    for path, text in _FILES.items():
+        file = folder() / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    return Workspace(folder())

@@ -1,0 +1,131 @@
+"""An edit sets one key, keeps every other byte, and reads back as what was asked for."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import yaml
+
+from memvault.errors import Refused
+from memvault.vault import codec
+from memvault.vault.frontmatter import split
+from memvault.vault.plain_yaml import loader, plain
+from targets.shapes import HEADER_TOKENS, first_line, value_of
+
+TOKENS = (
+    *HEADER_TOKENS,
+    "title=tA new title\n---\n",
+    "tags=lta|tb\n---\n",
+    "a=n\n---\n",
+    "b=f1.2e9\n---\n",
+    "facts=dx~t1|y~n\n---\n",
+    "a=i7\n---\n",
+)
+
+
+def check(data: bytes) -> None:
+    """Set the key that the first line names in the file that follows."""
+    wish, file = first_line(data)
+    key, _, told = wish.partition("=")
+    key, value = key.encode("utf-8", "replace").decode(), value_of(told)
+    _written(key, value, file)
+    old = _header(file)
+    _edited(file, key, value, old)
+    if old is not None and value is not None:
+        _entry_set(file, key, told[:3], value, old)
+
+
+def _header(file: bytes) -> dict[str, Any] | None:
+    """Return what the header says; None where it cannot be read."""
+    try:
+        return codec.read_header(file)[0] or {}
+    except ValueError:
+        return None
+
+
+def _written(key: str, value: Any, body: bytes) -> None:
+    """Write a new memory and read it back."""
+    text = codec.decode(body).text
+    try:
+        written = codec.encode_new({key: value}, text)
+    except Refused:  # too much, or nested too deeply
+        return
+    header, read = codec.read_header(written)
+    assert header == plain({key: value})
+    assert read == codec.plain_text(text).strip("\n")
+
+
+def _edited(file: bytes, key: str, value: Any, old: dict[str, Any] | None) -> None:
+    try:
+        fresh = codec.edit(file, {key: value}, None)
+    except Refused:
+        return
+    assert old is not None, "a header that cannot be read cannot be edited"
+    wanted = dict(old)
+    wanted.pop(key, None)
+    if value is not None:
+        wanted[key] = value
+    assert _header(fresh) == plain(wanted)
+    before = codec.decode(file)
+    assert fresh.startswith(before.bom)
+    after = fresh[len(before.bom) :].decode(before.encoding)
+    was, now = split(before.text), split(after)
+    if not was.before:
+        assert after.endswith(was.body)
+        return
+    assert (was.before, was.after, was.body) == (now.before, now.after, now.body)
+    start, end = _span(was.header, key)
+    if value is None and start < end:
+        start = max(was.header.rfind("\n", 0, start), was.header.rfind("\r", 0, start)) + 1
+        line = was.header[end:].splitlines(keepends=True)
+        end += len(line[0]) if line and not was.header[:end].endswith(("\n", "\r")) else 0
+        assert now.header == was.header[:start] + was.header[end:]
+    assert now.header.startswith(was.header[:start])
+    assert now.header.endswith(was.header[end:])
+    with contextlib.suppress(Refused):
+        assert codec.edit(fresh, {key: value}, None) == fresh
+
+
+def _entry_set(file: bytes, key: str, name: str, value: Any, old: dict[str, Any]) -> None:
+    """Set an entry of the mapping under the key."""
+    try:
+        fresh = codec.edit_entry(file, key, name, value)
+    except Refused:
+        return
+    held = old.get(key)
+    entries = {**held, name: value} if isinstance(held, dict) else {name: value}
+    assert _header(fresh) == plain({**old, key: entries})
+    was, now = split(codec.decode(file).text), split(codec.decode(fresh).text)
+    if was.before:
+        assert (was.before, was.after, was.body) == (now.before, now.after, now.body)
+        start, end = _span(was.header, key)
+        assert now.header.startswith(was.header[:start])
+        behind = was.header[end:].splitlines(keepends=True)[:1]
+        assert "".join(behind).strip() in now.header
+        assert now.header.endswith(was.header[end + sum(map(len, behind)) :])
+
+
+def _span(header: str, key: str) -> tuple[int, int]:
+    """Return where a key and its value stand; the end of the header where it is not there."""
+    root = yaml.compose(header, Loader=loader())
+    for name, node in reversed(root.value) if isinstance(root, yaml.MappingNode) else []:
+        if str(name.value) == key:
+            return name.start_mark.index, max(_end(node, header), name.end_mark.index)
+    return len(header), len(header)
+
+
+def _end(node: Any, header: str) -> int:
+    """Return where the last character of a value is."""
+    end: int = node.end_mark.index
+    if isinstance(node, yaml.ScalarNode):
+        blocks = node.style in ("|", ">")
+        return len(header[:end].rstrip()) if blocks else end
+    if node.flow_style or not node.value:
+        return end
+    last = node.value[-1]
+    if isinstance(last, tuple) and last[1].start_mark.index == last[1].end_mark.index:
+        end = _end(last[0], header)  # nothing is written behind that key
+        rest = header[end:].lstrip(" \t")
+        return len(header) - len(rest) + 1 if rest.startswith(":") else end
+    return _end(last[1] if isinstance(last, tuple) else last, header)

@@ -1,0 +1,45 @@
+"""Any file in an inbox is an event or is named as none; a letter that is written reads back."""
+
+from __future__ import annotations
+
+import json
+
+from memvault import clock
+from memvault.agents.address import Address
+from memvault.agents.messages import files
+from memvault.agents.messages.inbox import Inbox
+from memvault.vault import codec
+from targets.shapes import HEADER_TOKENS, file_in, folder
+
+TOKENS = (
+    *HEADER_TOKENS,
+    "type: talk\n",
+    "type: plan\n",
+    "type: spaceMessage\n",
+    "type: service\nname: user\n",
+    "timestamp: 2026-01-31T12:00:00.000Z\n",
+    "from: bob\n",
+    "talkId: 7\n",
+    "id: x\n",
+)
+
+
+def check(data: bytes) -> None:
+    """Look at an inbox that holds the bytes."""
+    path = file_in("agents/main/inbox/hello.md")(data)
+    inbox = Inbox(folder(), Address("main"))
+    events = inbox.peek()
+    assert len(events) == 1 or inbox.problems
+    for event in events:
+        json.dumps(event.data, ensure_ascii=False, allow_nan=False).encode()
+        assert clock.parse(event.timestamp) is not None
+        assert event.kind
+    try:
+        letter = files.read(path)
+    except ValueError as error:
+        assert str(error)
+        assert not events
+        return
+    assert len(events) == 1
+    again = codec.read_header(codec.encode_new(letter.header, letter.text))
+    assert again == (letter.header, letter.text.strip("\n"))

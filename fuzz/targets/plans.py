@@ -1,0 +1,42 @@
+"""Any file in a folder of plans is a plan or is named as none; a plan set over it is kept."""
+
+from __future__ import annotations
+
+from memvault import clock
+from memvault.agents.address import Address
+from memvault.agents.entries import Put
+from memvault.agents.plans import agenda, files
+from memvault.errors import MemvaultError
+from targets.shapes import HEADER_TOKENS, file_in, store
+
+TOKENS = (
+    *HEADER_TOKENS,
+    'cron: "0 9 * * *"\n',
+    "runAfter: 2 hours\n",
+    "scheduledAt: 2026-12-01T08:00:00Z\n",
+    "nextRunAt: 2026-12-01T08:00:00Z\n",
+    "name: Report\n",
+    "status: completed\n",
+    "status: active\n",
+)
+_MAIN = Address("main")
+
+
+def check(data: bytes) -> None:
+    """Look at an agenda that holds the bytes, and set a line and the text of each entry."""
+    file_in("agents/main/plans/p.md")(data)
+    now, zone = clock.now(), clock.zone("Europe/Berlin")
+    stands, notes = agenda.upcoming(store(), _MAIN, now, zone)
+    assert len(stands) == 1 or notes
+    for stand in stands:
+        assert (stand.next_run is not None) is (stand.status == files.ACTIVE)
+    entries = files.entries_of(store(), _MAIN)
+    for name, old in entries.read().entries.items():
+        entries.put([Put(name, old, {"status": "late, or not"}, "Do it\n\nnow", stem="p")])
+        try:
+            new = entries.read().entries[name]
+        except MemvaultError as error:
+            raise AssertionError("the entry is gone") from error
+        assert new.text == "Do it\n\nnow"
+        kept = {key: value for key, value in old.header.items() if key != "id"}
+        assert new.header == {**kept, "id": new.header["id"], "status": "late, or not"}

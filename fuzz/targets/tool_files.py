@@ -1,0 +1,57 @@
+"""Any file in a folder of tools is a tool or is named as none; what is one reads back the same."""
+
+from __future__ import annotations
+
+import json
+
+from memvault import schema
+from memvault.errors import UsageError
+from memvault.plugins import tool_file
+from memvault.plugins.definition import Definition, defined
+from memvault.tools.core import registry
+from memvault.vault import codec
+from targets.shapes import HEADER_TOKENS, file_in, folder
+
+TOKENS = (
+    *HEADER_TOKENS,
+    "name: word_count\n",
+    "description: Counts\n",
+    "command: [python3, tools/a.py]\n",
+    "parameters:\n  - {name: path, type: string, description: Path}\n",
+    "parameters: [{name: n, type: integer, default: 1, enum: [1, 2]}]\n",
+    "type: array",
+    "required: false",
+    "timeout: 5\n",
+    '{"name": "a", "description": "b", "command": "python3 a.py"}',
+)
+
+
+def check(data: bytes) -> None:
+    """Look at a vault's tools, of which one file holds the bytes, and register the same."""
+    file_in("tools/word_count.md")(data)
+    found = tool_file.read_all(folder())
+    assert len(found.tools) + len(found.broken) <= 1
+    for kept in found.tools.values():
+        definition = kept.definition
+        given = schema.input_schema(definition.parameters)
+        json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
+        again = codec.encode_new(_header(definition), kept.text)
+        file_in("tools/word_count.md")(again)
+        (same,) = tool_file.read_all(folder()).tools.values()
+        assert same.definition == definition
+        assert same.text == kept.text
+    try:
+        bound = registry.find("register_tool").bind(tool_file.arguments(data))
+        defined(**{name: value for name, value in bound.items() if name != "documentation"})
+    except UsageError as error:
+        assert error.hint
+
+
+def _header(definition: Definition) -> dict[str, object]:
+    return {
+        "name": definition.name,
+        "description": definition.description,
+        "parameters": definition.entries,
+        "command": list(definition.command),
+        "timeout": definition.timeout,
+    }

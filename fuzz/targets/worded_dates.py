@@ -1,0 +1,34 @@
+"""Any text may be, or hold, a date in another language: days in order, and never an error."""
+
+from __future__ import annotations
+
+from datetime import UTC, date
+
+from memvault.recall import dates, worded_dates
+from targets.shapes import text_of
+
+TOKENS = tuple(
+    "gestern|vorgestern|letzte Woche|im Mai 2023|vor 3 Tagen|am 7. Juli 2023|hier|"
+    "la semaine dernière|"
+    "il y a 2 jours|le mois dernier|en mayo|hace 3 días|la semana pasada|ieri|ontem|"
+    "vorige week|vandaag|"
+    "昨天|先週|2023年5月|1月2日|seit |depuis |zwischen |entre | und |März|août|fevereiro|"
+    "marzo|mei|32|99|2023|"
+    "..|,|’|'|\n| ".split("|")
+)
+_TODAY = date(2026, 11, 22)
+
+
+def check(data: bytes) -> None:
+    """Read a text as a question, as a phrase that is nothing but a date, and as a bound."""
+    text = text_of(data)
+    found = worded_dates.worded(text, _TODAY)
+    if found is not None:
+        assert found[0].first <= found[0].last
+        assert found[1] in text
+    phrase = worded_dates.read_phrase(text, _TODAY)
+    assert phrase is None or phrase.first <= phrase.last
+    first, last = dates.moment(text, False), dates.moment(text, True)
+    assert (first is None) is (last is None)
+    if first is not None and last is not None:
+        assert first.tzinfo is last.tzinfo is UTC
