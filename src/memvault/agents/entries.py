@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from memvault import clock, plain_files
 from memvault.agents.address import Address
 from memvault.errors import Conflict, MemvaultError, Refused, StorageError, UsageError
-from memvault.vault import atomic, codec, layout
+from memvault.vault import atomic, codec, layout, markers
 from memvault.vault.deed import Subject
 from memvault.vault.frontmatter import new_header, split
 from memvault.vault.normal_form import normal_form
@@ -32,8 +32,6 @@ from memvault.vault.store import Store
 
 _LONGEST_NAME = 1_000
 _LONGEST_STEM = 80
-_CONFLICT = ("<<<<<<< ", "======= ", ">>>>>>> ")
-"""How the lines begin that git writes around two versions, in this order."""
 _UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
 
 
@@ -56,12 +54,6 @@ def one_line(text: str, what: str) -> str:
             f"use one line of at most {_LONGEST_NAME:,} characters that is not blank",
         )
     return plain
-
-
-def _in_conflict(text: str) -> bool:
-    """Say whether a text holds the marks of a conflict in git."""
-    lines = iter(text.split("\n"))
-    return all(any(f"{line} ".startswith(mark) for line in lines) for mark in _CONFLICT)
 
 
 class Entry(NamedTuple):
@@ -129,7 +121,7 @@ class Entries:
                 reason = error.message if isinstance(error, MemvaultError) else str(error)
                 notes.append(f"{codec.printable(path)} is passed over: {reason}")
                 continue
-            if _in_conflict(entry.text):
+            if markers.in_conflict(codec.decode(data).text):
                 notes.append(f"{codec.printable(path)} holds the marks of a conflict in git")
             first = found.setdefault(entry.name, entry)
             if first is not entry:
@@ -249,11 +241,11 @@ class Entries:
         text = codec.decode(data)
         if text.encoding == "binary":
             raise ValueError(text.problem)
-        parts = split(text.text)
+        parts = split(markers.unwrapped(text.text))
         header: dict[str, Any] = {}
         body = parts.body.replace("\r\n", "\n").replace("\r", "\n")
         if parts.before:
-            header = parse_header(parts.header)
+            header = parse_header(markers.ours(parts.header))
             body = body.removeprefix("\n")  # the blank line that every header is followed by
         elif _UNCLOSED.match(text.text):
             raise ValueError("broken front matter: it has no closing line")
