@@ -1,0 +1,119 @@
+"""Commits: of all that changed, or of exactly what one call wrote."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from memvault.errors import MemvaultError
+from memvault.upkeep.git.program import GitFailed, Repository, check_idle, repository
+from memvault.vault.lock import FileLock
+from memvault.vault.private import private_folder
+
+Result = TypeVar("Result")
+
+_HELD = ("index.lock", "cannot lock ref", "Unable to create", "unable to create")
+_PAUSE = 0.05
+_SHORTLY = 1.0
+"""Seconds that a call waits for somebody else's git."""
+_SECONDS = 20.0
+"""What one commit may take, hooks included."""
+_LONGEST = 72
+
+
+def lock(root: Path, seconds: float = 30.0) -> FileLock:
+    """Return the lock of whoever of memvault's changes the repository."""
+    return FileLock(private_folder(root) / "git.lock", seconds)
+
+
+def message(tool: str, titles: Iterable[str], agent: str) -> str:
+    """Return a commit's message: which tool did what to which memories, and for whom.
+
+    One title is in the first line; several are listed below it.
+    """
+    named = list(dict.fromkeys(" ".join(title.split()) for title in titles if title.strip()))
+    what = named[0] if len(named) == 1 else f"{len(named)} files" if named else ""
+    first = f"{tool}: {what}" if what else tool
+    if len(first) > _LONGEST:
+        first = f"{first[: _LONGEST - 3].rstrip()}..."
+    listed = "".join(f"- {title}\n" for title in named) if len(named) > 1 else ""
+    return f"{first}\n\n{listed}Agent: {agent}\n"
+
+
+def commit(root: Path, paths: Iterable[str], message: str) -> str:
+    """Commit exactly these files of a vault as they are now; return a note where that failed.
+
+    What somebody has staged stays staged and uncommitted. A call that wrote its
+    files has succeeded, whatever git says: nothing is raised.
+    """
+    try:
+        found = repository(root)
+        if found is None:
+            return "git.autocommit is set, but the vault is in no git repository: memvault git init"
+        check_idle(found)
+        with lock(root, _SHORTLY):
+            patiently(lambda: _commit(found, list(dict.fromkeys(paths)), message))
+    except (MemvaultError, OSError) as error:
+        said = error.message if isinstance(error, MemvaultError) else str(error)
+        return f"not committed to git: {said}"
+    return ""
+
+
+def commit_all(repository: Repository, subject: str) -> int:
+    """Commit whatever changed in the vault; return how many files that were.
+
+    Raises:
+        GitFailed: a hook refused it, or git cannot do it.
+    """
+    git = repository.git
+    patiently(lambda: git.run("add", "--all"))
+    changed = [
+        path for path in git.run("diff", "--cached", "--name-only", "-z").split(b"\0") if path
+    ]
+    if not changed:
+        return 0
+    files = "1 file" if len(changed) == 1 else f"{len(changed):,} files"
+    words = ("commit", "--quiet", "--message", f"{subject}: {files}")
+    hint = "a hook may have refused it; nothing was pulled or pushed"
+    patiently(lambda: git.run(*words, more=git.identity(), hint=hint))
+    return len(changed)
+
+
+def patiently(action: Callable[[], Result]) -> Result:
+    """Do something, and again for a second where somebody else's git is at it.
+
+    Raises:
+        GitFailed: it failed otherwise, or goes on doing so.
+    """
+    deadline = time.monotonic() + _SHORTLY
+    while True:
+        try:
+            return action()
+        except GitFailed as error:
+            held = any(mark in error.said for mark in _HELD)
+            if not held or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE)
+
+
+def _commit(repository: Repository, paths: list[str], message: str) -> None:
+    git = repository.git
+    known = set(_listed(git.run("ls-files", "-z", "--", *paths)))
+    there = [path for path in paths if os.path.lexists(git.folder / path)]
+    data = "".join(f"{path}\0" for path in there).encode("utf-8", "surrogateescape")
+    ignored = set(_listed(git.run("check-ignore", "-z", "--stdin", data=data, good=(0, 1))))
+    new = [path for path in there if path not in known and path not in ignored]
+    wanted = [path for path in paths if path in known or path in new]
+    if new:
+        git.run("add", "--intent-to-add", "--", *new)
+    if not wanted or not git.run("status", "--porcelain", "-z", "--", *wanted):
+        return
+    words = ("commit", "--quiet", "--only", "--message", message, "--", *wanted)
+    git.run(*words, more=git.identity(), seconds=_SECONDS)
+
+
+def _listed(data: bytes) -> list[str]:
+    return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]
