@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -60,16 +61,15 @@ def without_identity(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
         pytest.skip("there is no git")
     home.mkdir(exist_ok=True)
     monkeypatch.setenv("HOME", str(home))
+    for name in [name for name in os.environ if name.startswith("GIT_") or name == "EMAIL"]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "EMAIL",
-                 "GIT_COMMITTER_EMAIL", "GIT_CONFIG_GLOBAL", "GIT_DIR", "GIT_INDEX_FILE"):  # fmt: skip
-        monkeypatch.delenv(name, raising=False)
 
 
 def cloned(folder: Path, names: tuple[str, ...] = ("one", "two")) -> Iterator[tuple[Clone, ...]]:
     """Make a vault with a bare repository, and clones of it."""
     git(folder, "init", "--quiet", "--bare", "--initial-branch=main", "shared.git")
-    clones = []
+    clones: list[Clone] = []
     for name in names:
         root = folder / name
         git(folder, "clone", "--quiet", "shared.git", name)

@@ -62,9 +62,7 @@ They dig.
 IN_BODY = (
     f"---\n{HEADER}---\n\n<<<<<<< HEAD\nThey dig.\n=======\nThey sleep.\n>>>>>>> theirs\n\nEnd.\n"
 )
-EXAMPLE = (
-    f"---\n{HEADER}---\n\nGit writes:\n\n```\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n```\n"
-)
+EXAMPLE = f"---\n{HEADER}---\n\nGit writes:\n\n```\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n```\n"
 ALL = [IN_HEADER, OVER_BOTH, WHOLE, IDENTITY, IN_BODY]
 NAMES = ["header", "both", "whole", "identity", "body"]
 

@@ -7,6 +7,7 @@ was there is kept as a revision. Whatever else there is git itself checks out.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from functools import partial
 from pathlib import PurePosixPath
@@ -20,6 +21,9 @@ from memvault.vault import atomic, layout
 from memvault.vault.lock import FileLock
 from memvault.vault.private import private_folder
 from memvault.vault.store import Store
+
+_NOTE = "memvault-sync.json"
+"""Names the two commits while files change from one to the other; it lies in git's own folder."""
 
 
 class Busy(Conflict):
@@ -51,6 +55,8 @@ def switch(
     with FileLock(private_folder(store.root) / "lock"):
         if git.commit_id("HEAD") != old:
             raise Busy(branch)
+        noted = json.dumps({"before": before, "new": new}).encode()
+        atomic.put(repository.folder / _NOTE, noted)
         _check_out(repository, new, [entry for entry in found if entry.path not in memories])
         _write(objects, store, [entry for entry in found if entry.path in memories])
         git.run("read-tree", "-m", "-i", before, new)
@@ -58,7 +64,44 @@ def switch(
             git.run("update-ref", "-m", "memvault git sync", f"refs/heads/{branch}", new, old)
         except GitFailed as error:
             raise Busy(branch) from error
+        (repository.folder / _NOTE).unlink(missing_ok=True)
     git.run("update-index", "-q", "--refresh", good=(0, 1))
+
+
+def recover(repository: Repository, objects: Objects, store: Store) -> None:
+    """Take back what a change that did not come to its end has done to files.
+
+    What was changed since is nobody's but the person's who did it, and stays.
+
+    Raises:
+        GitFailed: git cannot do it.
+    """
+    note = repository.folder / _NOTE
+    try:
+        noted = json.loads(plain_files.read(note, plain_files.SETTING))
+        before, new = str(noted["before"]), str(noted["new"])
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError):
+        note.unlink(missing_ok=True)
+        return
+    git = repository.git
+    head = git.commit_id("HEAD")
+    with FileLock(private_folder(store.root) / "lock"):
+        if not head or git.tried("merge-base", "--is-ancestor", new, head).code:
+            git.run("read-tree", head or before)
+            found = objects.differences(new, before)
+            memories = _memories(repository, store, found)
+            _write(objects, store, [entry for entry in found if entry.path in memories], True)
+            changed = git.run("diff", "--no-renames", "--name-only", "-z", new).split(b"\0")
+            others = [
+                entry
+                for entry in found
+                if entry.path not in memories
+                and entry.path.encode("utf-8", "surrogateescape") not in changed
+            ]
+            _restore(repository, before, others)
+        note.unlink(missing_ok=True)
 
 
 def _memories(repository: Repository, store: Store, found: list[Difference]) -> set[str]:
@@ -90,26 +133,38 @@ def _check_out(repository: Repository, new: str, found: list[Difference]) -> Non
     """Let git write what is no memory, where nothing else is in the way."""
     if not found:
         return
-    paths = "".join(f"{entry.path}\0" for entry in found).encode("utf-8", "surrogateescape")
     for entry in found:
         if entry.before is None and os.path.lexists(repository.top / entry.path):
             raise Busy(entry.path)
     repository.git.run("update-index", "-q", "--refresh", good=(0, 1))
     changed = repository.git.run("diff-files", "--name-only", "-z").split(b"\0")
-    for path in paths.split(b"\0"):
-        if path and path in changed:
-            raise Busy(path.decode("utf-8", "replace"))
-    stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
-    repository.git.run("restore", f"--source={new}", "--worktree", *stdin, data=paths)
+    for entry in found:
+        if entry.path.encode("utf-8", "surrogateescape") in changed:
+            raise Busy(entry.path)
+    _restore(repository, new, found)
 
 
-def _write(objects: Objects, store: Store, found: list[Difference]) -> None:
+def _restore(repository: Repository, tree: str, found: list[Difference]) -> None:
+    paths = [entry.path for entry in found if entry.after is not None]
+    for entry in found:
+        if entry.after is None:
+            with contextlib.suppress(OSError):
+                (repository.top / entry.path).unlink()
+    if paths:
+        data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+        stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        repository.git.run("restore", f"--source={tree}", "--worktree", *stdin, data=data)
+
+
+def _write(
+    objects: Objects, store: Store, found: list[Difference], is_recovery: bool = False
+) -> None:
     sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
     data = objects.read(sides)
     for entry in found:
         before = data[entry.before.name] if entry.before else None
         after = data[entry.after.name] if entry.after else None
-        with contextlib.suppress(_Already):
+        with contextlib.suppress(_Already, *((Busy,) if is_recovery else ())):
             _write_one(store, entry.path, before, after)
 
 

@@ -40,12 +40,12 @@ def _marked(merger: Merger, base: bytes, ours: bytes, theirs: bytes, marks: int)
     """Return ours with both texts between marks, and both headers together where they are one."""
     old, here, there = version(base), version(ours), version(theirs)
     if old is None or here is None or there is None:
-        return merger.marked(base, ours, theirs, marks)[1] or ours
+        return merger.marked((base, ours, theirs), marks)[1] or ours
     is_one = here.values.get("id") == there.values.get("id")
     other = there.parts.body if is_one else there.spelling.text
-    texts = (text.encode("utf-8", "surrogatepass") for text in (
-        old.parts.body if is_one else "", here.parts.body, other))  # fmt: skip
-    body = merger.marked(*texts, marks)[1].decode("utf-8", "surrogatepass")
+    texts = (old.parts.body if is_one else "", here.parts.body, other)
+    versions = (text.encode("utf-8", "surrogatepass") for text in texts)
+    body = merger.marked(versions, marks)[1].decode("utf-8", "surrogatepass")
     if is_one:
         with contextlib.suppress(ValueError):
             both = merger.with_body(old, here, there, body)

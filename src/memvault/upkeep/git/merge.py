@@ -7,7 +7,7 @@ stay, as if one had come after the other.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,7 +86,7 @@ class Merger:
         """Put three versions of any text together as git does; None where that is a conflict."""
         if ours == theirs or theirs == base:
             return ours
-        return theirs if ours == base else self.marked(base, ours, theirs)[0]
+        return theirs if ours == base else self.marked((base, ours, theirs))[0]
 
     def body(self, base: str, ours: str, theirs: str) -> str | None:
         """Put three texts together; None where both sides changed the same lines."""
@@ -101,13 +101,12 @@ class Merger:
         added = _both_added(base, ours, theirs)
         if added is not None:
             return added
-        merged, _ = self.marked(*(_bytes(text) for text in (base, ours, theirs)))
+        merged, _ = self.marked(map(_bytes, (base, ours, theirs)))
         return None if merged is None else merged.decode("utf-8", "surrogatepass")
 
-    def marked(
-        self, base: bytes, ours: bytes, theirs: bytes, marks: int = 7
-    ) -> tuple[bytes | None, bytes]:
-        """Return three texts put together, None for a conflict, and the same with its marks."""
+    def marked(self, versions: Iterable[bytes], marks: int = 7) -> tuple[bytes | None, bytes]:
+        """Return base, ours and theirs put together, None for a conflict, and with its marks."""
+        base, ours, theirs = versions
         with tempfile.TemporaryDirectory(prefix="memvault-", dir=self._scratch) as folder:
             names = []
             for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
@@ -128,7 +127,7 @@ class Merger:
             return ours if here.parts.before else theirs
         if ours == before:
             return theirs
-        merged, _ = self.marked(*(_bytes(text) for text in (before, ours, theirs)))
+        merged, _ = self.marked(map(_bytes, (before, ours, theirs)))
         if merged is not None:
             text = merged.decode("utf-8", "surrogatepass")
             try:

@@ -125,10 +125,11 @@ class Objects:
         words = ("log", "-z", "--reverse", "--topo-order", "--date=raw", f"--format={_FIELDS}")
         fields = self._git.run(*words, f"{since}..{until}").decode("utf-8", "surrogateescape")
         parts = fields.removesuffix("\0").split("\0") if fields else []
-        return [
-            Commit(*parts[at : at + 2], parts[at + 2].split(), *parts[at + 3 : at + 7])
-            for at in range(0, len(parts), 7)
-        ]
+        found = []
+        for at in range(0, len(parts), 7):
+            name, tree, parents, author, email, date, message = parts[at : at + 7]
+            found.append(Commit(name, tree, parents.split(), author, email, date, message))
+        return found
 
     def commit(self, tree: str, parents: Iterable[str], old: Commit, message: str) -> str:
         """Make a commit in another one's place; return its name."""

@@ -44,6 +44,15 @@ class Placed(NamedTuple):
     entry: Entry
 
 
+class _Step(NamedTuple):
+    """What a local commit did to one file: its path and entry before and after."""
+
+    old_path: str
+    path: str
+    old: Entry | None
+    new: Entry | None
+
+
 class Replay:
     """The files of others, and local commits one after the other on top of them.
 
@@ -68,31 +77,26 @@ class Replay:
         """Do what leads from one local tree to the next; return the name of the tree then."""
         self._changed = {}
         for old_path, path, old, new in self._steps(self._objects.differences(before, after)):
-            if new is None:
-                assert old_path is not None
-                assert old is not None
-                self._delete(old_path, old)
-            elif old is None or old_path is None:
+            if old is None and new is not None:
                 self._add(path, new)
-            else:
+            elif old is not None and new is None:
+                self._delete(path, old)
+            elif old is not None and new is not None:
                 self._change(old_path, path, old, new)
         return self._objects.tree(self._changed)
 
-    def _steps(
-        self, found: list[Difference]
-    ) -> list[tuple[str | None, str, Entry | None, Entry | None]]:
-        """Return what was deleted, changed or moved, and added: old path, path, both entries."""
+    def _steps(self, found: list[Difference]) -> list[_Step]:
+        """Return what was deleted, then what was changed or moved, then what was added."""
         moved = self._moves(found)
-        gone = set(moved.values())
+        sources = set(moved.values())
+        before = {entry.path: entry.before for entry in found}
         steps = []
-        for path, before, after in found:
+        for path, old, new in found:
             if path in moved:
-                source = moved[path]
-                old = next(entry.before for entry in found if entry.path == source)
-                steps.append((source, path, old, after))
-            elif path not in gone:
-                steps.append((path if before else None, path, before, after))
-        return sorted(steps, key=lambda step: (step[3] is not None, step[2] is None))
+                steps.append(_Step(moved[path], path, before[moved[path]], new))
+            elif path not in sources:
+                steps.append(_Step(path, path, old, new))
+        return sorted(steps, key=lambda step: (step.new is not None, step.old is None))
 
     def _moves(self, found: list[Difference]) -> dict[str, str]:
         """Return where files were moved from, by where they are."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from memvault.call import Call
 from memvault.errors import Conflict, Refused
 from memvault.upkeep.git import setup
-from memvault.upkeep.git.checkout import Busy, switch
+from memvault.upkeep.git.checkout import Busy, recover, switch
 from memvault.upkeep.git.commit import commit_all, lock
 from memvault.upkeep.git.merge import Merger
 from memvault.upkeep.git.objects import Commit, Objects
@@ -86,6 +86,8 @@ def sync(call: Call) -> dict[str, Any]:
     agent = call.caller.agent
     with lock(call.root):
         for _ in range(_TRIES):
+            with Objects(found.git, found.folder) as objects:
+                recover(found, objects, call.store)
             done.committed += commit_all(found, f"memvault sync ({agent})")
             others = _fetched(found, remote)
             try:
