@@ -8,7 +8,7 @@ import pytest
 
 from conftest import write
 from memvault import Vault
-from memvault.vault.markers import in_conflict
+from memvault.vault.markdown import in_conflict
 
 HEADER = "id: wombats-abc123\ntitle: Wombats\nmemory_type: fact\n"
 IN_HEADER = f"""---

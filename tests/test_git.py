@@ -17,7 +17,7 @@ from memvault.errors import Refused
 from memvault.upkeep.git.commit import commit, message
 from memvault.upkeep.git.sync import sync
 from memvault.vault.frontmatter import split
-from memvault.vault.markers import in_conflict
+from memvault.vault.markdown import in_conflict
 from memvault.vault.plain_yaml import parse_header
 from memvault.workspace import Workspace
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from git_clones import Clone, cloned, without_identity
-from memvault.vault.markers import in_conflict
+from memvault.vault.markdown import in_conflict
 
 STEPS = int(os.environ.get("MEMVAULT_GIT_STEPS", "40"))
 """Steps of one run; ``make soak`` tries 300."""

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import write
 from git_clones import Clone, cloned, git, without_identity
-from memvault.vault.markers import in_conflict
+from memvault.vault.markdown import in_conflict
 
 NOTE = """---
 id: database-abc123   # never changes

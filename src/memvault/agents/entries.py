@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 from memvault import clock, plain_files
 from memvault.agents.address import Address
 from memvault.errors import Conflict, MemvaultError, Refused, StorageError, UsageError
-from memvault.vault import atomic, codec, layout, markers
+from memvault.vault import atomic, codec, layout
 from memvault.vault.deed import Subject
 from memvault.vault.frontmatter import new_header, split
+from memvault.vault.markdown import in_conflict, ours, unwrapped
 from memvault.vault.normal_form import normal_form
 from memvault.vault.plain_yaml import parse_header
 from memvault.vault.store import Store
@@ -121,7 +122,7 @@ class Entries:
                 reason = error.message if isinstance(error, MemvaultError) else str(error)
                 notes.append(f"{codec.printable(path)} is passed over: {reason}")
                 continue
-            if markers.in_conflict(codec.decode(data).text):
+            if in_conflict(codec.decode(data).text):
                 notes.append(f"{codec.printable(path)} holds the marks of a conflict in git")
             first = found.setdefault(entry.name, entry)
             if first is not entry:
@@ -241,11 +242,11 @@ class Entries:
         text = codec.decode(data)
         if text.encoding == "binary":
             raise ValueError(text.problem)
-        parts = split(markers.unwrapped(text.text))
+        parts = split(unwrapped(text.text))
         header: dict[str, Any] = {}
         body = parts.body.replace("\r\n", "\n").replace("\r", "\n")
         if parts.before:
-            header = parse_header(markers.ours(parts.header))
+            header = parse_header(ours(parts.header))
             body = body.removeprefix("\n")  # the blank line that every header is followed by
         elif _UNCLOSED.match(text.text):
             raise ValueError("broken front matter: it has no closing line")

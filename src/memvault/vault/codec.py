@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.errors import Refused
 from memvault.model import FALLBACK_TYPE, FileState, Memory
-from memvault.vault import layout, markers
+from memvault.vault import layout
 from memvault.vault.frontmatter import Parts, new_header, patch_entry, patch_header, split
-from memvault.vault.markdown import first_heading
+from memvault.vault.markdown import first_heading, in_conflict, ours, unwrapped
 from memvault.vault.plain_yaml import parse_header, whole
 
 _BOMS = (
@@ -96,14 +96,14 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
     Of a header in conflict this side counts, so that it stays the same memory.
     """
     text = decode(data)
-    parts = split(markers.unwrapped(text.text))
+    parts = split(unwrapped(text.text))
     problem = text.problem
-    if markers.in_conflict(text.text):
+    if in_conflict(text.text):
         problem = "it holds the marks of a conflict in git"
     metadata: dict[str, Any] = {}
     if parts.before:
         try:
-            metadata = parse_header(markers.ours(parts.header))
+            metadata = parse_header(ours(parts.header))
         except ValueError as error:
             problem = f"broken front matter: {error}"
             parts = Parts("", "", "", text.text)
@@ -252,10 +252,10 @@ def _edited(
     if text.encoding == "binary":
         raise Refused("The file is binary, not text", "edit it with the program that made it")
     parts = split(text.text)
-    if markers.in_conflict(text.text) and (
-        markers.unwrapped(text.text) != text.text
-        or markers.ours(parts.header) != parts.header
-        or markers.in_conflict(parts.body if body is None else body)
+    if in_conflict(text.text) and (
+        unwrapped(text.text) != text.text
+        or ours(parts.header) != parts.header
+        or in_conflict(parts.body if body is None else body)
     ):
         raise Refused(
             "The file holds the marks of a conflict in git",

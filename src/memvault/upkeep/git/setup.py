@@ -16,7 +16,7 @@ from memvault import grants, plain_files, process
 from memvault.call import Call
 from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.upkeep.git.program import Git, Repository, repository
-from memvault.vault.deed import Subject
+from memvault.vault import atomic
 
 _IGNORED = ".gitignore", (".memvault/", ".*.tmp")
 _ATTRIBUTES = ".gitattributes", ("*.md -text merge=memvault",)
@@ -92,10 +92,8 @@ def driver_command(repository: Repository) -> str:
 def _add_lines(call: Call, name: str, lines: tuple[str, ...]) -> bool:
     """Add the lines to a file that are not in it; say whether there were any."""
     file = call.root / name
-    changes = call.store.changes
-    subject = Subject("", name)
     if not os.path.lexists(file):
-        changes.create([name], "".join(f"{line}\n" for line in lines).encode(), subject)
+        atomic.create(file, "".join(f"{line}\n" for line in lines).encode())
         return True
     before = plain_files.read(file, plain_files.SETTING)
     have = {line.strip() for line in before.decode("utf-8", "replace").splitlines()}
@@ -103,5 +101,5 @@ def _add_lines(call: Call, name: str, lines: tuple[str, ...]) -> bool:
     if missing:
         gap = b"" if not before or before.endswith(b"\n") else b"\n"
         after = before + gap + "".join(f"{line}\n" for line in missing).encode()
-        changes.replace(name, before, after, subject)
+        atomic.replace(file, after)
     return bool(missing)
