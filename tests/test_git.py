@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Run, refused, succeeded, write
 from git_clones import Clone, cloned, git, without_identity
-from memvault import Vault
+from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.errors import Refused
 from memvault.upkeep.git.commit import commit, message
@@ -102,8 +102,6 @@ def test_status_says_what_is_to_be_done(
     found = two.call("git_status")
     assert (found["ahead"], found["behind"], found["driver"]) == (0, 1, True)
     git(tmp_path, "clone", "--quiet", "shared.git", "three")
-    from memvault import open_vault
-
     with open_vault(tmp_path / "three") as third:
         found = third.call("git_status")
         assert (found["driver"], found["todo"]) == (False, ["memvault git init"])
@@ -182,6 +180,49 @@ def test_a_commit_is_of_exactly_the_files_of_a_call(repository: Path) -> None:
     assert left == [" M mine.md", "M  staged.md"]
     assert commit(repository, ["new.md"], text) == ""
     assert "memvault <memvault@localhost>" in git(repository, "log", "-1", "--format=%an <%ae>")
+
+
+def test_each_call_that_writes_is_a_commit(repository: Path) -> None:
+    """With git.autocommit the log tells which tool of which agent did what, and reads make none."""
+    write(repository, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
+    with open_vault(repository, agent="bob") as vault:
+        made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
+        assert "warnings" not in made
+        assert last(repository) == "memory_remember: Wombats\n\nAgent: bob\n\n\nfact/wombats.md"
+        for tool, more in (
+            ("memory_recall", {"query": "wombats"}),
+            ("memory_compound", {"query": made["memId"], "modifications": "A", "memoryType": "t"}),
+            ("memory_forget", {"query": made["memId"], "confirm": True}),
+            ("memory_restore", {"memId": made["memId"]}),
+            ("set_memories", {"memories": [{"key": "k", "value": "v"}]}),
+        ):
+            assert "warnings" not in vault.call(tool, **more)
+        subjects = git(repository, "log", "--format=%s").splitlines()
+        assert subjects == [
+            "set_memories: k",
+            "memory_restore: Wombats",
+            "memory_forget: Wombats",
+            "memory_compound: Wombats",
+            "memory_remember: Wombats",
+            "First",
+        ]
+        assert git(repository, "status", "--porcelain") == " M memvault.toml\n"
+
+
+def test_autocommit_of_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vault) -> None:
+    """Settings that came with a vault make no commit before its user set git up there."""
+    git(folder, "init", "--quiet")
+    hook = folder / ".git" / "hooks" / "pre-commit"
+    hook.write_text("#!/bin/sh\ntouch ran\n")
+    hook.chmod(0o755)
+    write(folder, "memvault.toml", "version = 1\n\n[git]\nautocommit = true\n")
+    made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
+    assert made["success"]
+    assert "memvault git init" in made["warnings"][0]
+    assert not (folder / "ran").exists()
+    assert vault.call("git_init")["success"]
+    vault.call("memory_compound", query=made["memId"], modifications="More.")
+    assert (folder / "ran").exists()
 
 
 def test_a_message_names_tool_titles_and_agent() -> None:

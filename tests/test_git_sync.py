@@ -9,6 +9,7 @@ import pytest
 
 from conftest import write
 from git_clones import Clone, cloned, git, without_identity
+from memvault import open_vault
 from memvault.vault.markdown import in_conflict
 
 NOTE = """---
@@ -130,7 +131,7 @@ def test_a_text_that_both_changed_is_kept_as_two_files(both: tuple[Clone, ...]) 
     assert "And fast." in files["fact/database-2.md"]
     status = one.call("git_status")
     assert status["keptTwice"] == [
-        {"filePath": "fact/database-2.md", "copyPath": "fact/database.md"}
+        {"filePath": "fact/database.md", "copyPath": "fact/database-2.md"}
     ]
     other = one.call("memory_show", memId="fact/database-2.md")
     assert other["memId"] != "database-abc123"
@@ -239,8 +240,6 @@ def test_vaults_without_a_common_past_come_together(
     clones: tuple[Clone, ...], tmp_path: Path
 ) -> None:
     """A vault that began elsewhere can join; both sides' files are there."""
-    from memvault import open_vault
-
     one, _ = clones
     one.remember("wombats", "They dig.")
     one.sync()

@@ -22,7 +22,6 @@ from memvault import open_vault, visible
 from memvault.call import Call
 from memvault.cli import output
 from memvault.errors import MemvaultError
-from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 from tool_calls import WORKING, call_of

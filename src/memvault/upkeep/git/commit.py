@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
+from memvault.call import Call
 from memvault.errors import MemvaultError
+from memvault.upkeep.git import setup
 from memvault.upkeep.git.program import GitFailed, Repository, check_idle, repository
 from memvault.vault.lock import FileLock
 from memvault.vault.private import private_folder
@@ -41,6 +43,18 @@ def message(tool: str, titles: Iterable[str], agent: str) -> str:
         first = f"{first[: _LONGEST - 3].rstrip()}..."
     listed = "".join(f"- {title}\n" for title in named) if len(named) > 1 else ""
     return f"{first}\n\n{listed}Agent: {agent}\n"
+
+
+def of_call(call: Call) -> list[str]:
+    """Commit what a call wrote, where the settings say so; return what to say of it."""
+    files = call.deed.files
+    if not (call.settings.autocommit and files):
+        return []
+    if not setup.is_allowed(call):
+        return ["git.autocommit is set, but nobody at this machine set git up: memvault git init"]
+    text = message(call.deed.tool, [file.title for file in files], call.deed.agent)
+    said = commit(call.root, [file.path for file in files], text)
+    return [said] if said else []
 
 
 def commit(root: Path, paths: Iterable[str], message: str) -> str:

@@ -25,7 +25,7 @@ class Pair(NamedTuple):
 
 
 def pairs(memories: Iterable[Record]) -> list[Pair]:
-    """Return the memories that are kept as two files, each pair once, in the order of paths."""
+    """Return the memories that are kept as two files, each pair once, the shorter path first."""
     known = sorted(memories, key=lambda memory: memory.path)
     paths: dict[str, str] = {}
     for memory in known:
@@ -36,7 +36,7 @@ def pairs(memories: Iterable[Record]) -> list[Pair]:
         for link in links_of(memory.metadata)
         if link in paths and paths[link] != memory.path
     }
-    return sorted({Pair(*sorted(pair)) for pair in found})
+    return sorted({Pair(*sorted(pair, key=lambda path: (len(path), path))) for pair in found})
 
 
 def status(call: Call) -> dict[str, Any]:
