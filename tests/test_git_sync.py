@@ -140,6 +140,36 @@ def test_a_text_that_both_changed_is_kept_as_two_files(both: tuple[Clone, ...]) 
     assert mine["metadata"]["conflict_with"] == [f"[[{other['memId']}]]"]
 
 
+def test_a_version_that_was_forgotten_leaves_no_link(both: tuple[Clone, ...]) -> None:
+    """Who changed a memory and then forgot it has no second file, and the first names none."""
+    one, two = both
+    write(one.root, "fact/database.md", NOTE.replace("SQLite", "PostgreSQL"))
+    write(two.root, "fact/database.md", NOTE.replace("SQLite", "DuckDB"))
+    two.git("commit", "--quiet", "--all", "--message", "DuckDB")
+    two.call("memory_forget", query="database-abc123", confirm=True)
+    one.sync()
+    assert "keptTwice" not in two.sync()
+    files = settle(one, two)
+    assert "PostgreSQL" in files["fact/database.md"]
+    assert "conflict_with" not in files["fact/database.md"]
+    assert "fact/database-2.md" not in files
+    assert "DuckDB" in one.git("log", "--all", "--patch")
+
+
+def test_a_name_of_any_kind_travels(clones: tuple[Clone, ...]) -> None:
+    """Blanks, quotes, brackets and letters of any script in a path are nothing special."""
+    one, two = clones
+    names = ["a b.md", "[x] *.md", "'q' \"r\".md", "日本語.md", ":(top)t.md", "-n.md"]
+    for name in names:
+        write(one.root, name, "One.\n\nTwo.\n\nThree.\n")
+    settle(one, two)
+    for name in names:
+        write(one.root, name, "1.\n\nTwo.\n\nThree.\n")
+        write(two.root, name, "One.\n\nTwo.\n\n3.\n")
+    files = settle(one, two)
+    assert {files[name] for name in names} == {"1.\n\nTwo.\n\n3.\n"}
+
+
 def test_two_memories_of_one_title_are_both_kept(clones: tuple[Clone, ...]) -> None:
     """Clones that remember under one title have two memories with that title and their own ids."""
     one, two = clones

@@ -90,7 +90,12 @@ def recover(repository: Repository, objects: Objects, store: Store) -> None:
     with FileLock(private_folder(store.root) / "lock"):
         if not head or git.tried("merge-base", "--is-ancestor", new, head).code:
             git.run("read-tree", head or before)
-            found = objects.differences(new, before)
+            files = objects.files(head or before)
+            found = [
+                entry
+                for entry in objects.differences(new, before)
+                if files.get(entry.path) == entry.after  # else somebody committed it since
+            ]
             memories = _memories(repository, store, found)
             _write(objects, store, [entry for entry in found if entry.path in memories], True)
             changed = git.run("diff", "--no-renames", "--name-only", "-z", new).split(b"\0")

@@ -282,7 +282,7 @@ def links_of(metadata: Mapping[str, Any]) -> list[str]:
     """Return the memIds of the other versions that a header names."""
     held = metadata.get(LINK)
     entries = held if isinstance(held, list) else [held]
-    return [str(entry).strip("[] ") for entry in entries if entry]
+    return [str(entry).strip("[]'\" ") for entry in entries if entry]
 
 
 def _own_id(data: bytes) -> str:

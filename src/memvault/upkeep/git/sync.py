@@ -24,6 +24,7 @@ from memvault.upkeep.git.program import (
     opened,
 )
 from memvault.upkeep.git.replay import Replay
+from memvault.vault.codec import printable
 
 _TRIES = 6
 _REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
@@ -53,14 +54,17 @@ class Synced:
 
     def result(self) -> dict[str, Any]:
         """Return it as a tool's result."""
-        copies = [{"filePath": path, "copyPath": copy} for copy, path in self.twice.items()]
+        copies = [
+            {"filePath": printable(path), "copyPath": printable(copy)}
+            for copy, path in self.twice.items()
+        ]
         return {
             "committed": self.committed,
             "pulled": self.pulled,
             "pushed": self.pushed,
             **({"keptTwice": copies} if copies else {}),
-            **({"notDeleted": list(self.stayed)} if self.stayed else {}),
-            **({"notKept": list(self.lost)} if self.lost else {}),
+            **({"notDeleted": list(map(printable, self.stayed))} if self.stayed else {}),
+            **({"notKept": list(map(printable, self.lost))} if self.lost else {}),
         }
 
 
