@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -225,6 +224,15 @@ def test_autocommit_of_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vau
     assert (folder / "ran").exists()
 
 
+def test_a_vault_in_a_larger_repository_is_committed_too(tmp_path: Path, folder: Path) -> None:
+    """Where the repository begins above the vault, a commit is of the vault's files alone."""
+    git(tmp_path, "init", "--quiet")
+    write(tmp_path, "code.py", "1\n")
+    write(folder, "a.md", "1\n")
+    assert commit(folder, ["a.md"], "m") == ""
+    assert last(tmp_path) == "m\n\n\nvault/a.md"
+
+
 def test_a_message_names_tool_titles_and_agent() -> None:
     """One title stands in the first line, several below it, and no title breaks a line."""
     assert message("t", [], "main") == "t\n\nAgent: main\n"
@@ -331,35 +339,6 @@ def test_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vault) -> None:
     assert vault.call("git_status")["success"]
     workspace.close()
     assert not ran.exists()
-
-
-def test_a_killed_sync_is_gone_on_from(clones: tuple[Clone, ...]) -> None:
-    """A sync that dies after it changed some files leaves nothing that the next does not mend."""
-    one, two = clones
-    write(one.root, "note.md", NOTE.replace("SQLite", "PostgreSQL"))
-    one.remember("Wombats", "They dig.")
-    one.sync()
-    write(two.root, "note.md", NOTE.replace("SQLite", "DuckDB"))
-    code = (
-        "import os, sys\n"
-        "from memvault import open_vault\n"
-        "from memvault.upkeep.git import program\n"
-        "run = program.Git.run\n"
-        "def dying(self, *words, **more):\n"
-        "    if words[0] == 'update-ref': os._exit(9)\n"
-        "    return run(self, *words, **more)\n"
-        "program.Git.run = dying\n"
-        "open_vault(sys.argv[1]).call('git_sync')\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(two.root)], check=False)
-    assert done.returncode == 9
-    two.sync()
-    one.sync()
-    files = one.texts()
-    assert files == two.texts()
-    assert sorted(path for path in files if path.startswith("note")) == ["note-2.md", "note.md"]
-    assert "PostgreSQL" in files["note.md"]
-    assert "DuckDB" in files["note-2.md"]
 
 
 def test_the_commands_are_there(run: Run, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -115,19 +114,14 @@ def patiently(action: Callable[[], Result]) -> Result:
 
 def _commit(repository: Repository, paths: list[str], message: str) -> None:
     git = repository.git
-    known = set(_listed(git.run("ls-files", "-z", "--", *paths)))
-    there = [path for path in paths if os.path.lexists(git.folder / path)]
-    data = "".join(f"{path}\0" for path in there).encode("utf-8", "surrogateescape")
-    ignored = set(_listed(git.run("check-ignore", "-z", "--stdin", data=data, good=(0, 1))))
-    new = [path for path in there if path not in known and path not in ignored]
-    wanted = [path for path in paths if path in known or path in new]
+    about = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
+    listed = git.run("status", *about, "--", *paths).decode("utf-8", "surrogateescape")
+    changed = {  # what is ignored, or as it was, is not listed
+        part[3:].removeprefix(repository.prefix): part[:2] for part in listed.split("\0") if part
+    }
+    new = [path for path, state in changed.items() if state == "??"]
     if new:
         git.run("add", "--intent-to-add", "--", *new)
-    if not wanted or not git.run("status", "--porcelain", "-z", "--", *wanted):
-        return
-    words = ("commit", "--quiet", "--only", "--message", message, "--", *wanted)
-    git.run(*words, more=git.identity(), seconds=_SECONDS)
-
-
-def _listed(data: bytes) -> list[str]:
-    return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]
+    if changed:
+        words = ("commit", "--quiet", "--only", "--message", message, "--", *changed)
+        git.run(*words, more=git.identity(), seconds=_SECONDS)

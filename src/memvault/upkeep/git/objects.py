@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
 from memvault.upkeep.git.program import Git
 
+SCRATCH = "memvault-sync-"
+"""How the folders begin that a killed sync leaves in git's own."""
 _FIELDS = "%H%x00%T%x00%P%x00%an%x00%ae%x00%ad%x00%B"
 
 
@@ -46,12 +49,16 @@ class Commit(NamedTuple):
 
 
 class Objects:
-    """Git's objects, and an index of their own for trees that are being made."""
+    """Git's objects, and an index of their own for trees that are being made.
 
-    def __init__(self, git: Git, scratch: Path) -> None:
+    ``scratch`` is a folder for as long, in git's own ``folder``.
+    """
+
+    def __init__(self, git: Git, folder: Path) -> None:
         self._git = git
-        self._folder = tempfile.TemporaryDirectory(prefix="memvault-", dir=scratch)
-        self._own = {"GIT_INDEX_FILE": str(Path(self._folder.name, "index"))}
+        self._folder = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder)
+        self.scratch = Path(self._folder.name)
+        self._own = {"GIT_INDEX_FILE": str(self.scratch / "index")}
 
     def __enter__(self) -> Objects:
         return self
@@ -131,6 +138,12 @@ class Objects:
             found.append(Commit(name, tree, parents.split(), author, email, date, message))
         return found
 
+    @cached_property
+    def _committer(self) -> tuple[list[str], dict[str, str]]:
+        """Whether commits are signed, as git's option, and who makes them."""
+        is_signing = self._git.config("commit.gpgSign").lower() == "true"
+        return ["-S"] if is_signing else [], self._git.identity()
+
     def commit(self, tree: str, parents: Iterable[str], old: Commit, message: str) -> str:
         """Make a commit in another one's place; return its name."""
         author = {
@@ -138,10 +151,10 @@ class Objects:
             "GIT_AUTHOR_EMAIL": old.email,
             "GIT_AUTHOR_DATE": old.date,
         }
-        signed = ["-S"] if self._git.config("commit.gpgSign").lower() == "true" else []
         above = [word for parent in parents for word in ("-p", parent)]
         data = message.encode("utf-8", "surrogateescape")
-        more = {**self._git.identity(), **author}
+        signed, who = self._committer
+        more = {**who, **author}
         words = ("commit-tree", *signed, *above, tree)
         return self._git.run(*words, data=data, more=more).decode().strip()
 

@@ -125,16 +125,15 @@ class Git:
 
 
 class Repository(NamedTuple):
-    """A repository that holds a vault: git in it, its top folder, and where git keeps its own."""
+    """A repository that holds a vault: git in it, its top folder, and where git keeps its own.
+
+    ``prefix`` is the way from the top to the vault, empty where they are one.
+    """
 
     git: Git
     top: Path
     folder: Path
-
-    @property
-    def begins_above(self) -> bool:
-        """Whether it holds more than the vault."""
-        return os.path.realpath(self.top) != os.path.realpath(self.git.folder)
+    prefix: str
 
     @property
     def branch(self) -> str:
@@ -157,12 +156,13 @@ def repository(root: Path, programs: bool = True) -> Repository | None:
     """
     git = Git(root, programs)
     try:
-        found = git.line("rev-parse", "--show-toplevel", "--absolute-git-dir").split("\n")
+        found = git.line("rev-parse", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
     except GitFailed as error:
         if "not a git repository" in error.said:
             return None
         raise
-    return Repository(git, Path(found[0]), Path(found[1]))
+    top, folder, prefix = f"{found}\n".split("\n")[:3]
+    return Repository(git, Path(top), Path(folder), prefix)
 
 
 def opened(root: Path, programs: bool = True) -> Repository:
@@ -185,8 +185,6 @@ def check_idle(repository: Repository) -> str:
             f"A {under_way} is under way in the repository",
             f"end it with git {under_way} --continue, or give it up with git {under_way} --abort",
         )
-    if repository.git.run("ls-files", "--unmerged"):
-        raise Refused("Git holds files in conflict", "git status names them; settle them first")
     branch = repository.branch
     if not branch:
         raise Refused("No branch is checked out", "git switch BRANCH checks one out")

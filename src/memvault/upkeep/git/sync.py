@@ -7,6 +7,7 @@ what the next one commits and goes on from.
 
 from __future__ import annotations
 
+import shutil
 from typing import Any, NamedTuple
 
 from memvault.call import Call
@@ -15,7 +16,7 @@ from memvault.upkeep.git import setup
 from memvault.upkeep.git.checkout import Busy, recover, switch
 from memvault.upkeep.git.commit import commit_all, lock
 from memvault.upkeep.git.merge import Merger
-from memvault.upkeep.git.objects import Commit, Objects
+from memvault.upkeep.git.objects import SCRATCH, Commit, Objects
 from memvault.upkeep.git.program import (
     NETWORK_SECONDS,
     Git,
@@ -78,17 +79,21 @@ def sync(call: Call) -> dict[str, Any]:
     """
     setup.check_allowed(call)
     found = opened(call.root)
-    if found.begins_above:
+    if found.prefix:
         raise Refused(
             "The repository holds more than the vault, which sync would push along",
             "commit and pull it as you are used to; memories are merged there too",
         )
     branch = check_idle(found)
+    if found.git.run("ls-files", "--unmerged"):
+        raise Refused("Git holds files in conflict", "git status names them; settle them first")
     remote = _remote(found, branch)
     setup.prepare(call, found)
     done = Synced()
     agent = call.caller.agent
     with lock(call.root):
+        for left in found.folder.glob(f"{SCRATCH}*"):
+            shutil.rmtree(left, ignore_errors=True)
         for _ in range(_TRIES):
             with Objects(found.git, found.folder) as objects:
                 recover(found, objects, call.store)
@@ -170,7 +175,7 @@ def _replayed(
     git = repository.git
     nothing = objects.empty_tree()
     base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0] or nothing
-    replay = Replay(objects, Merger(git, repository.folder), base, others)
+    replay = Replay(objects, Merger(git, objects.scratch), base, others)
     commits = objects.commits(others, head)
     if any(len(commit.parents) > 1 for commit in commits):
         # How somebody merged is not to be lost: such commits stay as they are, and are merged.
