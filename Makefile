@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types layers unit docs format bench fuzz clean
+.PHONY: demo test lint types layers unit soak docs format bench fuzz clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,11 @@ layers: $(STAMP)
 
 unit: $(STAMP)
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n auto --dist worksteal
+
+# What takes minutes: 300 random steps in two clones, ten times, and a sync killed at 47 points.
+soak: $(STAMP)
+	MEMVAULT_GIT_STEPS=300 MEMVAULT_GIT_SEEDS=10 MEMVAULT_GIT_STRIDE=3 \
+	    $(BIN)/python -m pytest -q tests/test_git_soak.py tests/test_git_killed.py
 
 # Write the reference and the transcripts anew from the program.
 docs: $(STAMP)

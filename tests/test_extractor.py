@@ -171,4 +171,4 @@ def test_a_command_may_leave_its_input_unread(folder: Path) -> None:
         ("import sys; print(len(sys.stdin.buffer.read()))", "3000000"),
     ):
         ended = run_command([sys.executable, "-c", code], text, 60, 1_000)
-        assert ended == (0, f"{output}\n", "", False, False)
+        assert ended == (0, f"{output}\n".encode(), "", False, False)

@@ -39,6 +39,8 @@ OF_THIS_MACHINE = {
     "vault_reindex": "the index is derived",
     "trash_empty": "what is deleted for good is gone",
     "model_use": "needs the network, or changes nothing",
+    "git_init": "git keeps what is in .gitignore, and no tool of the vault's reads it",
+    "git_sync": "what others wrote is theirs to take back",
     "peek_inbox": "looking delivers due plans, which are nobody's change",
 }
 """Tools that write no file of the vault, and why."""
@@ -49,7 +51,9 @@ def files(root: Path) -> dict[str, bytes]:
     found = (path for path in root.rglob("*") if path.is_file())
     paths = {path.relative_to(root).as_posix(): path for path in found}
     return {
-        name: path.read_bytes() for name, path in paths.items() if not name.startswith(".memvault/")
+        name: path.read_bytes()
+        for name, path in paths.items()
+        if not name.startswith((".memvault/", ".git/"))
     }
 
 
@@ -82,7 +86,7 @@ def test_every_writing_tool_is_in_the_log_and_can_be_undone(
         new = [change for change in changes(vault) if change["changeId"] not in known]
         if tool.name in OF_THIS_MACHINE:
             came = {path for path in after if before.get(path) != after[path]}
-            assert all("/inbox/" in path for path in came)
+            assert all("/inbox/" in path or path.startswith(".git") for path in came)
             assert new == []
             return
         assert result["success"], result

@@ -43,6 +43,10 @@ def _run(given: list[str]) -> int:
 
         print(overview(), end="")
         return 0
+    if given[:2] == ["git", "merge-file"]:  # git runs it once a file
+        from memvault.upkeep.git.driver import main as merge
+
+        return merge(given[2:])
     from memvault.cli.app import run
 
     return run(given)

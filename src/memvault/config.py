@@ -78,6 +78,7 @@ class Settings(NamedTuple):
     timezone: str = "UTC"
     active_budget: int = 8_000
     world: bool = False
+    autocommit: bool = False
     named: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
@@ -134,6 +135,7 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda value: type(value) is int and value >= 1,
     ),
     "world.enabled": ("true or false", lambda value: isinstance(value, bool)),
+    "git.autocommit": ("true or false", lambda value: isinstance(value, bool)),
     "version": ("a number", lambda _: True),  # any other one is only mentioned
 }
 """What each setting must be, in words and as a test of its value."""
@@ -170,6 +172,7 @@ def load_settings(root: Path) -> Settings:
         timezone=take("plans.timezone", usual.timezone),
         active_budget=take("active.budget", usual.active_budget),
         world=take("world.enabled", usual.world),
+        autocommit=take("git.autocommit", usual.autocommit),
     )
     warnings = []
     if take("version", 1) != 1:

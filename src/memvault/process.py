@@ -32,15 +32,21 @@ _AFTERWARDS = 1.0
 class Finished(NamedTuple):
     """What became of a program.
 
-    ``complaint`` is the end of its standard error. ``timed_out`` and ``cut``
-    say that it was killed: out of time, or for writing too much.
+    ``data`` is its standard output, ``complaint`` the end of its standard error.
+    ``timed_out`` and ``cut`` say that it was killed: out of time, or for writing
+    too much.
     """
 
     code: int
-    output: str
+    data: bytes
     complaint: str
     timed_out: bool
     cut: bool
+
+    @property
+    def output(self) -> str:
+        """Its standard output as text."""
+        return self.data.decode("utf-8", "replace")
 
     @property
     def last_words(self) -> str:
@@ -51,7 +57,7 @@ class Finished(NamedTuple):
 
 def run(
     command: Sequence[str],
-    text: str,
+    text: str | bytes,
     seconds: float,
     most: int,
     folder: Path | None = None,
@@ -74,7 +80,8 @@ def run(
         raise UsageError("Programs cannot be run on this system", "use memvault in WSL")
     given = dict(os.environ if environment is None else environment)
     whole = [located(command[0], folder, given), *command[1:]]
-    child = _Child(text.encode("utf-8", "replace"), most, pause)
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    child = _Child(data, most, pause)
     try:
         child.start(whole, folder, given)
         deadline = time.monotonic() + seconds
@@ -192,7 +199,7 @@ class _Child:
     def finished(self, timed_out: bool) -> Finished:
         """Return what became of it, once it was killed."""
         assert self._process is not None
-        output = bytes(self._output[: self._most]).decode("utf-8", "replace")
+        output = bytes(self._output[: self._most])
         complaint = bytes(self._complaint).decode("utf-8", "replace")
         return Finished(self._process.returncode, output, complaint, timed_out, self._is_cut())
 

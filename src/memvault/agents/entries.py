@@ -26,14 +26,13 @@ from memvault.errors import Conflict, MemvaultError, Refused, StorageError, Usag
 from memvault.vault import atomic, codec, layout
 from memvault.vault.deed import Subject
 from memvault.vault.frontmatter import new_header, split
+from memvault.vault.markdown import in_conflict, ours, unwrapped
 from memvault.vault.normal_form import normal_form
 from memvault.vault.plain_yaml import parse_header
 from memvault.vault.store import Store
 
 _LONGEST_NAME = 1_000
 _LONGEST_STEM = 80
-_CONFLICT = ("<<<<<<< ", "======= ", ">>>>>>> ")
-"""How the lines begin that git writes around two versions, in this order."""
 _UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
 
 
@@ -56,12 +55,6 @@ def one_line(text: str, what: str) -> str:
             f"use one line of at most {_LONGEST_NAME:,} characters that is not blank",
         )
     return plain
-
-
-def _in_conflict(text: str) -> bool:
-    """Say whether a text holds the marks of a conflict in git."""
-    lines = iter(text.split("\n"))
-    return all(any(f"{line} ".startswith(mark) for line in lines) for mark in _CONFLICT)
 
 
 class Entry(NamedTuple):
@@ -129,7 +122,7 @@ class Entries:
                 reason = error.message if isinstance(error, MemvaultError) else str(error)
                 notes.append(f"{codec.printable(path)} is passed over: {reason}")
                 continue
-            if _in_conflict(entry.text):
+            if in_conflict(codec.decode(data).text):
                 notes.append(f"{codec.printable(path)} holds the marks of a conflict in git")
             first = found.setdefault(entry.name, entry)
             if first is not entry:
@@ -249,11 +242,11 @@ class Entries:
         text = codec.decode(data)
         if text.encoding == "binary":
             raise ValueError(text.problem)
-        parts = split(text.text)
+        parts = split(unwrapped(text.text))
         header: dict[str, Any] = {}
         body = parts.body.replace("\r\n", "\n").replace("\r", "\n")
         if parts.before:
-            header = parse_header(parts.header)
+            header = parse_header(ours(parts.header))
             body = body.removeprefix("\n")  # the blank line that every header is followed by
         elif _UNCLOSED.match(text.text):
             raise ValueError("broken front matter: it has no closing line")

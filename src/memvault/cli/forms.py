@@ -226,6 +226,24 @@ In use: {{inUse}}
 {_MODEL}
 
 In use: {{rerankerInUse}}""",
+    "git_init": """Set up in git  branch {branch}  {made:a new repository|}
+   {changed:each}""",
+    "git_sync": """{committed:file|files} committed  {pulled:commit|commits} pulled  """
+    """{pushed:commit|commits} pushed
+*keptTwice Kept as two files, since both sides changed the text:
+   {filePath}  {copyPath}
+
+   deleted on one side and changed on the other, so it stays: {notDeleted}
+   not kept, since others changed it later: {notKept:each}""",
+    "git_status": """{branch}  {remote}  {url}
+   {ahead:commit|commits} to push  {behind:commit|commits} to pull  """
+    """{changed:file|files} to commit
+   under way: {underWay}
+*keptTwice Kept as two files, since both sides changed the text:
+   {filePath}  {copyPath}
+
+{repository:|The vault is in no git repository}
+   to do: {todo:each}""",
     "vault init": """{vault} is a vault
    {created:each}
 {untouched:markdown file|markdown files} in it can be recalled now, unchanged""",

@@ -190,8 +190,8 @@ def model_use(
 
     It stands beside the built-in table, which answers alone until half of the
     memories are embedded. With for = rerank it is the cross-encoder of recall's
-    rerank, and nothing is embedded. This is the only command that uses the
-    network, and only for a model that is not on this machine.
+    rerank, and nothing is embedded. This command uses the network, and only
+    for a model that is not on this machine.
     """
     from memvault.upkeep import models
 

@@ -17,7 +17,7 @@ from memvault.errors import Refused
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.vault import layout
 from memvault.vault.frontmatter import Parts, new_header, patch_entry, patch_header, split
-from memvault.vault.markdown import first_heading
+from memvault.vault.markdown import first_heading, in_conflict, ours, unwrapped
 from memvault.vault.plain_yaml import parse_header, whole
 
 _BOMS = (
@@ -91,14 +91,19 @@ def _is_binary(data: bytes) -> bool:
 
 
 def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> Memory:
-    """Make a memory of a file's bytes, whatever they are."""
+    """Make a memory of a file's bytes, whatever they are.
+
+    Of a header in conflict this side counts, so that it stays the same memory.
+    """
     text = decode(data)
-    parts = split(text.text)
+    parts = split(unwrapped(text.text))
     problem = text.problem
+    if in_conflict(text.text):
+        problem = "it holds the marks of a conflict in git"
     metadata: dict[str, Any] = {}
     if parts.before:
         try:
-            metadata = parse_header(parts.header)
+            metadata = parse_header(ours(parts.header))
         except ValueError as error:
             problem = f"broken front matter: {error}"
             parts = Parts("", "", "", text.text)
@@ -221,7 +226,8 @@ def edit(data: bytes, changes: Mapping[str, Any], body: str | None) -> bytes:
 
     Raises:
         Refused: the file is binary, its header is broken or cannot be patched,
-            or its encoding cannot spell the new text.
+            a conflict in git would stay in it, or its encoding cannot spell the
+            new text.
     """
     return _edited(data, changes, body, lambda old: patch_header(old.header, changes, old.newline))
 
@@ -246,6 +252,15 @@ def _edited(
     if text.encoding == "binary":
         raise Refused("The file is binary, not text", "edit it with the program that made it")
     parts = split(text.text)
+    if in_conflict(text.text) and (
+        unwrapped(text.text) != text.text
+        or ours(parts.header) != parts.header
+        or in_conflict(parts.body if body is None else body)
+    ):
+        raise Refused(
+            "The file holds the marks of a conflict in git",
+            "choose what is to stay in an editor, and take the marks away",
+        )
     if parts.before:
         try:
             parts = parts._replace(header=patched(parts))

@@ -47,6 +47,10 @@ def call(
         except BaseException:
             made.delivery.abandon()
             raise
+        if workspace.settings.autocommit:
+            from memvault.upkeep.git.commit import of_call
+
+            made.notes += of_call(made)
         notes = [*workspace.settings.warnings, *made.all_notes()]
     result: dict[str, Any] = {"success": True, **found}
     if notes:

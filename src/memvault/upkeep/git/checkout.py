@@ -1,0 +1,211 @@
+"""Taking a vault's folder from one commit to another, while others read and write in it.
+
+A memory is replaced at once and only where it is as the old commit has it; what
+was there is kept as a revision. Whatever else there is git itself checks out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from functools import partial
+from pathlib import PurePosixPath
+
+from memvault import plain_files
+from memvault.errors import Conflict, MemvaultError, Refused
+from memvault.model import FileState
+from memvault.upkeep.git.objects import Difference, Objects
+from memvault.upkeep.git.program import GitFailed, Repository
+from memvault.vault import atomic, layout
+from memvault.vault.lock import FileLock
+from memvault.vault.private import private_folder
+from memvault.vault.store import Store
+
+_NOTE = "memvault-sync.json"
+"""Names the two commits while files change from one to the other; it lies in git's own folder."""
+
+
+class Busy(Conflict):
+    """A file changed meanwhile; nothing is lost, and another try sees it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} was changed meanwhile", "try again")
+
+
+def switch(
+    repository: Repository, objects: Objects, store: Store, branch: str, old: str, new: str
+) -> None:
+    """Take folder, index and branch from one commit, or none, to another.
+
+    Raises:
+        Busy: a file is not as the old commit has it, or the branch is elsewhere.
+        Refused: something is staged in a file that has to change.
+        GitFailed: git cannot do it.
+    """
+    git = repository.git
+    before = old or objects.empty_tree()
+    try:
+        git.run("read-tree", "-m", "-i", "--dry-run", before, new)
+    except GitFailed as error:
+        hint = "commit it, or take it back with git restore --staged"
+        raise Refused(f"What is staged is in the way: {error.message}", hint) from error
+    found = objects.differences(before, new)
+    memories = _memories(repository, store, found)
+    with FileLock(private_folder(store.root) / "lock"):
+        if git.commit_id("HEAD") != old:
+            raise Busy(branch)
+        noted = json.dumps({"before": before, "new": new}).encode()
+        atomic.put(repository.folder / _NOTE, noted)
+        _check_out(repository, new, [entry for entry in found if entry.path not in memories])
+        _write(objects, store, [entry for entry in found if entry.path in memories])
+        git.run("read-tree", "-m", "-i", before, new)
+        try:
+            git.run("update-ref", "-m", "memvault git sync", f"refs/heads/{branch}", new, old)
+        except GitFailed as error:
+            raise Busy(branch) from error
+        (repository.folder / _NOTE).unlink(missing_ok=True)
+    git.run("update-index", "-q", "--refresh", good=(0, 1))
+
+
+def recover(repository: Repository, objects: Objects, store: Store) -> None:
+    """Take back what a change that did not come to its end has done to files.
+
+    What was changed since is nobody's but the person's who did it, and stays.
+
+    Raises:
+        GitFailed: git cannot do it.
+    """
+    note = repository.folder / _NOTE
+    try:
+        noted = json.loads(plain_files.read(note, plain_files.SETTING))
+        before, new = str(noted["before"]), str(noted["new"])
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError):
+        note.unlink(missing_ok=True)
+        return
+    git = repository.git
+    head = git.commit_id("HEAD")
+    with FileLock(private_folder(store.root) / "lock"):
+        if not head or git.tried("merge-base", "--is-ancestor", new, head).code:
+            git.run("read-tree", head or before)
+            files = objects.files(head or before)
+            found = [
+                entry
+                for entry in objects.differences(new, before)
+                if files.get(entry.path) == entry.after  # else somebody committed it since
+            ]
+            memories = _memories(repository, store, found)
+            _write(objects, store, [entry for entry in found if entry.path in memories], True)
+            changed = git.run("diff", "--no-renames", "--name-only", "-z", new).split(b"\0")
+            others = [
+                entry
+                for entry in found
+                if entry.path not in memories
+                and entry.path.encode("utf-8", "surrogateescape") not in changed
+            ]
+            _restore(repository, before, others)
+        note.unlink(missing_ok=True)
+
+
+def _memories(repository: Repository, store: Store, found: list[Difference]) -> set[str]:
+    """Return the paths of plain files whose bytes are the same in git and in the folder."""
+    paths = [
+        entry.path
+        for entry in found
+        if entry.path.endswith(".md")
+        and all(side is None or side.mode == "100644" for side in (entry.before, entry.after))
+        and not entry.path.startswith(".memvault/")
+    ]
+    data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+    words = ("check-attr", "-z", "--stdin", "text", "filter", "ident", "working-tree-encoding")
+    parts = repository.git.run(*words, data=data).decode("utf-8", "surrogateescape").split("\0")
+    other = {
+        path
+        for path, name, value in zip(parts[::3], parts[1::3], parts[2::3], strict=False)
+        if value not in ("unset", "unspecified") or (name == "text" and value != "unset")
+    }
+    kept = set()
+    for path in paths:
+        with contextlib.suppress(Refused):
+            layout.check_folders(store.root, PurePosixPath(path).parent.as_posix())
+            kept.add(path)
+    return kept - other
+
+
+def _check_out(repository: Repository, new: str, found: list[Difference]) -> None:
+    """Let git write what is no memory, where nothing else is in the way."""
+    if not found:
+        return
+    for entry in found:
+        if entry.before is None and os.path.lexists(repository.top / entry.path):
+            raise Busy(entry.path)
+    repository.git.run("update-index", "-q", "--refresh", good=(0, 1))
+    changed = repository.git.run("diff-files", "--name-only", "-z").split(b"\0")
+    for entry in found:
+        if entry.path.encode("utf-8", "surrogateescape") in changed:
+            raise Busy(entry.path)
+    _restore(repository, new, found)
+
+
+def _restore(repository: Repository, tree: str, found: list[Difference]) -> None:
+    paths = [entry.path for entry in found if entry.after is not None]
+    for entry in found:
+        if entry.after is None:
+            with contextlib.suppress(OSError):
+                (repository.top / entry.path).unlink()
+    if paths:
+        data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+        stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        repository.git.run("restore", f"--source={tree}", "--worktree", *stdin, data=data)
+
+
+def _write(
+    objects: Objects, store: Store, found: list[Difference], is_recovery: bool = False
+) -> None:
+    sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
+    data = objects.read(sides)
+    for entry in found:
+        before = data[entry.before.name] if entry.before else None
+        after = data[entry.after.name] if entry.after else None
+        with contextlib.suppress(_Already, *((Busy,) if is_recovery else ())):
+            _write_one(store, entry.path, before, after)
+
+
+class _Already(Exception):
+    """The file is as it should become."""
+
+
+def _write_one(store: Store, path: str, before: bytes | None, after: bytes | None) -> None:
+    file = store.root / path
+    try:
+        if before is None:
+            assert after is not None
+            atomic.create(file, after)
+        elif after is None:
+            _look(store, path, before, after)
+            file.unlink()
+        else:
+            atomic.replace(file, after, partial(_look, store, path, before, after))
+    except FileExistsError as error:
+        if plain_files.read(file) != after:
+            raise Busy(path) from error
+    except FileNotFoundError as error:
+        if after is not None:
+            raise Busy(path) from error
+    except OSError as error:
+        with atomic.explained(path):
+            raise error from None
+
+
+def _look(store: Store, path: str, before: bytes, after: bytes | None) -> None:
+    """Keep what a file holds; make sure that it is what is to be replaced."""
+    now = plain_files.read(store.root / path)
+    if now == after:
+        raise _Already
+    if now != before:
+        raise Busy(path)
+    memory = store.parse(now, FileState(path, len(now), 0, 0, 0))
+    with contextlib.suppress(MemvaultError):
+        store.history.keep(memory.mem_id, now, store.root / path)

@@ -1,0 +1,127 @@
+"""Commits: of all that changed, or of exactly what one call wrote."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from memvault.call import Call
+from memvault.errors import MemvaultError
+from memvault.upkeep.git import setup
+from memvault.upkeep.git.program import GitFailed, Repository, check_idle, repository
+from memvault.vault.lock import FileLock
+from memvault.vault.private import private_folder
+
+Result = TypeVar("Result")
+
+_HELD = ("index.lock", "cannot lock ref", "Unable to create", "unable to create")
+_PAUSE = 0.05
+_SHORTLY = 1.0
+"""Seconds that a call waits for somebody else's git."""
+_SECONDS = 20.0
+"""What one commit may take, hooks included."""
+_LONGEST = 72
+
+
+def lock(root: Path, seconds: float = 30.0) -> FileLock:
+    """Return the lock of whoever of memvault's changes the repository."""
+    return FileLock(private_folder(root) / "git.lock", seconds)
+
+
+def message(tool: str, titles: Iterable[str], agent: str) -> str:
+    """Return a commit's message: which tool did what to which memories, and for whom.
+
+    One title is in the first line; several are listed below it.
+    """
+    named = list(dict.fromkeys(" ".join(title.split()) for title in titles if title.strip()))
+    what = named[0] if len(named) == 1 else f"{len(named)} files" if named else ""
+    first = f"{tool}: {what}" if what else tool
+    if len(first) > _LONGEST:
+        first = f"{first[: _LONGEST - 3].rstrip()}..."
+    listed = "".join(f"- {title}\n" for title in named) if len(named) > 1 else ""
+    return f"{first}\n\n{listed}Agent: {agent}\n"
+
+
+def of_call(call: Call) -> list[str]:
+    """Commit what a call wrote, where the settings say so; return what to say of it."""
+    files = call.deed.files
+    if not (call.settings.autocommit and files):
+        return []
+    if not setup.is_allowed(call):
+        return ["git.autocommit is set, but nobody at this machine set git up: memvault git init"]
+    text = message(call.deed.tool, [file.title for file in files], call.deed.agent)
+    said = commit(call.root, [file.path for file in files], text)
+    return [said] if said else []
+
+
+def commit(root: Path, paths: Iterable[str], message: str) -> str:
+    """Commit exactly these files of a vault as they are now; return a note where that failed.
+
+    What somebody has staged stays staged and uncommitted. A call that wrote its
+    files has succeeded, whatever git says: nothing is raised.
+    """
+    try:
+        found = repository(root)
+        if found is None:
+            return "git.autocommit is set, but the vault is in no git repository: memvault git init"
+        check_idle(found)
+        with lock(root, _SHORTLY):
+            patiently(lambda: _commit(found, list(dict.fromkeys(paths)), message))
+    except (MemvaultError, OSError) as error:
+        said = error.message if isinstance(error, MemvaultError) else str(error)
+        return f"not committed to git: {said}"
+    return ""
+
+
+def commit_all(repository: Repository, subject: str) -> int:
+    """Commit whatever changed in the vault; return how many files that were.
+
+    Raises:
+        GitFailed: a hook refused it, or git cannot do it.
+    """
+    git = repository.git
+    patiently(lambda: git.run("add", "--all"))
+    changed = [
+        path for path in git.run("diff", "--cached", "--name-only", "-z").split(b"\0") if path
+    ]
+    if not changed:
+        return 0
+    files = "1 file" if len(changed) == 1 else f"{len(changed):,} files"
+    words = ("commit", "--quiet", "--message", f"{subject}: {files}")
+    hint = "a hook may have refused it; nothing was pulled or pushed"
+    patiently(lambda: git.run(*words, more=git.identity(), hint=hint))
+    return len(changed)
+
+
+def patiently(action: Callable[[], Result]) -> Result:
+    """Do something, and again for a second where somebody else's git is at it.
+
+    Raises:
+        GitFailed: it failed otherwise, or goes on doing so.
+    """
+    deadline = time.monotonic() + _SHORTLY
+    while True:
+        try:
+            return action()
+        except GitFailed as error:
+            held = any(mark in error.said for mark in _HELD)
+            if not held or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE)
+
+
+def _commit(repository: Repository, paths: list[str], message: str) -> None:
+    git = repository.git
+    about = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
+    listed = git.run("status", *about, "--", *paths).decode("utf-8", "surrogateescape")
+    changed = {  # what is ignored, or as it was, is not listed
+        part[3:].removeprefix(repository.prefix): part[:2] for part in listed.split("\0") if part
+    }
+    new = [path for path, state in changed.items() if state == "??"]
+    if new:
+        git.run("add", "--intent-to-add", "--", *new)
+    if changed:
+        words = ("commit", "--quiet", "--only", "--message", message, "--", *changed)
+        git.run(*words, more=git.identity(), seconds=_SECONDS)

@@ -1,0 +1,98 @@
+"""Three versions of a header put together by key.
+
+What only one side changed is as that side says. Of lists what either side
+added is added, and what either took out is out. ``modified`` is the later one,
+``usage_count`` counts the uses of both sides. Of what both changed to something
+else the version that was modified last counts, and the other is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from memvault import clock
+
+_LATER = ("modified", "updated", "last_modified_at", "lastmod")
+_COUNT = "usage_count"
+_LINKS = ("supersedes", "conflict_with")
+"""Keys whose one link is as good as a list of it."""
+
+
+class Values(NamedTuple):
+    """The values put together, and ``key: value`` of what another value won over."""
+
+    values: dict[str, Any]
+    lost: list[str]
+
+
+def together(base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Values:
+    """Put the values of three headers together; the order is ours, then theirs."""
+    return _merged(base, ours, theirs, _is_newer(theirs, ours), "")
+
+
+def _merged(
+    base: Mapping[str, Any],
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    newer: bool,
+    above: str,
+) -> Values:
+    values: dict[str, Any] = {}
+    lost: list[str] = []
+    for key in dict.fromkeys((*ours, *theirs)):
+        old, here, there = base.get(key), ours.get(key), theirs.get(key)
+        if here == there or there == old:
+            value = here
+        elif here == old or here is None:  # what one side deleted and the other changed stays
+            value = there
+        elif there is None:
+            value = here
+        elif isinstance(here, Mapping) and isinstance(there, Mapping):
+            below = _merged(_mapping(old), here, there, newer, f"{above}{key}.")
+            value = below.values
+            lost += below.lost
+        elif _is_list(key, here) and _is_list(key, there):
+            value = _as_sets(_listed(old), _listed(here), _listed(there))
+        else:
+            value = _chosen(key, old, here, there, newer)
+            if key not in (*_LATER, _COUNT):
+                lost.append(f"{above}{key}: {there if value == here else here}")
+        if value is not None:
+            values[key] = value
+    return Values(values, lost)
+
+
+def _chosen(key: str, old: Any, here: Any, there: Any, newer: bool) -> Any:
+    if key in _LATER:
+        moments = clock.parse(str(here)), clock.parse(str(there))
+        if None not in moments:
+            return there if moments[0] < moments[1] else here  # type: ignore[operator]  # neither is None
+    if key == _COUNT and all(type(count) is int for count in (here, there)):
+        return max(0, here + there - (old if type(old) is int else 0))
+    return there if newer else here
+
+
+def _is_newer(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+    for key in _LATER:
+        moments = clock.parse(str(theirs.get(key))), clock.parse(str(ours.get(key)))
+        if moments[0] and moments[1]:
+            return moments[0] > moments[1]
+    return False
+
+
+def _is_list(key: str, value: Any) -> bool:
+    return isinstance(value, list) or (key in _LINKS and isinstance(value, str))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _as_sets(old: list[Any], here: list[Any], there: list[Any]) -> list[Any]:
+    kept = [entry for entry in here if entry in there or entry not in old]
+    return kept + [entry for entry in there if entry not in here and entry not in old]

@@ -1,0 +1,165 @@
+"""Three versions of a file put together: the header by key, the text as git does it.
+
+Where both sides added to the end of a text and did nothing else, both additions
+stay, as if one had come after the other.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault.errors import MemvaultError
+from memvault.upkeep.git import header
+from memvault.upkeep.git.program import Git
+from memvault.vault import atomic
+from memvault.vault.codec import Text, decode
+from memvault.vault.frontmatter import Parts, patch_header, split
+from memvault.vault.plain_yaml import parse_header
+
+_EMPTY = Parts("", "", "", "")
+
+
+class Merged(NamedTuple):
+    """A file put together, and ``key: value`` of what its header says no more."""
+
+    data: bytes
+    lost: list[str]
+
+
+class Version(NamedTuple):
+    """One version of a file: how its bytes are spelled, its parts, its header's values."""
+
+    spelling: Text
+    parts: Parts
+    values: Mapping[str, Any]
+
+
+def version(data: bytes) -> Version | None:
+    """Read one version of a file; None where it is no text or its header is broken."""
+    spelling = decode(data)
+    if spelling.encoding == "binary":
+        return None
+    parts = split(spelling.text)
+    try:
+        return Version(spelling, parts, parse_header(parts.header))
+    except ValueError:
+        return None
+
+
+class Merger:
+    """Puts versions together with git's help; ``scratch`` is a folder for its short-lived files."""
+
+    def __init__(self, git: Git, scratch: Path) -> None:
+        self._git = git
+        self._scratch = scratch
+
+    def file(self, base: bytes | None, ours: bytes, theirs: bytes) -> Merged | None:
+        """Put three versions of a memory together; None where both sides changed the same text.
+
+        Without a base both sides are new.
+        """
+        if ours == theirs or theirs == base:
+            return Merged(ours, [])
+        if ours == base:
+            return Merged(theirs, [])
+        old, here, there = (version(data) for data in (base or b"", ours, theirs))
+        if old is None or here is None or there is None:
+            return None
+        body = self.body(old.parts.body, here.parts.body, there.parts.body)
+        return None if body is None else self.with_body(old, here, there, body)
+
+    def with_body(self, old: Version, here: Version, there: Version, body: str) -> Merged | None:
+        """Put three headers together above a body; None where they cannot be patched."""
+        found = header.together(old.values, here.values, there.values)
+        frame = here.parts if here.parts.before else there.parts
+        try:
+            lines = self._lines(old, here, there, found.values)
+            text = f"{frame.before}{lines}{frame.after}{body}"
+            return Merged(here.spelling.encode(text), found.lost)
+        except (MemvaultError, ValueError):
+            return None
+
+    def plain(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+        """Put three versions of any text together as git does; None where that is a conflict."""
+        if ours == theirs or theirs == base:
+            return ours
+        return theirs if ours == base else self.marked((base, ours, theirs))[0]
+
+    def body(self, base: str, ours: str, theirs: str) -> str | None:
+        """Put three texts together; None where both sides changed the same lines."""
+        if ours == theirs or theirs == base:
+            return ours
+        if ours == base:
+            return theirs
+        if _newline(ours) != _newline(theirs):  # one side converted all lines
+            unified = (text.replace("\r\n", "\n") for text in (base, ours, theirs))
+            found = self.body(*unified)
+            return found if found is None else found.replace("\n", _newline(ours))
+        added = _both_added(base, ours, theirs)
+        if added is not None:
+            return added
+        merged, _ = self.marked(map(_bytes, (base, ours, theirs)))
+        return None if merged is None else merged.decode("utf-8", "surrogatepass")
+
+    def marked(self, versions: Iterable[bytes], marks: int = 7) -> tuple[bytes | None, bytes]:
+        """Return base, ours and theirs put together, None for a conflict, and with its marks."""
+        base, ours, theirs = versions
+        with tempfile.TemporaryDirectory(prefix="memvault-", dir=self._scratch) as folder:
+            names = []
+            for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
+                file = Path(folder, name)
+                atomic.put(file, data, durable=False)
+                names.append(str(file))
+            words = ("-p", "-q", f"--marker-size={marks}", "-L", "ours", "-L", "base", "-L")
+            ran = self._git.tried("merge-file", *words, "theirs", *names)
+        # The code is the number of conflicts; from 128 on, such as for binary files, a failure.
+        whole = ran.data if ran.code == 0 else None
+        return whole, ran.data
+
+    def _lines(self, old: Version, here: Version, there: Version, values: Mapping[str, Any]) -> str:
+        """Return a header's lines with the values, and the comments and order of both sides."""
+        newline = here.parts.newline
+        before, ours, theirs = (_patched(side, values, newline) for side in (old, here, there))
+        if theirs in (ours, before) or here.parts.before != there.parts.before:
+            return ours if here.parts.before else theirs
+        if ours == before:
+            return theirs
+        merged, _ = self.marked(map(_bytes, (before, ours, theirs)))
+        if merged is not None:
+            text = merged.decode("utf-8", "surrogatepass")
+            try:
+                if parse_header(text) == parse_header(ours):
+                    return text
+            except ValueError:
+                pass
+        return ours
+
+
+def _patched(side: Version, values: Mapping[str, Any], newline: str) -> str:
+    gone: dict[str, Any] = {key: None for key in side.values if key not in values}
+    changed = {key: value for key, value in values.items() if side.values.get(key) != value}
+    return patch_header(side.parts.header, {**gone, **changed}, newline)
+
+
+def _both_added(base: str, ours: str, theirs: str) -> str | None:
+    """Return ours with what theirs adds behind it, where both add to the end and nothing else."""
+    stem = base.rstrip("\r\n")
+    if not stem.strip() or not (ours.startswith(stem) and theirs.startswith(stem)):
+        return None
+    here, there = ours[len(stem) :], theirs[len(stem) :]
+    if here[:1] not in ("", "\r", "\n") or there[:1] not in ("", "\r", "\n"):
+        return None  # the last line is another one
+    if there.strip() and here.strip().startswith(there.strip()):
+        return ours
+    return ours.rstrip("\r\n") + there
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,167 @@
+"""What git keeps: trees, files and commits, read and written without a working tree."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from memvault.upkeep.git.program import Git
+
+SCRATCH = "memvault-sync-"
+"""How the folders begin that a killed sync leaves in git's own."""
+_FIELDS = "%H%x00%T%x00%P%x00%an%x00%ae%x00%ad%x00%B"
+
+
+class Entry(NamedTuple):
+    """A file in a tree: its mode, and the name of its bytes."""
+
+    mode: str
+    name: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a file, and no link or other repository."""
+        return self.mode.startswith("100")
+
+
+class Difference(NamedTuple):
+    """A path that two trees differ in; None where there is no such file."""
+
+    path: str
+    before: Entry | None
+    after: Entry | None
+
+
+class Commit(NamedTuple):
+    """A commit: its name, tree and parents, and who wrote it, when, with which message."""
+
+    name: str
+    tree: str
+    parents: list[str]
+    author: str
+    email: str
+    date: str
+    message: str
+
+
+class Objects:
+    """Git's objects, and an index of their own for trees that are being made.
+
+    ``scratch`` is a folder for as long, in git's own ``folder``.
+    """
+
+    def __init__(self, git: Git, folder: Path) -> None:
+        self._git = git
+        self._folder = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder)
+        self.scratch = Path(self._folder.name)
+        self._own = {"GIT_INDEX_FILE": str(self.scratch / "index")}
+
+    def __enter__(self) -> Objects:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._folder.cleanup()
+
+    def empty_tree(self) -> str:
+        """Return the name of the tree without files."""
+        return self._git.line("hash-object", "-t", "tree", "-w", "--stdin")
+
+    def files(self, tree: str) -> dict[str, Entry]:
+        """Return the files of a tree by path."""
+        found = {}
+        for line in _parts(self._git.run("ls-tree", "-r", "-z", "--full-tree", tree)):
+            about, path = line.split("\t", 1)
+            mode, _, name = about.split(" ")
+            found[path] = Entry(mode, name)
+        return found
+
+    def differences(self, before: str, after: str) -> list[Difference]:
+        """Return what two trees differ in."""
+        words = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index", before, after)
+        parts = _parts(self._git.run(*words))
+        found = []
+        for about, path in zip(parts[::2], parts[1::2], strict=True):
+            mode, new_mode, name, new_name, _ = about.lstrip(":").split(" ")
+            found.append(Difference(path, _entry(mode, name), _entry(new_mode, new_name)))
+        return found
+
+    def read(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return the bytes of files by their names."""
+        wanted = list(dict.fromkeys(names))
+        if not wanted:
+            return {}
+        data = self._git.run("cat-file", "--batch", data="".join(f"{n}\n" for n in wanted).encode())
+        found, place = {}, 0
+        for name in wanted:
+            end = data.index(b"\n", place)
+            size = int(data[place:end].rsplit(b" ", 1)[1])
+            found[name] = data[end + 1 : end + 1 + size]
+            place = end + size + 2
+        return found
+
+    def write(self, data: bytes) -> str:
+        """Keep bytes; return their name."""
+        return self._git.run("hash-object", "-w", "--stdin", data=data).decode().strip()
+
+    def begin_tree(self, tree: str) -> None:
+        """Begin with the files of a tree."""
+        self._nothing = Entry("0", "0" * len(tree))
+        self._git.run("read-tree", tree, more=self._own)
+
+    def tree(self, changes: Mapping[str, Entry | None]) -> str:
+        """Change the files that were begun with; return the name of the tree that they make."""
+        if changes:
+            ordered = sorted(changes.items(), key=lambda change: change[1] is not None)
+            lines = (f"{mode} {name}\t{path}\0" for path, (mode, name) in
+                     ((path, entry or self._nothing) for path, entry in ordered))  # fmt: skip
+            data = "".join(lines).encode("utf-8", "surrogateescape")
+            self._git.run("update-index", "-z", "--index-info", data=data, more=self._own)
+        return self._git.run("write-tree", more=self._own).decode().strip()
+
+    def commits(self, since: str, until: str) -> list[Commit]:
+        """Return the commits that lead from one to another, the first first."""
+        words = ("log", "-z", "--reverse", "--topo-order", "--date=raw", f"--format={_FIELDS}")
+        fields = self._git.run(*words, f"{since}..{until}").decode("utf-8", "surrogateescape")
+        parts = fields.removesuffix("\0").split("\0") if fields else []
+        found = []
+        for at in range(0, len(parts), 7):
+            name, tree, parents, author, email, date, message = parts[at : at + 7]
+            found.append(Commit(name, tree, parents.split(), author, email, date, message))
+        return found
+
+    @cached_property
+    def _committer(self) -> tuple[list[str], dict[str, str]]:
+        """Whether commits are signed, as git's option, and who makes them."""
+        is_signing = self._git.config("commit.gpgSign").lower() == "true"
+        return ["-S"] if is_signing else [], self._git.identity()
+
+    def commit(self, tree: str, parents: Iterable[str], old: Commit, message: str) -> str:
+        """Make a commit in another one's place; return its name."""
+        author = {
+            "GIT_AUTHOR_NAME": old.author or "unknown",
+            "GIT_AUTHOR_EMAIL": old.email,
+            "GIT_AUTHOR_DATE": old.date,
+        }
+        above = [word for parent in parents for word in ("-p", parent)]
+        data = message.encode("utf-8", "surrogateescape")
+        signed, who = self._committer
+        more = {**who, **author}
+        words = ("commit-tree", *signed, *above, tree)
+        return self._git.run(*words, data=data, more=more).decode().strip()
+
+
+def _entry(mode: str, name: str) -> Entry | None:
+    return None if set(mode) == {"0"} else Entry(mode, name)
+
+
+def _parts(data: bytes) -> list[str]:
+    return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]

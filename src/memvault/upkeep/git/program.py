@@ -1,0 +1,200 @@
+"""The git program: run without a shell, and its refusals told in one sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault import process
+from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
+
+_MOST = 4 << 30
+_SECONDS = 120.0
+NETWORK_SECONDS = 600.0
+"""How long a transfer may take."""
+_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX", "GIT_NAMESPACE",
+        "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS")  # fmt: skip
+"""What git tells a hook of its repository, which is not the vault's."""
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_FALLBACK = {"NAME": "memvault", "EMAIL": "memvault@localhost"}
+_UNDER_WAY = {
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+}
+
+
+class GitFailed(MemvaultError):
+    """Git did not do what it was asked for; ``said`` is all that it said of it."""
+
+    def __init__(self, message: str, hint: str, said: str) -> None:
+        super().__init__(message, hint)
+        self.said = said
+
+
+class Git:
+    """Git in one folder."""
+
+    def __init__(self, folder: Path, programs: bool = True) -> None:
+        """Prepare to run git; without ``programs`` no hook or monitor of the repository is run."""
+        self.folder = folder
+        quiet = [] if programs else ["-c", f"core.hooksPath={os.devnull}"]
+        self._prefix = ["git", *quiet, "-c", "core.fsmonitor=false"]
+        kept = process.environment(folder)
+        self._environment = {key: value for key, value in kept.items() if key not in _OWN}
+        self._environment.update(LC_ALL="C", LANGUAGE="C", GIT_TERMINAL_PROMPT="0")
+
+    def tried(
+        self,
+        *words: str,
+        data: bytes = b"",
+        seconds: float = _SECONDS,
+        more: Mapping[str, str] | None = None,
+    ) -> process.Finished:
+        """Run git, whatever comes of it.
+
+        Raises:
+            Refused: there is no git.
+            TimedOut: it took too long.
+        """
+        environment = {**self._environment, **(more or {})}
+        # A name such as [a].md is no pattern; check-ignore knows none, and refuses the option.
+        literal = [] if words[0] == "check-ignore" else ["--literal-pathspecs"]
+        command = [*self._prefix, *literal, *words]
+        try:
+            ran = process.run(command, data, seconds, _MOST, self.folder, environment)
+        except UsageError as error:
+            raise Refused("There is no git program on this machine", "install git") from error
+        if ran.timed_out:
+            raise TimedOut(f"git {words[0]} took more than {seconds:.0f} seconds", "try again")
+        return ran
+
+    def run(
+        self,
+        *words: str,
+        data: bytes = b"",
+        good: tuple[int, ...] = (0,),
+        seconds: float = _SECONDS,
+        more: Mapping[str, str] | None = None,
+        hint: str = "",
+    ) -> bytes:
+        """Run git and return what it prints; errors as for ``tried``, and besides.
+
+        Raises:
+            GitFailed: it ended with another code than the ``good`` ones.
+        """
+        ran = self.tried(*words, data=data, seconds=seconds, more=more)
+        if ran.code not in good:
+            raise self.failed(words[0], ran, hint)
+        return ran.data
+
+    def failed(self, what: str, ran: process.Finished, hint: str = "") -> GitFailed:
+        """Return the error for one of git's commands that failed."""
+        said = _CREDENTIALS.sub("", ran.complaint.strip() or ran.output.strip())
+        message = f"git {what} failed: {_reason(said)}"
+        return GitFailed(message, hint or f"git {what} by hand says more", said)
+
+    def line(self, *words: str, good: tuple[int, ...] = (0,)) -> str:
+        """Run git and return what it prints as text, without the line's end."""
+        return self.run(*words, good=good).decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def config(self, name: str) -> str:
+        """Return a setting of git's, empty where there is none."""
+        return self.line("config", "--get", name, good=(0, 1))
+
+    def commit_id(self, name: str) -> str:
+        """Return the id of a commit, empty where there is none of that name."""
+        return self.line("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", good=(0, 1))
+
+    def identity(self) -> dict[str, str]:
+        """Return what stands for whoever commits, in what nobody has said of them."""
+        found = self.line("config", "--name-only", "--get-regexp", r"^user\.", good=(0, 1))
+        return {
+            name: value
+            for what, value in _FALLBACK.items()
+            if f"user.{what.lower()}" not in found.split("\n")
+            for name in (f"GIT_AUTHOR_{what}", f"GIT_COMMITTER_{what}")
+            if name not in self._environment and what not in self._environment
+        }
+
+
+class Repository(NamedTuple):
+    """A repository that holds a vault: git in it, its top folder, and where git keeps its own.
+
+    ``prefix`` is the way from the top to the vault, empty where they are one.
+    """
+
+    git: Git
+    top: Path
+    folder: Path
+    prefix: str
+
+    @property
+    def branch(self) -> str:
+        """The branch's name, empty where none is checked out."""
+        return self.git.line("symbolic-ref", "--quiet", "--short", "HEAD", good=(0, 1))
+
+    @property
+    def under_way(self) -> str:
+        """What git is in the middle of: rebase, merge and such, or nothing."""
+        found = (what for name, what in _UNDER_WAY.items() if (self.folder / name).exists())
+        return next(found, "")
+
+
+def repository(root: Path, programs: bool = True) -> Repository | None:
+    """Return the repository that a vault lies in, or None.
+
+    Raises:
+        GitFailed: git refuses to use it.
+        Refused: there is no git.
+    """
+    git = Git(root, programs)
+    try:
+        found = git.line("rev-parse", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
+    except GitFailed as error:
+        if "not a git repository" in error.said:
+            return None
+        raise
+    top, folder, prefix = f"{found}\n".split("\n")[:3]
+    return Repository(git, Path(top), Path(folder), prefix)
+
+
+def opened(root: Path, programs: bool = True) -> Repository:
+    """Return the repository that a vault lies in; without one it is ``Refused``."""
+    found = repository(root, programs)
+    if found is None:
+        raise Refused("The vault is in no git repository", "memvault git init makes one")
+    return found
+
+
+def check_idle(repository: Repository) -> str:
+    """Return the branch that is checked out, where git is not in the middle of something.
+
+    Raises:
+        Refused: it is, or no branch is checked out.
+    """
+    under_way = repository.under_way
+    if under_way:
+        raise Refused(
+            f"A {under_way} is under way in the repository",
+            f"end it with git {under_way} --continue, or give it up with git {under_way} --abort",
+        )
+    branch = repository.branch
+    if not branch:
+        raise Refused("No branch is checked out", "git switch BRANCH checks one out")
+    return branch
+
+
+def _reason(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    for mark in ("fatal: ", "error: "):
+        for line in lines:
+            if line.startswith(mark):
+                return line.removeprefix(mark).rstrip(".")
+    return lines[-1].rstrip(".") if lines else "it does not say why"

@@ -1,0 +1,308 @@
+"""Local commits put on top of those of others, without a working tree.
+
+A memory is followed by its id, wherever either side moved it. A text that both
+sides changed is kept twice, as two files that name each other: what others have
+stays under its path, and what later local commits do to it is done to the
+second file. What one side deleted and the other changed stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import count
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from memvault.errors import MemvaultError
+from memvault.model import FileState, Memory
+from memvault.upkeep.git.merge import Merger, version
+from memvault.upkeep.git.objects import Difference, Entry, Objects
+from memvault.vault import codec, layout
+from memvault.vault.markdown import first_heading
+
+LINK = "conflict_with"
+"""The header's key under which two files of one memory name each other."""
+
+
+class Twice(NamedTuple):
+    """A file that is kept twice: under its path as others have it, and under ``copy``.
+
+    ``link`` is the copy's memId, where the two name each other.
+    """
+
+    path: str
+    copy: str
+    link: str = ""
+
+
+class Placed(NamedTuple):
+    """Where a file of the local side is now, and as what."""
+
+    path: str
+    entry: Entry
+
+
+class _Step(NamedTuple):
+    """What a local commit did to one file: its path and entry before and after."""
+
+    old_path: str
+    path: str
+    old: Entry | None
+    new: Entry | None
+
+
+class Replay:
+    """The files of others, and local commits one after the other on top of them.
+
+    ``twice`` are files that are kept as two, ``stayed`` those that one side
+    deleted and the other changed, ``lost`` header values that another one won over.
+    """
+
+    def __init__(self, objects: Objects, merger: Merger, base: str, others: str) -> None:
+        self._objects = objects
+        self._merger = merger
+        self._base = base
+        self._others = others
+        self._files = objects.files(others)
+        self._where: dict[str, Placed] = {}
+        self._changed: dict[str, Entry | None] = {}
+        self.twice: list[Twice] = []
+        self.stayed: list[str] = []
+        self.lost: list[str] = []
+        objects.begin_tree(others)
+
+    def step(self, before: str, after: str) -> str:
+        """Do what leads from one local tree to the next; return the name of the tree then."""
+        self._changed = {}
+        for old_path, path, old, new in self._steps(self._objects.differences(before, after)):
+            if old is None and new is not None:
+                self._add(path, new)
+            elif old is not None and new is None:
+                self._delete(path, old)
+            elif old is not None and new is not None:
+                self._change(old_path, path, old, new)
+        return self._objects.tree(self._changed)
+
+    def _steps(self, found: list[Difference]) -> list[_Step]:
+        """Return what was deleted, then what was changed or moved, then what was added."""
+        moved = self._moves(found)
+        sources = set(moved.values())
+        before = {entry.path: entry.before for entry in found}
+        steps = []
+        for path, old, new in found:
+            if path in moved:
+                steps.append(_Step(moved[path], path, before[moved[path]], new))
+            elif path not in sources:
+                steps.append(_Step(path, path, old, new))
+        return sorted(steps, key=lambda step: (step.new is not None, step.old is None))
+
+    def _moves(self, found: list[Difference]) -> dict[str, str]:
+        """Return where files were moved from, by where they are."""
+        gone = {path: old for path, old, new in found if old and new is None}
+        came = {path: new for path, old, new in found if new and old is None}
+        if not gone or not came:
+            return {}
+        by_mark = {mark: path for path, mark in self._marks(gone).items()}
+        marks = self._marks(came)
+        return {path: by_mark.pop(mark) for path, mark in marks.items() if mark in by_mark}
+
+    def _marks(self, files: dict[str, Entry]) -> dict[str, str]:
+        """Return what tells which file it is: its memory's id, else the name of its bytes."""
+        plain = {path: entry for path, entry in files.items() if entry.is_plain}
+        notes = {path: entry for path, entry in plain.items() if layout.is_memory_path(path)}
+        data = self._objects.read(entry.name for entry in notes.values())
+        marks = {path: entry.name for path, entry in plain.items()}
+        for path, entry in notes.items():
+            marks[path] = _own_id(data[entry.name]) or entry.name
+        return marks
+
+    @cached_property
+    def _came(self) -> dict[str, str]:
+        """Where files are that others added, by what tells which they are."""
+        found = self._objects.differences(self._base, self._others)
+        marks = self._marks({path: new for path, old, new in found if new and old is None})
+        return {mark: path for path, mark in marks.items()}
+
+    def _found(self, path: str, old: Entry) -> Placed | None:
+        """Return where a file of the local side is by now."""
+        placed = self._where.get(path)
+        if placed is not None:
+            here = self._files.get(placed.path)
+            return None if here is None else placed
+        if path in self._files:
+            return Placed(path, old)
+        moved = self._came.get(self._marks({path: old}).get(path, ""))
+        return Placed(moved, old) if moved in self._files else None
+
+    def _delete(self, path: str, old: Entry) -> None:
+        placed = self._found(path, old)
+        self._where.pop(path, None)
+        if placed is None:
+            return
+        if self._files[placed.path] != placed.entry:
+            self.stayed.append(placed.path)
+            return
+        self._put(placed.path, None)
+        for entry in [entry for entry in self.twice if entry.copy == placed.path]:
+            self.twice.remove(entry)
+            self._part(entry)
+
+    def _add(self, path: str, new: Entry) -> None:
+        there = self._files.get(path)
+        if there is None or there == new:
+            self._put(path, new)
+        elif self._is_one(path, there, new):
+            self._merge(path, path, path, None, new)
+        else:
+            free = self._beside(path)
+            self._place(path, free, self._named(path, free, new))
+
+    def _change(self, old_path: str, path: str, old: Entry, new: Entry) -> None:
+        placed = self._found(old_path, old)
+        is_followed = self._where.pop(old_path, None) is not None
+        if placed is None:
+            if old != new:
+                self.stayed.append(path)
+                self._place(path, self._free(path), new)
+        elif path == old_path or (placed.path != old_path and not is_followed):
+            self._merge(placed.path, path, placed.path, old, new)  # others moved it, perhaps
+        else:
+            self._merge(placed.path, path, self._free(path), old, new)
+
+    def _merge(self, here: str, path: str, target: str, old: Entry | None, new: Entry) -> None:
+        """Put the local change of a file and what is there together, under ``target``."""
+        merged = self._together(path, old, self._files[here], new)
+        if merged is None:
+            self._twice(here, path, new)
+            return
+        if target != here:
+            self._put(here, None)
+        self._place(path, target, merged)
+
+    def _together(self, path: str, old: Entry | None, there: Entry, new: Entry) -> Entry | None:
+        if there == new or new == old:
+            return there
+        if there == old:
+            return new
+        if not (there.is_plain and new.is_plain and (old is None or old.is_plain)):
+            return None
+        mode = there.mode if old is not None and new.mode == old.mode else new.mode
+        data = self._objects.read([entry.name for entry in (old, there, new) if entry])
+        before = data[old.name] if old else None
+        if path.lower().endswith(".md"):
+            merged = self._merger.file(before, data[there.name], data[new.name])
+            if merged is None:
+                return None
+            self.lost += [f"{path}: {value}" for value in merged.lost]
+            return Entry(mode, self._objects.write(merged.data))
+        whole = self._merger.plain(before or b"", data[there.name], data[new.name])
+        return None if whole is None else Entry(mode, self._objects.write(whole))
+
+    def _twice(self, here: str, path: str, new: Entry) -> None:
+        """Keep what is there, and the local version beside it, each with the other's name."""
+        copy, there, own = self._beside(path), self._files[here], ""
+        if layout.is_memory_path(path) and there.is_plain and new.is_plain:
+            data = self._objects.read([there.name, new.name])
+            first = _memory(here, data[there.name])
+            second = _memory(path, data[new.name])
+            own = layout.derived_id(f"{new.name}/{PurePosixPath(path).name}")
+            try:
+                linked = _linked(data[there.name], first, own, {})
+                other = _linked(
+                    data[new.name], second, first.mem_id, {"id": own, **_titled(second, copy)}
+                )
+            except MemvaultError:
+                own = ""  # what cannot be edited is kept as it is
+            else:
+                self._put(here, Entry(there.mode, self._objects.write(linked)))
+                new = Entry(new.mode, self._objects.write(other))
+        self.twice.append(Twice(here, copy, own))
+        self._place(path, copy, new)
+
+    def _part(self, twice: Twice) -> None:
+        """Take the link to a copy, which is gone again, out of the file."""
+        entry = self._files.get(twice.path)
+        if entry is None or not twice.link:
+            return
+        data = self._objects.read([entry.name])[entry.name]
+        links = links_of(_memory(twice.path, data).metadata)
+        left = [f"[[{link}]]" for link in links if link != twice.link]
+        changed = codec.edit(data, {LINK: left or None}, None)
+        self._put(twice.path, Entry(entry.mode, self._objects.write(changed)))
+
+    def _is_one(self, path: str, there: Entry, new: Entry) -> bool:
+        """Say whether two files that came under one path are one memory, or no memories."""
+        if not layout.is_memory_path(path) or not (there.is_plain and new.is_plain):
+            return True
+        data = self._objects.read([there.name, new.name])
+        return _own_id(data[there.name]) == _own_id(data[new.name])
+
+    def _named(self, path: str, free: str, new: Entry) -> Entry:
+        """Return a memory that keeps its title under another name."""
+        memory = _memory(path, self._objects.read([new.name])[new.name])
+        changes = _titled(memory, free)
+        if not changes:
+            return new
+        data = self._objects.read([new.name])[new.name]
+        with contextlib.suppress(MemvaultError):
+            return Entry(new.mode, self._objects.write(codec.edit(data, changes, None)))
+        return new
+
+    def _free(self, path: str) -> str:
+        return self._beside(path) if path in self._files else path
+
+    def _beside(self, path: str) -> str:
+        """Return a free name beside a path.
+
+        Of an agent's entries the one whose path comes first counts; that stays
+        the one that was there.
+        """
+        pure = PurePosixPath(path)
+        mark = "-" if layout.is_memory_path(path) else "_"
+        names = (str(pure.with_name(f"{pure.stem}{mark}{n}{pure.suffix}")) for n in count(2))
+        return next(name for name in names if name not in self._files)
+
+    def _place(self, path: str, target: str, entry: Entry) -> None:
+        """Put a file under a path, and know it again by the path that the local side has for it."""
+        self._put(target, entry)
+        if target != path:
+            self._where[path] = Placed(target, entry)
+
+    def _put(self, path: str, entry: Entry | None) -> None:
+        if entry is None:
+            self._files.pop(path, None)
+        else:
+            self._files[path] = entry
+        self._changed[path] = entry
+
+
+def links_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the memIds of the other versions that a header names."""
+    held = metadata.get(LINK)
+    entries = held if isinstance(held, list) else [held]
+    return [str(entry).strip("[]'\" ") for entry in entries if entry]
+
+
+def _own_id(data: bytes) -> str:
+    read = version(data)
+    own = read.values.get("id") if read else None
+    return own if isinstance(own, str) and layout.is_mem_id(own) else ""
+
+
+def _memory(path: str, data: bytes) -> Memory:
+    return codec.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
+
+
+def _titled(memory: Memory, path: str) -> dict[str, str]:
+    """Return the title for a memory's header, where it is only in the file's name."""
+    is_named = "title" in memory.metadata or first_heading(memory.body)
+    moved = PurePosixPath(memory.path).stem != PurePosixPath(path).stem
+    return {"title": memory.title} if moved and not is_named else {}
+
+
+def _linked(data: bytes, memory: Memory, other: str, more: Mapping[str, str]) -> bytes:
+    """Return a memory's bytes with a link to its other version."""
+    links = dict.fromkeys([*links_of(memory.metadata), other])
+    return codec.edit(data, {**more, LINK: [f"[[{link}]]" for link in links]}, None)

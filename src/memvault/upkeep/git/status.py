@@ -1,0 +1,84 @@
+"""How a vault is in git."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memvault.call import Call
+from memvault.upkeep.git import setup
+from memvault.upkeep.git.program import Repository, repository
+from memvault.upkeep.git.replay import links_of
+
+if TYPE_CHECKING:
+    from memvault.index.protocol import Record
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+class Pair(NamedTuple):
+    """Two files that one memory became when both sides changed its text."""
+
+    path: str
+    other: str
+
+
+def pairs(memories: Iterable[Record]) -> list[Pair]:
+    """Return the memories that are kept as two files, each pair once, the shorter path first."""
+    known = sorted(memories, key=lambda memory: memory.path)
+    paths: dict[str, str] = {}
+    for memory in known:
+        paths.setdefault(memory.mem_id, memory.path)
+    found = {
+        (memory.path, paths[link])
+        for memory in known
+        for link in links_of(memory.metadata)
+        if link in paths and paths[link] != memory.path
+    }
+    return sorted({Pair(*sorted(pair, key=lambda path: (len(path), path))) for pair in found})
+
+
+def status(call: Call) -> dict[str, Any]:
+    """Say which repository the vault is in, what waits there, and what is to be done."""
+    from memvault.recall.filters import Filters
+
+    found = repository(call.root, programs=False)
+    twice = pairs(call.engine.listed(Filters()))
+    shown = {
+        "autocommit": call.settings.autocommit,
+        "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
+    }
+    if found is None:
+        return {"repository": False, "todo": ["memvault git init"], **shown}
+    return {"repository": True, **_about(call, found), **shown}
+
+
+def _about(call: Call, found: Repository) -> Mapping[str, Any]:
+    git = found.git
+    branch = found.branch
+    name = git.config(f"branch.{branch}.remote") if branch else ""
+    remotes = git.line("remote").split()
+    remote = name or ("origin" if "origin" in remotes else next(iter(remotes), ""))
+    about: dict[str, Any] = {"branch": branch, "remote": remote}
+    if remote and call.caller.paths:
+        about["url"] = _CREDENTIALS.sub("", git.config(f"remote.{remote}.url"))
+    others = git.commit_id(f"refs/remotes/{remote}/{branch}") if remote else ""
+    head = git.commit_id("HEAD")
+    if others and head:
+        counted = git.line("rev-list", "--left-right", "--count", f"{head}...{others}")
+        about["ahead"], about["behind"] = map(int, counted.split())
+    todo = []
+    allowed = setup.is_allowed(call)
+    if allowed:  # git runs filters to see what changed
+        listed = git.run("status", "--porcelain", "-z", "--untracked-files=all", "--", ".")
+        about["changed"] = sum(part[2:3] == b" " for part in listed.split(b"\0"))
+    about["driver"] = setup.is_registered(found)
+    if not (allowed and about["driver"]):
+        todo.append("memvault git init")
+    if found.under_way:
+        about["underWay"] = found.under_way
+        todo.append(f"git {found.under_way} --continue")
+    if not remote:
+        todo.append("git remote add origin URL")
+    return {**about, **({"todo": todo} if todo else {})}

@@ -1,0 +1,244 @@
+"""Sync: commit what changed, put it on top of what others pushed, and push it.
+
+Nothing is forced. The two lines are put together outside of the folder, which
+then changes from one whole state to the other; a sync that is killed leaves
+what the next one commits and goes on from.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any, NamedTuple
+
+from memvault.call import Call
+from memvault.errors import Conflict, Refused
+from memvault.upkeep.git import setup
+from memvault.upkeep.git.checkout import Busy, recover, switch
+from memvault.upkeep.git.commit import commit_all, lock
+from memvault.upkeep.git.merge import Merger
+from memvault.upkeep.git.objects import SCRATCH, Commit, Objects
+from memvault.upkeep.git.program import (
+    NETWORK_SECONDS,
+    Git,
+    Repository,
+    check_idle,
+    opened,
+)
+from memvault.upkeep.git.replay import Replay
+from memvault.vault.codec import printable
+
+_TRIES = 6
+_REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
+
+
+class Remote(NamedTuple):
+    """The branch that is synced with: the remote's name, and the branch's there."""
+
+    name: str
+    branch: str
+    is_set: bool
+
+    @property
+    def tracking(self) -> str:
+        """The name under which this clone knows it."""
+        return f"refs/remotes/{self.name}/{self.branch}"
+
+
+class Synced:
+    """What a sync did."""
+
+    def __init__(self) -> None:
+        self.committed = self.pulled = self.pushed = 0
+        self.twice: dict[str, str] = {}
+        self.stayed: dict[str, None] = {}
+        self.lost: dict[str, None] = {}
+
+    def result(self) -> dict[str, Any]:
+        """Return it as a tool's result."""
+        copies = [
+            {"filePath": printable(path), "copyPath": printable(copy)}
+            for copy, path in self.twice.items()
+        ]
+        return {
+            "committed": self.committed,
+            "pulled": self.pulled,
+            "pushed": self.pushed,
+            **({"keptTwice": copies} if copies else {}),
+            **({"notDeleted": list(map(printable, self.stayed))} if self.stayed else {}),
+            **({"notKept": list(map(printable, self.lost))} if self.lost else {}),
+        }
+
+
+def sync(call: Call) -> dict[str, Any]:
+    """Commit, pull with rebase, and push.
+
+    Raises:
+        Refused: git cannot be used as things stand; the hint says what to do.
+        GitFailed: git, a hook or the other side refused.
+        Conflict: others changed files or pushed again and again meanwhile.
+    """
+    setup.check_allowed(call)
+    found = opened(call.root)
+    if found.prefix:
+        raise Refused(
+            "The repository holds more than the vault, which sync would push along",
+            "commit and pull it as you are used to; memories are merged there too",
+        )
+    branch = check_idle(found)
+    if found.git.run("ls-files", "--unmerged"):
+        raise Refused("Git holds files in conflict", "git status names them; settle them first")
+    remote = _remote(found, branch)
+    setup.prepare(call, found)
+    done = Synced()
+    agent = call.caller.agent
+    with lock(call.root):
+        for left in found.folder.glob(f"{SCRATCH}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        for _ in range(_TRIES):
+            with Objects(found.git, found.folder) as objects:
+                recover(found, objects, call.store)
+            done.committed += commit_all(found, f"memvault sync ({agent})")
+            others = _fetched(found, remote)
+            try:
+                head = _brought_together(call, found, branch, others, done)
+            except Busy:
+                continue
+            if head == others or _pushed(found, remote, head):
+                done.pushed = _count(found, others, head)
+                return {"branch": branch, "remote": remote.name, **done.result()}
+    raise Conflict(f"Others changed or pushed meanwhile, {_TRIES} times", "memvault git sync")
+
+
+def _remote(repository: Repository, branch: str) -> Remote:
+    git = repository.git
+    name = git.config(f"branch.{branch}.remote")
+    merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
+    if name and name != "." and merge:
+        return Remote(name, merge, True)
+    known = git.line("remote").split()
+    if not known:
+        raise Refused("The repository has no remote to sync with", "git remote add origin URL")
+    if "origin" not in known and len(known) > 1:
+        raise Refused(
+            f"The branch {branch} belongs to none of the remotes {', '.join(known)}",
+            f"git push --set-upstream REMOTE {branch}",
+        )
+    return Remote("origin" if "origin" in known else known[0], branch, False)
+
+
+def _fetched(repository: Repository, remote: Remote) -> str:
+    """Fetch what others pushed; return its last commit, empty where nobody pushed anything."""
+    git = repository.git
+    hint = f"git ls-remote {remote.name} says whether it can be reached"
+    listed = git.run(
+        "ls-remote", "--heads", remote.name, seconds=NETWORK_SECONDS, hint=hint
+    ).decode("utf-8", "replace")
+    heads = [line.partition("\trefs/heads/")[2] for line in listed.splitlines()]
+    if remote.branch not in heads:
+        if heads and not remote.is_set:
+            raise Refused(
+                f"{remote.name} has no branch {remote.branch}, but {', '.join(heads[:5])}",
+                f"git branch --move {heads[0]}, or git push --set-upstream {remote.name} HEAD",
+            )
+        return ""
+    source = f"+refs/heads/{remote.branch}:{remote.tracking}"
+    words = ("fetch", "--quiet", "--no-tags", remote.name, source)
+    git.run(*words, seconds=NETWORK_SECONDS, hint=hint)
+    return git.commit_id(remote.tracking)
+
+
+def _brought_together(
+    call: Call, repository: Repository, branch: str, others: str, done: Synced
+) -> str:
+    """Put the local commits on top of those of others; return the last commit."""
+    git = repository.git
+    head = git.commit_id("HEAD")
+    if not others or others == head or (head and _has(git, head, others)):
+        return head
+    with Objects(git, repository.folder) as objects:
+        new = others
+        replay = None
+        if head and not _has(git, others, head):
+            new, replay = _replayed(repository, objects, others, head)
+        switch(repository, objects, call.store, branch, head, new)
+    done.pulled += _count(repository, head, others)
+    if replay is not None:
+        done.twice.update({entry.copy: entry.path for entry in replay.twice})
+        done.stayed.update(dict.fromkeys(replay.stayed))
+        done.lost.update(dict.fromkeys(replay.lost))
+    return new
+
+
+def _replayed(
+    repository: Repository, objects: Objects, others: str, head: str
+) -> tuple[str, Replay]:
+    git = repository.git
+    nothing = objects.empty_tree()
+    base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0] or nothing
+    replay = Replay(objects, Merger(git, objects.scratch), base, others)
+    commits = objects.commits(others, head)
+    if any(len(commit.parents) > 1 for commit in commits):
+        # How somebody merged is not to be lost: such commits stay as they are, and are merged.
+        last = commits[-1]
+        tree = replay.step(base, head)
+        text = _message(f"Merge what others pushed\n\n{_why(last)}", replay.lost)
+        return objects.commit(tree, [head, others], last, text), replay
+    new, below, before = others, git.line("rev-parse", f"{others}^{{tree}}"), base
+    old = git.line("rev-parse", f"{base}^{{tree}}")
+    for commit in commits:
+        known = len(replay.lost)
+        tree = replay.step(before, commit.name)
+        if tree != below or commit.tree == old:  # what others did too is no change any more
+            text = _message(commit.message, replay.lost[known:])
+            new, below = objects.commit(tree, [new], commit, text), tree
+        before, old = commit.name, commit.tree
+    return new, replay
+
+
+def _why(commit: Commit) -> str:
+    return f"The last of the commits here: {commit.message.partition(chr(10))[0]}"
+
+
+def _message(text: str, lost: list[str]) -> str:
+    """Return a commit's message with the values that others had changed later."""
+    if not lost:
+        return text
+    listed = "".join(f"- {entry}\n" for entry in lost)
+    return f"{text.rstrip()}\n\nNot kept, since others changed it later:\n{listed}"
+
+
+def _pushed(repository: Repository, remote: Remote, head: str) -> bool:
+    """Push; say no where others pushed meanwhile.
+
+    Raises:
+        GitFailed: it is refused for another reason.
+    """
+    if not head:
+        return True
+    git = repository.git
+    target = f"{head}:refs/heads/{remote.branch}"
+    words = ("push", "--porcelain", remote.name, target)
+    ran = git.tried(*words, seconds=NETWORK_SECONDS)
+    if ran.code:
+        said = f"{ran.output}\n{ran.complaint}"
+        if any(mark in said for mark in _REJECTED):
+            return False
+        hint = "all is committed and pulled here; sync again when the other side takes it"
+        raise git.failed("push", ran, hint)
+    git.run("update-ref", remote.tracking, head)
+    if not remote.is_set:
+        branch = f"--set-upstream-to={remote.name}/{remote.branch}"
+        git.tried("branch", branch)
+    return True
+
+
+def _has(git: Git, commit: str, earlier: str) -> bool:
+    return git.tried("merge-base", "--is-ancestor", earlier, commit).code == 0
+
+
+def _count(repository: Repository, since: str, until: str) -> int:
+    """Return how many commits lead from one to another."""
+    if not until:
+        return 0
+    words = (until, f"^{since}") if since else (until,)
+    return int(repository.git.line("rev-list", "--count", *words))
