@@ -64,6 +64,12 @@ class Kept(NamedTuple):
 KEPT = Kept()
 
 
+class Secrets(NamedTuple):
+    """What is done about keys, tokens and passwords in what tools write: warn, refuse or off."""
+
+    on_write: str = "warn"
+
+
 class Settings(NamedTuple):
     """The settings in force; ``named`` are those in ``memvault.toml``, as ``embedder.model``."""
 
@@ -75,6 +81,7 @@ class Settings(NamedTuple):
     reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
     ranking: Ranking = Ranking()
     history: Kept = KEPT
+    secrets: Secrets = Secrets()
     timezone: str = "UTC"
     active_budget: int = 8_000
     world: bool = False
@@ -128,6 +135,10 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "ranking.date": _WEIGHT,
     "ranking.diversity": ("true or false", lambda value: value in (True, False)),
     **{f"history.{name}": _count(least) for name, least in _LEAST_KEPT.items()},
+    "secrets.on_write": (
+        "warn, refuse or off",
+        lambda value: value in ("warn", "refuse", "off"),
+    ),
     "plans.timezone": ("a name such as UTC or Europe/Berlin", _is_timezone),
     "active.budget": (
         "a whole number of tokens, at least 1",
@@ -167,6 +178,7 @@ def load_settings(root: Path) -> Settings:
         reranker=take("rerank.model", "") or usual.reranker,
         ranking=Ranking(**weights),
         history=Kept(**kept),
+        secrets=Secrets(take("secrets.on_write", usual.secrets.on_write)),
         timezone=take("plans.timezone", usual.timezone),
         active_budget=take("active.budget", usual.active_budget),
         world=take("world.enabled", usual.world),

@@ -20,7 +20,7 @@ from memvault.consolidation.proposals import (
     NewProcedure,
     Proposals,
 )
-from memvault.errors import Conflict, MemvaultError, NotFound
+from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.memories import edit, episodes, facts, procedures, recall_counts
 from memvault.memories.episodes import Episode
 from memvault.memories.experience_store import ARCHIVED, Origin, is_archived, readable
@@ -98,7 +98,7 @@ def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Ep
     def write(proposal: str, make: Callable[..., Memory], *values: object) -> None:
         try:
             written[proposal] = make(store, *values)
-        except (Conflict, NotFound) as error:
+        except (Conflict, NotFound, Refused) as error:
             passed_over.append(error.message)
         except MemvaultError as error:
             error.details.update(written=[memory.path for memory in written.values()])

@@ -20,7 +20,8 @@ _MOST_REPEATED = 100
 """Secrets that are looked for elsewhere: each look goes through the whole text."""
 _PIECE = 8
 """Characters by which a piece of a secret is known."""
-_MASK = "[masked: "
+MASK = "[masked: "
+"""How a mask begins."""
 _MASKS = re.compile(r"(\[masked: [^\]\n]{1,40}\])")
 _LINE_END = re.compile("\n")
 
@@ -64,7 +65,7 @@ def masked(text: str, fine: Iterable[str] = ()) -> str:
     while spans := [one for one in found(text) if text[one.start : one.end] not in kept]:
         pieces, end = [], 0
         for kind, start, stop, _ in spans:
-            pieces += [text[end:start], _mask(kind)]
+            pieces += [text[end:start], mask(kind)]
             end = stop
         text = "".join([*pieces, text[end:]])
     return text
@@ -90,7 +91,7 @@ def masked_part(part: str, secrets: Mapping[str, str], fine: Iterable[str] = ())
         for at in range(len(value) - _PIECE + 1)
     }
     return "".join(
-        between if between.startswith(_MASK) else _without(between, pieces)
+        between if between.startswith(MASK) else _without(between, pieces)
         for between in _MASKS.split(part)
     )
 
@@ -104,13 +105,14 @@ def _without(text: str, pieces: Mapping[str, str]) -> str:
         kind = pieces.get(text[at : at + _PIECE])
         if kind is not None:
             if at > hidden:
-                out += [text[end:at], _mask(kind)]
+                out += [text[end:at], mask(kind)]
             hidden = end = at + _PIECE
     return "".join([*out, text[end:]])
 
 
-def _mask(kind: str) -> str:
-    return f"{_MASK}{kind}]"
+def mask(kind: str) -> str:
+    """Return what stands in the place of a secret."""
+    return f"{MASK}{kind}]"
 
 
 def _spans(text: str) -> Iterator[tuple[int, int, str]]:

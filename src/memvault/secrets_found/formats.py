@@ -159,4 +159,4 @@ def is_placeholder(form: Form, value: str) -> bool:
         return False
     said = any(word in low for word in ("example", "xxxx", "your_", "your-", "placeholder"))
     words = value == low and not any(char.isdigit() for char in value)
-    return said or words or value.isdigit() or len(set(value[-20:])) < 8
+    return said or words or value.isdigit() or len(set(value[-20:])) < 6
