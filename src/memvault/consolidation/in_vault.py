@@ -20,7 +20,7 @@ from memvault.consolidation.proposals import (
     NewProcedure,
     Proposals,
 )
-from memvault.errors import Conflict, MemvaultError, NotFound, Refused
+from memvault.errors import Conflict, MemvaultError, NotFound
 from memvault.memories import edit, episodes, facts, procedures, recall_counts
 from memvault.memories.episodes import Episode
 from memvault.memories.experience_store import ARCHIVED, Origin, is_archived, readable
@@ -29,6 +29,7 @@ from memvault.model import Memory
 from memvault.recall.engine import Engine
 from memvault.recall.filters import Filters
 from memvault.vault.lock import FileLock
+from memvault.vault.new_secrets import HoldsSecret
 from memvault.vault.private import private_folder
 from memvault.vault.store import Store
 
@@ -98,7 +99,7 @@ def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Ep
     def write(proposal: str, make: Callable[..., Memory], *values: object) -> None:
         try:
             written[proposal] = make(store, *values)
-        except (Conflict, NotFound, Refused) as error:
+        except (Conflict, NotFound, HoldsSecret) as error:
             passed_over.append(error.message)
         except MemvaultError as error:
             error.details.update(written=[memory.path for memory in written.values()])

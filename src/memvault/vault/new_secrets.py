@@ -13,6 +13,10 @@ from memvault.vault import codec
 _NAMED = 5
 
 
+class HoldsSecret(Refused):
+    """A text with a secret, in a vault that takes none."""
+
+
 def of(before: bytes, after: bytes) -> list[Secret]:
     """Return the secrets that come with a file's new bytes, unless its header allows them."""
     text = codec.decode(after).text
@@ -45,9 +49,9 @@ def overwritten(before: bytes, after: bytes) -> Refused | None:
     return None
 
 
-def refusal(secrets: Sequence[Secret]) -> Refused:
+def refusal(secrets: Sequence[Secret]) -> HoldsSecret:
     """Return what stops a write that brings secrets along."""
-    return Refused(
+    return HoldsSecret(
         f"A secret is not written, as memvault.toml says: {_told(secrets)}",
         "say where it is kept instead, or write gitleaks:allow on its line if it is fine",
     )
