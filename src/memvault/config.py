@@ -65,9 +65,13 @@ KEPT = Kept()
 
 
 class Secrets(NamedTuple):
-    """What is done about keys, tokens and passwords in what tools write: warn, refuse or off."""
+    """What is done about keys, tokens and passwords in what tools write: warn, refuse or off.
+
+    ``detector`` says by what they are known, ``builtin`` or, too, ``kingfisher``.
+    """
 
     on_write: str = "warn"
+    detector: str = "builtin"
 
 
 class Settings(NamedTuple):
@@ -139,6 +143,10 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "warn, refuse or off",
         lambda value: value in ("warn", "refuse", "off"),
     ),
+    "secrets.detector": (
+        "builtin or kingfisher",
+        lambda value: value in ("builtin", "kingfisher"),
+    ),
     "plans.timezone": ("a name such as UTC or Europe/Berlin", _is_timezone),
     "active.budget": (
         "a whole number of tokens, at least 1",
@@ -164,6 +172,8 @@ def load_settings(root: Path) -> Settings:
     usual = Settings()
     weights = {key: take(f"ranking.{key}", value) for key, value in usual.ranking._asdict().items()}
     kept = {key: take(f"history.{key}", value) for key, value in usual.history._asdict().items()}
+    looked = usual.secrets._asdict().items()
+    secrets = {key: take(f"secrets.{key}", value) for key, value in looked}
     own = [
         MemoryType(entry["name"].strip(), str(entry.get("description", "")))
         for entry in take("types", [])
@@ -178,7 +188,7 @@ def load_settings(root: Path) -> Settings:
         reranker=take("rerank.model", "") or usual.reranker,
         ranking=Ranking(**weights),
         history=Kept(**kept),
-        secrets=Secrets(take("secrets.on_write", usual.secrets.on_write)),
+        secrets=Secrets(**secrets),
         timezone=take("plans.timezone", usual.timezone),
         active_budget=take("active.budget", usual.active_budget),
         world=take("world.enabled", usual.world),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memvault.secrets_found.formats import FORMS, is_placeholder, pattern
@@ -12,7 +12,7 @@ from memvault.secrets_found.formats import FORMS, is_placeholder, pattern
 KEY = "secrets"
 """The header's key under which a memory says that its secrets are ``allowed``."""
 ALLOWED = "allowed"
-_MARKED = ("gitleaks:allow", "pragma: allowlist secret")
+_FINE = re.compile("gitleaks:allow|pragma: allowlist secret")
 """What says on a line that its secrets are fine, as scanners of repositories know it."""
 _ANYWHERE = 8
 """Characters of a secret that is one wherever it stands in the text."""
@@ -35,6 +35,17 @@ class Secret(NamedTuple):
     line: int
 
 
+class _Sources:
+    """What else knows secrets in this process: a function from a text to spans and kinds."""
+
+    more: Callable[[str], Iterable[tuple[int, int, str]]] | None = None
+
+
+def ask_too(more: Callable[[str], Iterable[tuple[int, int, str]]]) -> None:
+    """Ask another source, too, from now on; of a place that two know the first form counts."""
+    _Sources.more = more
+
+
 def allows(header: Mapping[str, Any]) -> bool:
     """Say whether a header calls the secrets of its file fine."""
     return str(header.get(KEY) or "").strip().casefold() == ALLOWED
@@ -49,11 +60,12 @@ def found(text: str) -> list[Secret]:
     if not spans:
         return []
     lines = [match.end() for match in _LINE_END.finditer(text)]
+    fine = _marked_lines(text, lines)
     secrets: list[Secret] = []
     end = 0
     for start, stop, kind in spans:
         line = bisect_right(lines, start)
-        if start >= end and not _is_marked(text, lines, line):
+        if start >= end and line not in fine:
             secrets.append(Secret(kind, start, stop, line + 1))
             end = stop
     return secrets
@@ -129,6 +141,8 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
                 yield *match.span(group), form.kind
                 if group and len(value) >= _ANYWHERE and len(repeated) < _MOST_REPEATED:
                     repeated.add((value, form.kind))
+    if _Sources.more is not None:
+        yield from _Sources.more(text)
     for value, kind in repeated:
         start = text.find(value)
         while start >= 0:
@@ -136,7 +150,6 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
             start = text.find(value, start + len(value))
 
 
-def _is_marked(text: str, lines: list[int], line: int) -> bool:
-    start = lines[line - 1] if line else 0
-    end = lines[line] if line < len(lines) else len(text)
-    return any(mark in text[start:end] for mark in _MARKED)
+def _marked_lines(text: str, lines: list[int]) -> set[int]:
+    """Return the lines that say of their secrets that they are fine."""
+    return {bisect_right(lines, match.start()) for match in _FINE.finditer(text)}

@@ -26,7 +26,7 @@ def of(before: bytes, after: bytes) -> list[Secret]:
     with contextlib.suppress(ValueError):
         if detect.allows(codec.read_header(after)[0] or {}):
             return []
-    known = codec.decode(before).text
+    known = detect.values(codec.decode(before).text)
     return [one for one in secrets if text[one.start : one.end] not in known]
 
 
@@ -38,10 +38,10 @@ def overwritten(before: bytes, after: bytes) -> Refused | None:
     text = codec.decode(after).text
     if detect.MASK not in text:
         return None
-    old = codec.decode(before).text
-    for value, kind in detect.values(old).items():
-        mask = detect.mask(kind)
-        if value not in text and text.count(mask) > old.count(mask):
+    old, kept = codec.decode(before).text, detect.values(text)
+    gone = {kind for value, kind in detect.values(old).items() if value not in kept}
+    for mask in map(detect.mask, sorted(gone)):
+        if text.count(mask) > old.count(mask):
             return Refused(
                 f"The text has {mask} where the file has the secret itself, which would be lost",
                 "add to the text with compound, or let its owner edit the file",
