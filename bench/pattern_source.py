@@ -65,6 +65,12 @@ def _parts_of_spans() -> list[re.Pattern[str]]:
     return [_pattern(words) for words, _, _ in _PARTS]
 
 
+def _secrets() -> list[re.Pattern[str]]:
+    from memvault.secrets_found.formats import FORMS, pattern
+
+    return [pattern(form) for form in FORMS]
+
+
 def _folders() -> list[re.Pattern[str]]:
     from memvault.upkeep.paths import _any_of
 
@@ -84,6 +90,7 @@ _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]]
     "memvault.vault.layout._ignore_pattern": (_ignored, ("match",)),
     "memvault.recall.dates._patterns": (_dates, ("finditer", "sub", "search")),
     "memvault.recall.parts_of_spans._pattern": (_parts_of_spans, ("search",)),
+    "memvault.secrets_found.formats.pattern": (_secrets, ("finditer",)),
     "memvault.upkeep.paths._any_of": (_folders, ("sub",)),
     "memvault.vault.plain_yaml.loader": (_scalars, ("match",)),
 }

@@ -64,6 +64,16 @@ class Kept(NamedTuple):
 KEPT = Kept()
 
 
+class Secrets(NamedTuple):
+    """What is done about keys, tokens and passwords in what tools write: warn, refuse or off.
+
+    ``detector`` says by what they are known, ``builtin`` or, too, ``kingfisher``.
+    """
+
+    on_write: str = "warn"
+    detector: str = "builtin"
+
+
 class Settings(NamedTuple):
     """The settings in force; ``named`` are those in ``memvault.toml``, as ``embedder.model``."""
 
@@ -75,6 +85,7 @@ class Settings(NamedTuple):
     reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
     ranking: Ranking = Ranking()
     history: Kept = KEPT
+    secrets: Secrets = Secrets()
     timezone: str = "UTC"
     active_budget: int = 8_000
     world: bool = False
@@ -129,6 +140,14 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "ranking.date": _WEIGHT,
     "ranking.diversity": ("true or false", lambda value: value in (True, False)),
     **{f"history.{name}": _count(least) for name, least in _LEAST_KEPT.items()},
+    "secrets.on_write": (
+        "warn, refuse or off",
+        lambda value: value in ("warn", "refuse", "off"),
+    ),
+    "secrets.detector": (
+        "builtin or kingfisher",
+        lambda value: value in ("builtin", "kingfisher"),
+    ),
     "plans.timezone": ("a name such as UTC or Europe/Berlin", _is_timezone),
     "active.budget": (
         "a whole number of tokens, at least 1",
@@ -155,6 +174,8 @@ def load_settings(root: Path) -> Settings:
     usual = Settings()
     weights = {key: take(f"ranking.{key}", value) for key, value in usual.ranking._asdict().items()}
     kept = {key: take(f"history.{key}", value) for key, value in usual.history._asdict().items()}
+    looked = usual.secrets._asdict().items()
+    secrets = {key: take(f"secrets.{key}", value) for key, value in looked}
     own = [
         MemoryType(entry["name"].strip(), str(entry.get("description", "")))
         for entry in take("types", [])
@@ -169,6 +190,7 @@ def load_settings(root: Path) -> Settings:
         reranker=take("rerank.model", "") or usual.reranker,
         ranking=Ranking(**weights),
         history=Kept(**kept),
+        secrets=Secrets(**secrets),
         timezone=take("plans.timezone", usual.timezone),
         active_budget=take("active.budget", usual.active_budget),
         world=take("world.enabled", usual.world),

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from memvault.vault.store import Store
 
 
+_NO_KINGFISHER = (
+    "memvault.toml asks for kingfisher, which is not installed, so secrets are known by the "
+    "built-in forms only: pip install 'memvault[secrets]'"
+)
+
+
 def _silent(what: str, done: int, total: int) -> None:
     """Tell nobody how far it is."""
 
@@ -38,7 +44,14 @@ class Workspace:
     def settings(self) -> config.Settings:
         """The vault's settings, as they were when last looked at."""
         self._settings_state = _state(self.root / SETTINGS_FILE)
-        return config.load_settings(self.root)
+        settings = config.load_settings(self.root)
+        if settings.secrets.detector == "kingfisher":
+            from memvault.secrets_found import detect, kingfisher
+
+            if not kingfisher.is_installed():
+                return settings._replace(warnings=(*settings.warnings, _NO_KINGFISHER))
+            detect.ask_too(kingfisher.spans)
+        return settings
 
     def look(self) -> None:
         """Begin anew where ``memvault.toml`` was changed since the settings were read."""

@@ -12,6 +12,7 @@ from memvault.agents.messages.services import PLAN, speaker
 from memvault.agents.prompt import Entry, Section
 from memvault.errors import MemvaultError
 from memvault.index.protocol import READABLE
+from memvault.secrets_found import detect
 from memvault.vault.store import Store
 
 if TYPE_CHECKING:
@@ -95,19 +96,26 @@ def gather(
 
 
 def _dated(modified: str, name: str, text: str) -> Entry:
-    return Entry(modified[:10], f"{name}: {text}")
+    return Entry(modified[:10], detect.masked(f"{name}: {text}"))
 
 
 def _event(event: Event) -> Entry:
     data = event.data
     where = f"[{' '.join(str(data['spaceName']).split())}] " if "spaceName" in data else ""
     text = data.get("message") or data.get("content") or data.get("instruction") or ""
-    return Entry(event.timestamp[:16], f"{where}{speaker(event.kind, data)}: {text}")
+    told = f"{where}{speaker(event.kind, data)}: {text}"
+    return Entry(event.timestamp[:16], detect.masked(told))
 
 
 def _memory(found: Found) -> Entry:
-    """Say what was found, under its title unless it begins so, and what loads the rest."""
+    """Say what was found, under its title unless it begins so, and what loads the rest.
+
+    What is told here nobody asked for: secrets are masked, unless the memory allows them.
+    """
     title, snippet = found.memory.title, found.snippet
     text = snippet if snippet.startswith(title) else f"{title}: {snippet}"
+    memory = found.memory
+    if not detect.allows(memory.metadata):
+        text = detect.masked_part(text, detect.values(f"{title}\n{memory.body}"))
     newer = f"; newer: {found.standing.newer}" if found.standing.newer else ""
-    return Entry(found.memory.modified[:10], f"{text} ({found.memory.mem_id}{newer})")
+    return Entry(memory.modified[:10], f"{text} ({memory.mem_id}{newer})")

@@ -140,11 +140,18 @@ class Entries:
 
         Raises:
             StorageError: the disk refused; it says which were written before.
-            Refused: the folder leads out of the vault.
+            Refused: the folder leads out of the vault, or one holds a secret; none is written then.
         """
         done: list[str] = []
         paths: list[str] = []
-        for entry in wanted:
+        entries = list(wanted)
+        for entry in entries:
+            before, header = b"", entry.header
+            if entry.old is not None:
+                name, _, old, text, *_ = entry.old
+                before, header = self._written(name, old, text), {**old, **header}
+            self._store.changes.checked(before, self._written(entry.name, header, entry.text))
+        for entry in entries:
             try:
                 rewritten = entry.old is not None and self._rewrite(entry.old, entry)
                 paths.append(entry.old.path if entry.old and rewritten else self._create(entry))
@@ -211,9 +218,7 @@ class Entries:
 
     def _create(self, new: Put) -> str:
         """Write a new file under a free name; return its path."""
-        header = {self._key: new.name, **new.header}
-        given = new_header({key: value for key, value in header.items() if value is not None})
-        data = f"---\n{given}---\n\n{codec.plain_text(new.text)}\n".encode()
+        data = self._written(new.name, new.header, new.text)
         layout.check_folders(self._store.root, self._folder)
         stem = layout.slug(new.stem or new.name, _LONGEST_STEM)
         digest = hashlib.blake2b(new.name.encode(), digest_size=3).hexdigest()
@@ -226,6 +231,12 @@ class Entries:
             raise Conflict(
                 f"{self._folder} has no free name for {new.name!r}", "rename one of its files"
             ) from None
+
+    def _written(self, name: str, header: Mapping[str, Any], text: str) -> bytes:
+        """Return the bytes of a new file."""
+        named = {self._key: name, **header}
+        given = new_header({key: value for key, value in named.items() if value is not None})
+        return f"---\n{given}---\n\n{codec.plain_text(text)}\n".encode()
 
     def _files(self) -> list[str]:
         layout.check_folders(self._store.root, self._folder)

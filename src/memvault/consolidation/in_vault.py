@@ -29,6 +29,7 @@ from memvault.model import Memory
 from memvault.recall.engine import Engine
 from memvault.recall.filters import Filters
 from memvault.vault.lock import FileLock
+from memvault.vault.new_secrets import HoldsSecret
 from memvault.vault.private import private_folder
 from memvault.vault.store import Store
 
@@ -98,7 +99,7 @@ def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Ep
     def write(proposal: str, make: Callable[..., Memory], *values: object) -> None:
         try:
             written[proposal] = make(store, *values)
-        except (Conflict, NotFound) as error:
+        except (Conflict, NotFound, HoldsSecret) as error:
             passed_over.append(error.message)
         except MemvaultError as error:
             error.details.update(written=[memory.path for memory in written.values()])

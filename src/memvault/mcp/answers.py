@@ -14,6 +14,9 @@ from mcp.shared.exceptions import MCPError
 from memvault import visible
 from memvault.call import Call
 from memvault.errors import MemvaultError, NotFound, as_error
+from memvault.index.protocol import Record
+from memvault.mcp import masks
+from memvault.secrets_found import detect
 from memvault.tools.core import available, reference
 from memvault.upkeep import paths
 
@@ -44,7 +47,7 @@ def tools(call: Call) -> types.ListToolsResult:
 
 def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
     """Give a tool's result as structured content, and the same as text."""
-    found = _without_paths(call, found)
+    found = masks.masked(call, _without_paths(call, found))
     return types.CallToolResult(
         content=[types.TextContent(text=visible.as_json(found))],
         structured_content=_whole(found),
@@ -79,14 +82,18 @@ def resources(call: Call, cursor: str | None) -> types.ListResourcesResult:
         types.Resource(
             uri=SCHEME + quote(record.mem_id, safe=""),
             name=_whole(record.mem_id),
-            title=_whole(record.title),
-            description=_whole(" ".join([record.memory_type, *(f"#{tag}" for tag in record.tags)])),
+            title=_whole(detect.masked(record.title)),
+            description=_whole(_described(record)),
             mime_type=_MARKDOWN,
         )
         for record in page
     ]
     more = page[-1].mem_id if len(named) > len(page) else None
     return types.ListResourcesResult(resources=found, next_cursor=more)
+
+
+def _described(record: Record) -> str:
+    return detect.masked(" ".join([record.memory_type, *(f"#{tag}" for tag in record.tags)]))
 
 
 def resource_templates() -> types.ListResourceTemplatesResult:
@@ -102,7 +109,7 @@ def resource_templates() -> types.ListResourceTemplatesResult:
 
 
 def read_memory(call: Call, uri: str) -> types.ReadResourceResult:
-    """Give a memory's file as it is.
+    """Give a memory's file as it is, but for secrets.
 
     Raises:
         MCPError: there is no such memory, or it cannot be read.
@@ -114,7 +121,7 @@ def read_memory(call: Call, uri: str) -> types.ReadResourceResult:
             raise NotFound(f"{uri} is not a memory", f"addresses begin with {SCHEME}")
         memory = call.engine.resolve(unquote(uri.removeprefix(SCHEME)))
         data, _ = call.store.read_bytes(memory.path)
-    text = _whole(codec.decode(data).text)
+    text = _whole(masks.masked_file(memory, codec.decode(data).text))
     contents = types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=text)
     return types.ReadResourceResult(contents=[contents])
 
@@ -140,7 +147,8 @@ def _looking(call: Call, uri: str = "") -> Iterator[None]:
             mapped = as_error(error)
             missing = isinstance(mapped, NotFound)
             code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
-            data = {**_without_paths(call, mapped.result()), **({"uri": uri} if uri else {})}
+            told = masks.masked(call, _without_paths(call, mapped.result()))
+            data = {**told, **({"uri": uri} if uri else {})}
             raise MCPError(code, _whole(data["error"]["message"]), _whole(data)) from error
 
 

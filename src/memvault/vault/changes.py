@@ -14,8 +14,11 @@ from functools import cached_property
 from pathlib import Path
 
 from memvault import clock, plain_files
+from memvault.config import Secrets
 from memvault.errors import Conflict, MemvaultError, NotFound
-from memvault.vault import atomic, layout
+from memvault.secrets_found import detect
+from memvault.secrets_found.detect import Secret
+from memvault.vault import atomic, layout, new_secrets
 from memvault.vault.codec import etag
 from memvault.vault.deed import Change, Deed, FileChange, Kind, Subject
 from memvault.vault.history import Discarded, History
@@ -30,25 +33,52 @@ _JOURNAL = 16 * 1024 * 1024
 class Changes:
     """Changes files of one vault, for one deed; paths are relative to its root."""
 
-    def __init__(self, root: Path, history: History, deed: Deed) -> None:
+    def __init__(self, root: Path, history: History, deed: Deed, secrets: Secrets) -> None:
         self.root = root
         self._history = history
         self._deed = deed
+        self._secrets = secrets
 
     @cached_property
     def journal(self) -> Journal:
         """The journal."""
         return Journal(self.root / ".memvault" / "journal")
 
+    def checked(self, before: bytes, after: bytes) -> list[Secret]:
+        """Return the secrets that a file is about to get, for ``tell`` once it has them.
+
+        Raises:
+            Refused: there are some, and the settings say no to that; or a mask
+                would take a secret's place.
+        """
+        if self._deed.undoes:  # what is taken back was there before
+            return []
+        lost = new_secrets.overwritten(before, after)
+        if lost is not None:
+            raise lost
+        if self._secrets.on_write == "off":
+            return []
+        secrets = new_secrets.of(before, after)
+        if secrets and self._secrets.on_write == "refuse":
+            raise new_secrets.refusal(secrets)
+        return secrets
+
+    def tell(self, path: str, secrets: list[Secret]) -> None:
+        """Warn of secrets that a file has now."""
+        if secrets:
+            self._deed.notes.append(new_secrets.warning(path, secrets))
+
     def create(self, paths: Iterable[str], data: bytes, subject: Subject) -> str:
         """Write a new file under the first name that is free, and return it.
 
-        Errors as for ``atomic.create_one_of``.
+        Errors as for ``atomic.create_one_of``, and as for ``checked``.
         """
+        secrets = self.checked(b"", data)
         made = atomic.create_one_of((self.root / path for path in paths), data)
         path = made.relative_to(self.root).as_posix()
         named = subject if subject.mem_id else subject._replace(mem_id=layout.derived_id(path))
         self._note("created", path, named, "", etag(data))
+        self.tell(path, secrets)
         return path
 
     def replace(
@@ -68,9 +98,11 @@ class Changes:
         Raises:
             Conflict: the file has other bytes than ``before``.
             NotFound: it is gone.
+            Refused: the new bytes hold secrets, as for ``checked``.
             StorageError: the disk refused; the old file is as it was.
         """
         file = self.root / path
+        secrets = self.checked(before, after)
         kept: list[str] = []
 
         def last_look() -> None:
@@ -90,6 +122,7 @@ class Changes:
                 raise NotFound(f"There is no file {path} in the vault") from error
             raise
         self._note("changed", path, subject, kept[0], etag(after))
+        self.tell(path, secrets)
         return kept[0]
 
     def remove(self, path: str, subject: Subject) -> bool:
@@ -131,7 +164,8 @@ class Changes:
 
     def _note(self, kind: Kind, path: str, subject: Subject, before: str, after: str) -> None:
         deed = self._deed
-        made = FileChange(kind, path, subject.mem_id, subject.title, before, after)
+        title = detect.masked(subject.title)
+        made = FileChange(kind, path, subject.mem_id, title, before, after)
         deed.files.append(made)
         change = Change(deed.change_id, clock.iso(), deed.tool, deed.agent, (made,), deed.undoes)
         try:

@@ -52,7 +52,7 @@ class Store:
         """The way to change any file of the vault: what is done is written down."""
         from memvault.vault.changes import Changes
 
-        return Changes(self.root, self.history, self.deed)
+        return Changes(self.root, self.history, self.deed, self.settings.secrets)
 
     def by(self, deed: Deed) -> Store:
         """Return the same memories, changed by another call."""
@@ -165,9 +165,11 @@ class Store:
                 check = partial(_check_etag, memory, seen=memory.etag)
                 revision = self.changes.replace(path, data, after, subject, check)
             else:
+                secrets = self.changes.checked(data, after)
                 revision = self.history.keep(memory.mem_id, data)
                 path = self._move(memory, path, after)
                 self.changes.moved(memory.path, path, revision, codec.etag(after), subject)
+                self.changes.tell(path, secrets)
         return Change(self._written(path, after), revision)
 
     def _written(self, path: str, data: bytes) -> Memory:

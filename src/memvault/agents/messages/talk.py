@@ -16,6 +16,7 @@ from memvault.agents.messages.inbox import Event, Inbox
 from memvault.agents.messages.services import TALK
 from memvault.errors import NotFound, Refused
 from memvault.plain_files import STATE
+from memvault.secrets_found import detect
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
 from memvault.vault.private import private_folder
@@ -91,7 +92,7 @@ class Talks:
         return bool(numbers) and (not talk_id or talk_id in numbers or forgotten)
 
     def log(self, severity: str, message: str) -> int:
-        """Append to this participant's log and return the line's talkId.
+        """Append to this participant's log, secrets masked, and return the line's talkId.
 
         Raises:
             Refused: the log is a link, or no file.
@@ -99,7 +100,8 @@ class Talks:
         """
         text = message_files.checked_text(message)
         talk_id = next_id(self._root)
-        line = {"time": clock.iso(), "severity": severity, "message": text, "talkId": talk_id}
+        told = detect.masked(text)
+        line = {"time": clock.iso(), "severity": severity, "message": told, "talkId": talk_id}
         data = visible.as_json(line).encode()  # people read it with tail
         path = self._me.private(self._root) / "log.jsonl"
         with agent_lock(self._root, self._me), atomic.explained(path):

@@ -1,0 +1,86 @@
+"""Masks over secrets in what a client is told.
+
+A client hands on what it gets, to a model and its provider. Where a part of a
+result tells of a memory, that memory's own secrets are masked in it even where
+the text is cut, and are left where the memory allows them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from memvault.call import Call
+from memvault.errors import MemvaultError
+from memvault.model import Memory
+from memvault.secrets_found import detect
+
+_IDS = ("memId", "id")
+_PIECES = ("content", "snippet", "text", "diff")
+"""Keys under which a memory's text is told, often a piece of it."""
+_NAMED = re.compile(r"\(([\w.-]{1,200})[;)]")
+"""How ``context`` names the memory that a line is from."""
+
+
+class _Known(NamedTuple):
+    """The secrets of a memory with their kinds, and those that it allows."""
+
+    secrets: Mapping[str, str] = {}
+    fine: frozenset[str] = frozenset()
+
+
+def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result with its secrets masked."""
+    call.only_reads = True
+    with call.workspace.lock:
+        out: dict[str, Any] = _masked(call, found, _Known())
+    return out
+
+
+def masked_file(memory: Memory, text: str) -> str:
+    """Return the text of a memory's file with its secrets masked, unless it allows them."""
+    return text if detect.allows(memory.metadata) else detect.masked(text)
+
+
+def _masked(call: Call, value: Any, known: _Known) -> Any:
+    if isinstance(value, str):
+        return _text(call, value, known)
+    if isinstance(value, Mapping):
+        known = _told_of(call, value) or known
+        pairs = value.items()
+        return {_text(call, key, known): _masked(call, entry, known) for key, entry in pairs}
+    if isinstance(value, list | tuple):
+        return [_masked(call, entry, known) for entry in value]
+    return value
+
+
+def _text(call: Call, text: str, known: _Known) -> str:
+    out = detect.masked_part(text, *known)
+    if out != text and not known.fine:
+        named = (_known(call, "", match[1]) for match in _NAMED.finditer(text))
+        fine = frozenset(value for one in named if one for value in one.fine)
+        out = detect.masked_part(text, known.secrets, fine) if fine else out
+    return out
+
+
+def _told_of(call: Call, value: Mapping[str, Any]) -> _Known | None:
+    """Return what is known of the memory that a part of a result gives text of, if it does."""
+    path = str(value.get("filePath") or "")
+    mem_id = next((str(value[key]) for key in _IDS if value.get(key)), "")
+    if not (path or mem_id) or not any(value.get(key) for key in _PIECES):
+        return None
+    return _known(call, path, mem_id)
+
+
+def _known(call: Call, path: str, mem_id: str) -> _Known | None:
+    memory = None
+    with contextlib.suppress(MemvaultError):
+        memory = call.store.at(path) if path else call.engine.resolve(mem_id)
+    if memory is None:
+        return None
+    secrets = detect.values(f"{memory.title}\n{memory.body}")
+    if detect.allows(memory.metadata):
+        return _Known(fine=frozenset(secrets))
+    return _Known(secrets)

@@ -1,0 +1,155 @@
+"""Finding secrets in a text, and masking them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from memvault.secrets_found.formats import FORMS, is_placeholder, pattern
+
+KEY = "secrets"
+"""The header's key under which a memory says that its secrets are ``allowed``."""
+ALLOWED = "allowed"
+_FINE = re.compile("gitleaks:allow|pragma: allowlist secret")
+"""What says on a line that its secrets are fine, as scanners of repositories know it."""
+_ANYWHERE = 8
+"""Characters of a secret that is one wherever it stands in the text."""
+_MOST_REPEATED = 100
+"""Secrets that are looked for elsewhere: each look goes through the whole text."""
+_PIECE = 8
+"""Characters by which a piece of a secret is known."""
+MASK = "[masked: "
+"""How a mask begins."""
+_MASKS = re.compile(r"(\[masked: [^\]\n]{1,40}\])")
+_LINE_END = re.compile("\n")
+
+
+class Secret(NamedTuple):
+    """A secret: its kind, where it stands in the text, and its line, counted from 1."""
+
+    kind: str
+    start: int
+    end: int
+    line: int
+
+
+class _Sources:
+    """What else knows secrets in this process: a function from a text to spans and kinds."""
+
+    more: Callable[[str], Iterable[tuple[int, int, str]]] | None = None
+
+
+def ask_too(more: Callable[[str], Iterable[tuple[int, int, str]]]) -> None:
+    """Ask another source, too, from now on; of a place that two know the first form counts."""
+    _Sources.more = more
+
+
+def allows(header: Mapping[str, Any]) -> bool:
+    """Say whether a header calls the secrets of its file fine."""
+    return str(header.get(KEY) or "").strip().casefold() == ALLOWED
+
+
+def found(text: str) -> list[Secret]:
+    """Return the secrets of a text in their order; none overlaps another.
+
+    What stands on a line that says so is fine, and none.
+    """
+    spans = sorted(_spans(text), key=lambda span: (span[0], -span[1]))
+    if not spans:
+        return []
+    lines = [match.end() for match in _LINE_END.finditer(text)]
+    fine = _marked_lines(text, lines)
+    secrets: list[Secret] = []
+    end = 0
+    for start, stop, kind in spans:
+        line = bisect_right(lines, start)
+        if start >= end and line not in fine:
+            secrets.append(Secret(kind, start, stop, line + 1))
+            end = stop
+    return secrets
+
+
+def masked(text: str, fine: Iterable[str] = ()) -> str:
+    """Return a text with each secret's kind in its place, but for values that are ``fine``."""
+    kept = frozenset(fine)
+    while spans := [one for one in found(text) if text[one.start : one.end] not in kept]:
+        pieces, end = [], 0
+        for kind, start, stop, _ in spans:
+            pieces += [text[end:start], mask(kind)]
+            end = stop
+        text = "".join([*pieces, text[end:]])
+    return text
+
+
+def values(text: str) -> dict[str, str]:
+    """Return the secrets of a text, each with its kind."""
+    return {text[one.start : one.end]: one.kind for one in found(text)}
+
+
+def masked_part(part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
+    """Return a part of a text, cut anywhere, without what belongs to secrets of the whole.
+
+    ``secrets`` are those of the whole, as ``values`` returns them. Fewer than
+    eight characters of one may be left, where it was cut.
+    """
+    part = masked(part, fine)
+    if not secrets:
+        return part
+    pieces = {
+        value[at : at + _PIECE]: kind
+        for value, kind in secrets.items()
+        for at in range(len(value) - _PIECE + 1)
+    }
+    return "".join(
+        between if between.startswith(MASK) else _without(between, pieces)
+        for between in _MASKS.split(part)
+    )
+
+
+def _without(text: str, pieces: Mapping[str, str]) -> str:
+    """Return a text with masks over all that is made of these pieces of secrets."""
+    out: list[str] = []
+    end = 0
+    hidden = -1  # where the last piece that was found ends
+    for at in range(len(text) - _PIECE + 1):
+        kind = pieces.get(text[at : at + _PIECE])
+        if kind is not None:
+            if at > hidden:
+                out += [text[end:at], mask(kind)]
+            hidden = end = at + _PIECE
+    return "".join([*out, text[end:]])
+
+
+def mask(kind: str) -> str:
+    """Return what stands in the place of a secret."""
+    return f"{MASK}{kind}]"
+
+
+def _spans(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where secrets stand, and their kinds; a long one is one wherever it stands again."""
+    repeated: set[tuple[str, str]] = set()
+    for form in FORMS:
+        if any(mark in text for mark in form.marks):
+            compiled = pattern(form)
+            for match in compiled.finditer(text):
+                group = 1 if compiled.groups else 0
+                value = match[group]
+                if is_placeholder(form, value):
+                    continue
+                yield *match.span(group), form.kind
+                if group and len(value) >= _ANYWHERE and len(repeated) < _MOST_REPEATED:
+                    repeated.add((value, form.kind))
+    if _Sources.more is not None:
+        yield from _Sources.more(text)
+    for value, kind in repeated:
+        start = text.find(value)
+        while start >= 0:
+            yield start, start + len(value), kind
+            start = text.find(value, start + len(value))
+
+
+def _marked_lines(text: str, lines: list[int]) -> set[int]:
+    """Return the lines that say of their secrets that they are fine."""
+    return {bisect_right(lines, match.start()) for match in _FINE.finditer(text)}

@@ -1,0 +1,47 @@
+"""A vault may ask for more forms of secrets than the built-in ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, succeeded, write
+from memvault.secrets_found import kingfisher
+
+SETTINGS = '[secrets]\ndetector = "kingfisher"\n'
+LOGIN = "curl -u admin:" + "k7Vq2mZx9LpT" + " https://api.intra.net/v1/items_1234567890"
+"""What no built-in form knows."""
+
+
+@pytest.fixture
+def asking(folder: Path) -> Path:
+    """A vault that asks for kingfisher."""
+    write(folder, "memvault.toml", SETTINGS)
+    return folder
+
+
+def test_more_forms_are_known_where_a_vault_asks(asking: Path, run: Run) -> None:
+    """What only kingfisher knows is warned of and masked, beside what is built in."""
+    pytest.importorskip("kingfisher_sdk", reason="pip install 'memvault[secrets]'")
+    write(asking, "login.md", f"# Login\n\nWe use this: {LOGIN}\n")
+    made = succeeded(run("remember", "Login to the items", LOGIN, "--type", "fact"))
+    assert "holds a secret now: curl auth user in line" in made.err
+    told = succeeded(run("context", "how do we log in to the items", "--json")).json["context"]
+    assert "k7Vq2mZx9LpT" not in told
+    assert "[masked: curl auth user]" in told
+
+
+def test_without_the_extra_the_built_in_forms_hold(asking: Path, run: Run) -> None:
+    """A vault that asks for what is not installed works, and says so."""
+    if kingfisher.is_installed():
+        pytest.skip("the extra is installed")
+    made = succeeded(run("remember", "Login", LOGIN, "--type", "fact"))
+    assert "pip install 'memvault[secrets]'" in made.err
+    token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY9zA1cD3eF5"
+    assert "GitHub token" in succeeded(run("remember", "Token", token, "--type", "fact")).err
+
+
+def test_who_does_not_ask_does_not_wait(folder: Path, run: Run) -> None:
+    """Installed or not, the extra is loaded only for a vault that asks for it."""
+    assert "curl" not in succeeded(run("remember", "Login", LOGIN, "--type", "fact")).err

@@ -1,0 +1,125 @@
+"""Secrets are known by their form and masked; whatever else is random is left alone."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import ROOT, SHARED
+from made_secrets import MADE, made
+from memvault.secrets_found.detect import allows, found, masked, masked_part, values
+
+PROSE = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=300)
+KINDS = st.sampled_from(sorted(MADE))
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_secret_of_each_kind_is_found_by_its_line(kind: str) -> None:
+    """Keys, tokens, private keys and passwords in URLs are named by kind and line."""
+    for _ in range(20):
+        value, text = made(kind)
+        whole = f"# Deploy\n\nUse\n{text}\nfrom now on.\n"
+        (secret,) = found(whole)
+        assert (secret.kind, secret.line) == (kind, 4)
+        assert whole[secret.start : secret.end] == value
+
+
+@given(kinds=st.lists(KINDS, max_size=4), texts=st.lists(PROSE, min_size=5, max_size=5))
+def test_a_masked_text_holds_no_secret(kinds: list[str], texts: list[str]) -> None:
+    """Wherever secrets stand, masking takes each out, and masking again changes nothing."""
+    secrets = [made(kind) for kind in kinds]
+    text = "\n".join(
+        [*(f"{front}\n{said}" for front, (_, said) in zip(texts, secrets, strict=False)), texts[-1]]
+    )
+    hidden = masked(text)
+    assert not any(value in hidden for value, _ in secrets)
+    assert masked(hidden) == hidden
+    assert found(hidden) == []
+
+
+@given(PROSE)
+def test_a_text_without_secrets_stays_as_it_is(text: str) -> None:
+    """What holds no secret comes back character for character."""
+    if not found(text):
+        assert masked(text) == text
+
+
+@given(kind=KINDS, start=st.integers(0, 400), length=st.integers(0, 400))
+def test_a_part_of_a_text_tells_no_part_of_its_secrets(kind: str, start: int, length: int) -> None:
+    """However a text is cut, no more than a few characters of a secret are left."""
+    value, said = made(kind)
+    text = f"The deploy job reads this:\n\n{said}\n\nand nothing else."
+    part = masked_part(text[start : start + length], values(text))
+    for at in range(len(value) - 7):
+        assert value[at : at + 8] not in part
+
+
+def test_random_texts_that_are_no_secrets_are_left_alone() -> None:
+    """Hashes, ids, etags and placeholders raise no alarm."""
+    digest = hashlib.sha256(b"x").hexdigest()
+    for text in (
+        digest,
+        f"commit {digest[:40]}",
+        f"etag {digest[:20]}, use-postgresql-7g9tqh",
+        str(uuid.UUID(bytes=b"0123456789abcdef")),
+        "20261122T020052.865Z-6a4f63c562edffb392f2",
+        "postgres://user:password@localhost/db",
+        "https://user:${TOKEN}@example.com/x.git",
+        "AKIA" + "IOSFODNN7EXAMPLE",
+        "ghp_" + "x" * 36,
+        "Authorization: Bearer YOUR_ACCESS_TOKEN_HERE",
+        "-----BEGIN RSA " + "PRIVATE KEY----- begins such a file.",
+        "https://host:8080/a@b",
+        "mailto:joe@example.com, ssh://git@host:22/x",
+    ):
+        assert found(text) == [], text
+
+
+def test_the_projects_own_texts_raise_no_alarm() -> None:
+    """Documents, samples and judged data, about 10,000 texts of which none holds a secret."""
+    files = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("sample/**/*.md")]
+    files += [*ROOT.glob("vault-template/**/*.md"), *ROOT.glob("bench/everyday/*/corpus.jsonl")]
+    files += SHARED.glob("data/*/corpus.jsonl")
+    assert len(files) > 50
+    alarms = {str(path): found(path.read_text("utf-8")) for path in files}
+    assert {path: secrets for path, secrets in alarms.items() if secrets} == {}
+
+
+def test_a_line_may_say_that_its_secret_is_fine() -> None:
+    """The words by which scanners of repositories are told so count here too."""
+    _, token = made("GitHub token")
+    for words in ("gitleaks:allow", "pragma: allowlist secret"):
+        text = f"one\n{token}  # {words}\nthree\n"
+        assert found(text) == []
+        assert masked(text) == text
+        assert [secret.line for secret in found(f"{text}{token}\n")] == [4]
+
+
+def test_a_header_may_say_that_its_secrets_are_fine() -> None:
+    """Only the one word counts, however it is written."""
+    assert allows({"secrets": "Allowed "})
+    for value in (None, "", "no", True, ["allowed"]):
+        assert not allows({"secrets": value})
+
+
+def test_a_secret_that_stands_twice_is_masked_twice() -> None:
+    """What is known for a secret by what stands around it is one elsewhere in the text, too."""
+    value, said = made("password in a URL")
+    assert value not in masked(f"{said}\n\nThe password is {value}.\n")
+
+
+def test_as_many_secrets_as_there_may_be_take_no_more_than_their_share() -> None:
+    """Twenty thousand secrets in one line or in many are found and masked in seconds."""
+    for front, back in (("", " "), ("http://a:", "@h "), ("Authorization: Bearer ", "\n")):
+        tokens = [f"{front}ghp_{number:036}{back}" for number in range(123_456_000, 123_476_000)]
+        text = "".join(tokens)
+        began = time.perf_counter()
+        known = values(text)
+        assert "ghp_0" not in masked_part(masked(text), known)
+        assert len(known) == 20_000
+        assert time.perf_counter() - began < 10

@@ -1,0 +1,144 @@
+"""Secrets are masked wherever they would be told unasked, and shown to who asks at the shell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, succeeded, write
+from made_secrets import MADE, made
+from memvault import Vault
+from tool_calls import over_mcp
+
+ALLOWED = "secrets: allowed\n"
+
+
+def deploy(root: Path, said: str, header: str = "") -> None:
+    """Write a memory that tells a secret."""
+    text = f"# Deploy\n\nThe deploy job reads this secret every night:\n\n{said}\n\nNothing else."
+    write(root, "deploy.md", f"---\nid: deploy-1\n{header}---\n\n{text}\n")
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_the_context_tells_no_secret(vault: Vault, folder: Path, kind: str) -> None:
+    """Memories, values, goals and messages come with the kind in the place of the secret."""
+    value, said = made(kind)
+    deploy(folder, said)
+    vault.call("set_memories", memories=[{"key": "k", "value": said}])
+    vault.call("set_goals", goals=[{"id": "g", "description": f"Use {said}"}])
+    vault.call("push_service", name="hook", message=said)
+    found = vault.call("context", task="which secret does the deploy job read")
+    told = json.dumps(found)
+    assert found["context"].count(f"[masked: {kind}]") >= 3
+    assert not any(line in told for line in value.split("\n") if len(line) > 8)
+
+
+def test_the_context_tells_what_a_memory_allows(vault: Vault, folder: Path) -> None:
+    """A memory whose header says that its secrets are fine is told as it is."""
+    value, said = made("GitHub token")
+    deploy(folder, said, ALLOWED)
+    assert value in vault.call("context", task="the deploy job's secret")["context"]
+    assert value in over_mcp(folder, "context", {"task": "the deploy job's secret"})["context"]
+
+
+def test_who_asks_at_the_shell_sees_the_memory(folder: Path, run: Run) -> None:
+    """A memory that is shown or recalled comes as it is."""
+    value, said = made("GitHub token")
+    deploy(folder, said)
+    assert value in succeeded(run("show", "deploy-1")).out
+    assert value in succeeded(run("recall", "deploy job secret", "--json")).out
+
+
+def asked(root: Path) -> list[Any]:
+    """Return what tools tell over MCP of the memory, whole and in parts."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("memory_show", {"memId": "deploy-1"}),
+        ("memory_recall", {"query": "deploy job secret"}),
+        ("memory_search", {"query": "deploy job secret"}),
+        ("memory_list", {}),
+        ("memory_active", {"full": True}),
+        *(("memory_load", {"memId": "deploy-1", "offset": at, "length": 30}) for at in (55, 90)),
+        ("context", {"task": "deploy job secret"}),
+        ("memory_load", {"query": "deploy job secret"}),
+    ]
+    found = [over_mcp(root, tool, arguments) for tool, arguments in calls]
+    assert all(one["success"] for one in found), found
+    return found
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_no_answer_over_mcp_tells_a_secret(vault: Vault, folder: Path, kind: str) -> None:
+    """No tool tells a client a secret, nor eight characters of one where a text is cut."""
+    value, said = made(kind)
+    deploy(folder, said)
+    told = json.dumps(asked(folder))
+    assert f"[masked: {kind}]" in told
+    pieces = {line[at : at + 8] for line in value.split("\n") for at in range(len(line) - 7)}
+    assert [piece for piece in pieces if piece in told and "--" not in piece] == []
+
+
+def test_a_memory_that_allows_its_secrets_is_told_over_mcp(vault: Vault, folder: Path) -> None:
+    """The header counts in every answer that tells of the memory."""
+    value, said = made("GitHub token")
+    deploy(folder, said, ALLOWED)
+    told = [json.dumps(found) for found in asked(folder)]
+    assert "masked" not in "".join(told)
+    assert sum(value in one for one in told) >= 4
+
+
+def test_a_resource_over_mcp_tells_no_secret(folder: Path) -> None:
+    """A memory is read with masks, unless it allows its secrets."""
+    pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+    from memvault.call import Call
+    from memvault.mcp import answers
+    from memvault.workspace import Workspace
+
+    value, said = made("private key")
+    for header, there in (("", False), (ALLOWED, True)):
+        deploy(folder, said, header)
+        call = Call(Workspace(folder))
+        (content,) = answers.read_memory(call, "memvault://memory/deploy-1").contents
+        assert (value in content.text) is there  # type: ignore[union-attr]
+        assert ("[masked: private key]" in content.text) is not there  # type: ignore[union-attr]
+        call.workspace.close()
+
+
+def test_a_failure_over_mcp_tells_no_secret(vault: Vault, folder: Path) -> None:
+    """What a client asked for is not told again where it holds a secret."""
+    value, said = made("GitHub token")
+    found = over_mcp(folder, "memory_show", {"memId": said})
+    assert not found["success"]
+    assert value not in json.dumps(found)
+
+
+def test_the_log_tells_no_secret(vault: Vault, folder: Path) -> None:
+    """Neither an agent's log nor the journal of changes holds one."""
+    value, said = made("GitHub token")
+    vault.call("talk_log", severity="info", message=f"I use {said}")
+    vault.call("memory_remember", title=f"Use {said}", content="x", memoryType="fact")
+    assert value not in json.dumps(vault.call("memory_log"))
+    files = [path for path in (folder / ".memvault").rglob("*") if path.is_file()]
+    logs = {path.name: path.read_text("utf-8") for path in files if path.suffix == ".jsonl"}
+    assert "log.jsonl" in logs
+    assert len(logs) == 2
+    assert not any(value in text for text in logs.values())
+
+
+def test_a_mask_takes_no_secrets_place(vault: Vault, folder: Path) -> None:
+    """Who sends a masked text back is stopped, and may add to the memory all the same."""
+    value, said = made("GitHub token")
+    deploy(folder, said)
+    shown = over_mcp(folder, "memory_show", {"memId": "deploy-1"})
+    assert vault.call("memory_load", memId="deploy-1")["success"]
+    found = vault.call("memory_mutate", memId="deploy-1", value=shown["content"] + "More.")
+    assert found["error"]["code"] == "refused"
+    assert value in (folder / "deploy.md").read_text("utf-8")
+    for tool, given in (
+        ("memory_compound", {"query": "deploy-1", "modifications": "More."}),
+        ("memory_mutate", {"memId": "deploy-1", "value": "Gone."}),
+        ("memory_mutate", {"memId": "deploy-1", "value": "It was [masked: GitHub token]."}),
+    ):
+        assert vault.call(tool, **given)["success"]
