@@ -25,6 +25,7 @@ OWN: dict[str, dict[str, Any]] = {
     "consolidate_memories": {"apply": True},
     "memory_restore": {"memId": "m1", "revision": "2"},
     "enter_space": {"spaceId": "new"},
+    "vault_doctor": {"fix": True},
 }
 """What makes a tool write that only shows what it would do in the calls of ``tool_calls``."""
 OF_THIS_MACHINE = {
@@ -38,6 +39,7 @@ OF_THIS_MACHINE = {
     "consolidate_memories": "nothing repeats in this vault; the next test has one where it does",
     "vault_reindex": "the index is derived",
     "trash_empty": "what is deleted for good is gone",
+    "vault_doctor": "nothing is wrong in this vault; test_doctor.py undoes each fix",
     "model_use": "needs the network, or changes nothing",
     "git_init": "git keeps what is in .gitignore, and no tool of the vault's reads it",
     "git_sync": "what others wrote is theirs to take back",

@@ -20,6 +20,9 @@ from memvault.errors import UsageError
 from memvault.schema import Parameter
 from memvault.tools.core.registry import Tool
 
+_FOUND_WRONG = {"vault_doctor": "errors"}
+"""Tools that succeed, and whose command ends with 1 where the result counts what is wrong."""
+
 
 def tool_command(tool: Tool, name: str, options: Options) -> Any:
     """Build a tool's command."""
@@ -58,6 +61,8 @@ def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
             output.notes(notes)
     finally:
         workspace.close()
+    if result.get(_FOUND_WRONG.get(name, "")):
+        raise typer.Exit(1)
 
 
 def long_text(value: str) -> str:

@@ -97,6 +97,17 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "trash_empty": """Deleted for good: {deletedFiles:file|files}
 Would delete for good {files:file|files}, {bytes} bytes, the oldest from {oldest:.10}
 Nothing is gone yet; confirm with --confirm {token}""",
+    "vault_doctor": """*findings
+{severity}  {code}  {filePath}
+   {message}
+   --fix would {fix}
+
+*fixed Fixed:
+   {code}  {filePath}  {fix}
+
+{more} more; --limit shows them
+memvault undo {changeId} takes that back
+{summary}""",
     "memory_show": f"""{{title}}  {{memoryType}}  {{tags}}  {{example:example|}}
    {{memId}}  {{filePath}}  {{modified:.10}}
    {_STANDING}
@@ -336,6 +347,15 @@ def _file_lines(files: list[Result]) -> str:
     )
 
 
+def _examined(found: Result) -> Result:
+    """Say how many findings stand, of which kind."""
+    words = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in found["counts"].items()]
+    nothing = "Nothing of that is wrong" if "only" in found else "Nothing is wrong"
+    told = ", ".join(words) if any(found["counts"].values()) else nothing
+    memories = found["memories"]
+    return {**found, "summary": f"{told} in {memories} memor{'y' if memories == 1 else 'ies'}"}
+
+
 def _emptied(found: Result) -> Result:
     """Give the token only where there is something to confirm."""
     return {**found, "token": found["confirmToken"]} if found.get("files") else found
@@ -366,6 +386,7 @@ VIEWS: dict[str, Callable[[Result], Result]] = {
     "memory_diff": lambda found: {**found, "same": None if found["diff"] else "Nothing differs"},
     "trash_list": lambda found: {**found, "shown": len(found["trash"]) or None},
     "trash_empty": _emptied,
+    "vault_doctor": _examined,
     "consolidate_memories": _consolidated,
     "peek_inbox": _events,
     "wait_for": _events,

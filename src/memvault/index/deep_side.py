@@ -289,10 +289,17 @@ class DeepSide:
 
         None where the model of the settings may not be used now: it may be again.
         """
-        if self.folder is not None and self.mode != "off" and not self.choice.note:
-            for entry in self.folder.iterdir():
-                if entry.is_dir() and entry != self._of(self.choice.name):
-                    shutil.rmtree(entry, ignore_errors=True)
+        for entry in self.others():
+            shutil.rmtree(entry, ignore_errors=True)
+
+    def others(self) -> list[Path]:
+        """Return what ``drop_others`` would delete."""
+        if self.folder is None or self.mode == "off" or self.choice.note:
+            return []
+        own = self._of(self.choice.name)
+        with contextlib.suppress(OSError):
+            return [entry for entry in self.folder.iterdir() if entry.is_dir() and entry != own]
+        return []
 
 
 def _lacking_texts(memories: Iterable[list[str]], found: DeepVectors) -> Iterator[tuple[int, str]]:

@@ -61,7 +61,7 @@ def status(call: Call) -> dict[str, Any]:
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
-    problems += [*_twins(records), *_too_large(call.root)]
+    problems += [*_twins(records), *too_large(call.root)]
     if problems:
         result["problems"] = problems
     return result
@@ -119,7 +119,7 @@ def _twins(records: list[Record]) -> list[dict[str, str]]:
     ]
 
 
-def _too_large(root: Path) -> list[dict[str, str]]:
+def too_large(root: Path) -> list[dict[str, str]]:
     """Name the files of the program's own state that are not read for their size."""
     kept = (root / ".memvault" / "history", root / ".memvault" / "trash")
     problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"

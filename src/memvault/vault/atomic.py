@@ -190,6 +190,27 @@ def sweep(folder: Path) -> None:
     Only what is named as this program names it is looked at, and no file goes
     whose process is alive, such as one that was halted.
     """
+    for path in _abandoned(folder):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def sweep_below(root: Path) -> None:
+    """Sweep a folder and all below it but git's own."""
+    for path in abandoned_below(root):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def abandoned_below(root: Path) -> Iterator[Path]:
+    """Yield what ``sweep_below`` would take away."""
+    for parent, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != ".git"]
+        if any(name.endswith(".tmp") for name in names):
+            yield from _abandoned(Path(parent))
+
+
+def _abandoned(folder: Path) -> Iterator[Path]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             named = entry.name.endswith(".tmp") and _TEMPORARY.fullmatch(entry.name)
@@ -198,15 +219,7 @@ def sweep(folder: Path) -> None:
             with contextlib.suppress(OSError):
                 age = time.time() - entry.stat(follow_symlinks=False).st_mtime
                 if age > (_ABANDONED if named[1] else _ANYBODYS):
-                    os.unlink(entry)
-
-
-def sweep_below(root: Path) -> None:
-    """Sweep a folder and all below it but git's own."""
-    for parent, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if name != ".git"]
-        if any(name.endswith(".tmp") for name in names):
-            sweep(Path(parent))
+                    yield Path(entry.path)
 
 
 def _is_alive(process: int) -> bool:

@@ -35,6 +35,18 @@ class Discarded(NamedTuple):
     folder: str
 
 
+class Overdue(NamedTuple):
+    """What is kept for longer, or takes more room, than the settings say."""
+
+    revisions: list[Path]
+    trash: list[Discarded]
+
+    @property
+    def files(self) -> int:
+        """How many files that is."""
+        return len(self.revisions) + len(self.trash)
+
+
 class History:
     """Revisions and trash of one vault, below its ``.memvault`` folder."""
 
@@ -178,8 +190,17 @@ class History:
 
     def prune(self) -> None:
         """Delete revisions that are too old or too many bytes, the oldest first, and old trash."""
+        overdue = self.overdue()
+        for path in overdue.revisions:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        with contextlib.suppress(MemvaultError):
+            self.empty(overdue.trash)
+
+    def overdue(self) -> Overdue:
+        """Return what ``prune`` would delete."""
         if self._linked:
-            return
+            return Overdue([], [])
         oldest = _compact(clock.now() - timedelta(days=self.limits.days))
         found = []
         for folder in _names(self._revisions):
@@ -188,15 +209,15 @@ class History:
                 with contextlib.suppress(OSError):
                     found.append((name, path.lstat().st_size, path))
         held = 0
+        revisions = []
         for name, size, path in sorted(found, reverse=True):
             held += size
             if name < oldest or held > self.limits.megabytes << 20:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-        if self.limits.trash_days:
-            until = _compact(clock.now() - timedelta(days=self.limits.trash_days))
-            with contextlib.suppress(MemvaultError):
-                self.empty([item for item in self.discarded() if item.when < until])
+                revisions.append(path)
+        if not self.limits.trash_days:
+            return Overdue(revisions, [])
+        until = _compact(clock.now() - timedelta(days=self.limits.trash_days))
+        return Overdue(revisions, [item for item in self.discarded() if item.when < until])
 
     def _folder(self, mem_id: str) -> Path:
         folder = self._revisions / _folder_name(mem_id)

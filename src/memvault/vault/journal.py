@@ -72,6 +72,18 @@ class Journal:
                     undone[made.undoes] = made.change_id
                 yield made
 
+    def unread(self) -> Iterator[tuple[str, int]]:
+        """Yield the name of each part that holds lines which say nothing, and how many."""
+        for part in self._parts():
+            try:
+                data = plain_files.read(part, plain_files.STATE)
+            except OSError:
+                yield part.name, 1
+                continue
+            broken = sum(_line(line) is None for line in data.splitlines() if line.strip())
+            if broken:
+                yield part.name, broken
+
     def prune(self, days: int, most: int) -> None:
         """Delete the oldest parts: those that end before so many days, and past so many bytes."""
         oldest = clock.now() - timedelta(days=days)
@@ -102,12 +114,18 @@ def _read(part: Path) -> list[Change]:
         return []
     found: dict[str, Change] = {}
     for line in data.splitlines():
-        if line.strip():
-            with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-                made = _parsed(json.loads(line))
-                known = found.setdefault(made.change_id, made._replace(files=()))
-                found[made.change_id] = known._replace(files=known.files + made.files)
+        made = _line(line)
+        if made is not None:
+            known = found.setdefault(made.change_id, made._replace(files=()))
+            found[made.change_id] = known._replace(files=known.files + made.files)
     return list(found.values())
+
+
+def _line(line: bytes) -> Change | None:
+    """Return what a line says of one file; None where it says nothing."""
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+        return _parsed(json.loads(line))
+    return None
 
 
 def _parsed(line: dict[str, Any]) -> Change:

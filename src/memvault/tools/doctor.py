@@ -1,0 +1,29 @@
+"""The tool that finds what is wrong in a vault, and puts it right where it can."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from memvault.call import Call
+from memvault.schema import Arg
+from memvault.tools.core.registry import Group
+
+group = Group("vault", place=102)
+
+
+@group.tool("vault_doctor", "doctor", destructive=True)
+def vault_doctor(
+    call: Call,
+    fix: Annotated[bool, Arg("Do what each finding names as its fix")] = False,
+    only: Annotated[list[str] | None, Arg("Only findings of these codes")] = None,
+    limit: Annotated[int, Arg("How many findings at most", least=1, most=1_000_000)] = 200,
+) -> dict[str, Any]:
+    """Find what is wrong in the vault: broken, doubled, lost or left-over files, links, vectors.
+
+    Each finding has a code, a severity, a file, and what --fix would do. Fixes of
+    memories are one change that undo takes back. The command ends with 1 where an
+    error stands.
+    """
+    from memvault.upkeep.doctor import visit
+
+    return visit.visit(call, fix, only or (), limit)

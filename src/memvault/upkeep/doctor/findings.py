@@ -1,0 +1,114 @@
+"""What a check finds, what would put it right, and the codes that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""The gravest first."""
+
+Kind = Literal["header", "trash", "sweep", "ignore", "prune", "reindex", "vectors"]
+
+
+class Fix(NamedTuple):
+    """What would put a finding right, and in words for people.
+
+    ``header`` sets header lines of a memory, ``trash`` moves one there; both only
+    while its bytes have ``etag``. The others are about the vault as a whole.
+    """
+
+    kind: Kind
+    words: str
+    path: str = ""
+    etag: str = ""
+    changes: tuple[tuple[str, str | None], ...] = ()
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong; ``path`` is empty where it is about no file of the vault."""
+
+    code: str
+    path: str
+    message: str
+    fix: Fix | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """How much it matters."""
+        return CODES[self.code].severity
+
+
+class Code(NamedTuple):
+    """How grave a finding is, what it says, and what ``--fix`` does, as the documentation does."""
+
+    severity: Severity
+    meaning: str
+    fix: str = ""
+
+
+CODES: Mapping[str, Code] = {
+    "front-matter-broken": Code(
+        "error", "A header that is not read: no YAML, no closing line, or too much of it"
+    ),
+    "git-markers": Code("error", "The marks that git writes around a conflict"),
+    "file-unreadable": Code("error", "A file or folder that this user may not read"),
+    "file-too-large": Code("error", "A memory past 64 MB, or a file of state past 16 MB"),
+    "file-binary": Code("error", "A memory that is no text"),
+    "id-shared": Code(
+        "error",
+        "Several memories with one memId",
+        "gives all but the oldest an id of their own",
+    ),
+    "private-in-git": Code("error", "Files of `.memvault` that git keeps: `git rm --cached` them"),
+    "index-wrong": Code("error", "An index that says other than the files", "makes it anew"),
+    "sync-conflict": Code(
+        "warning",
+        "A copy that Obsidian Sync, Dropbox, Syncthing, iCloud, ownCloud or Nextcloud kept",
+        "moves it to the trash where it says the same as the original",
+    ),
+    "kept-twice": Code(
+        "warning", "A memory that `memvault git sync` kept as two, since both sides changed it"
+    ),
+    "supersedes-broken": Code(
+        "warning", "`supersedes` or `superseded_by` with a name that no memory has"
+    ),
+    "names-merge": Code(
+        "warning", "Names that are one where case or the form of Unicode does not count"
+    ),
+    "time-ahead": Code("warning", "A time more than a day ahead, in a header or of a file"),
+    "vault-inside": Code("warning", "A vault inside another one: both have the inner one's notes"),
+    "link-outside": Code("warning", "A link of the file system that leads out of the vault"),
+    "git-locked": Code("warning", "A lock of git's that is older than an hour"),
+    "model-missing": Code("warning", "An embedding model that cannot be used on this machine"),
+    "move-left": Code(
+        "warning", "A move to another type's folder that was cut off and cannot be finished now"
+    ),
+    "private-not-ignored": Code(
+        "warning", "`.memvault` without the file that keeps it out of git", "writes it"
+    ),
+    "vectors-old": Code(
+        "note", "Vectors of a model that is no longer in use", "deletes them; they can be made anew"
+    ),
+    "vectors-missing": Code("note", "Memories that wait for the deep embedder"),
+    "history-over-limit": Code(
+        "note", "Revisions and trash past what `[history]` keeps", "deletes them for good"
+    ),
+    "temporary-left": Code("note", "A half-written file of a killed process", "deletes it"),
+    "journal-unreadable": Code("note", "Lines of the journal that cannot be read"),
+    "link-broken": Code("note", "A `[[link]]` that leads to no file"),
+    "link-settled": Code(
+        "note",
+        "`conflict_with` a memory that is gone: the conflict was settled",
+        "takes the line out of the header",
+    ),
+    "type-unknown": Code(
+        "note",
+        "A type that is neither built in nor in `memvault.toml`",
+        "spells it right where only case or hyphens differ",
+    ),
+    "title-apart": Code("note", "A title and a file name that were one and fell apart"),
+    "not-utf8": Code("note", "A memory in another encoding than UTF-8, which is a guess"),
+}
+"""Every code, the gravest first; docs/doctor.md has the same table."""

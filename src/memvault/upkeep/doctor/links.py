@@ -1,0 +1,105 @@
+"""Checks of what memories say of each other."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from memvault.upkeep.doctor.findings import Finding, Fix
+from memvault.upkeep.doctor.look import Look, Note
+from memvault.vault.codec import printable
+from memvault.vault.replaced import (
+    SUPERSEDED_BY,
+    SUPERSEDES,
+    looked_for,
+    names_of,
+    names_under,
+)
+
+CONFLICT_WITH = "conflict_with"
+"""The header's key under which two files name each other that git sync kept of one memory."""
+_SHOWN = 5
+
+
+class _Names:
+    """Which memory a header's name means."""
+
+    def __init__(self, look: Look) -> None:
+        self._owners: dict[str, str] = {}  # of several that have a name, any
+        self._shared: set[str] = set()
+        for note in look.notes:
+            record = note.record
+            for name in names_of(record.path, record.mem_id, record.title):
+                if self._owners.setdefault(name, note.path) != note.path:
+                    self._shared.add(name)
+
+    def another(self, note: Note, name: str) -> str:
+        """Return the path of another memory that has a name; empty where there is none."""
+        key = looked_for(name)
+        found = self._owners.get(key, "")
+        return found if found != note.path or key in self._shared else ""
+
+
+def superseding(look: Look) -> Iterator[Finding]:
+    """Find headers that say they replace, or are replaced by, what is no memory."""
+    names = _Names(look)
+    for note in look.notes:
+        for key in (SUPERSEDES, SUPERSEDED_BY):
+            for name in names_under(note.record.metadata, key):
+                if not names.another(note, name):
+                    said = f"Its {key} names {name!r}, which is no other memory"
+                    yield Finding("supersedes-broken", note.path, said)
+
+
+def kept_twice(look: Look) -> Iterator[Finding]:
+    """Find memories that git sync kept as two files, and what is left of it in a header."""
+    names = _Names(look)
+    for note in look.notes:
+        said = names_under(note.record.metadata, CONFLICT_WITH)
+        found = [path for path in (names.another(note, name) for name in said) if path]
+        if found:
+            why = f"Both sides changed it, and git sync kept {printable(found[0])} too"
+            yield Finding("kept-twice", note.path, f"{why}: put them together, then forget one")
+        elif said:
+            words = f"take {CONFLICT_WITH} out of its header"
+            fix = Fix("header", words, note.path, note.etag, ((CONFLICT_WITH, None),))
+            why = f"Its {CONFLICT_WITH} names {said[0]!r}, which is gone"
+            yield Finding("link-settled", note.path, why, fix)
+
+
+def wikilinks(look: Look) -> Iterator[Finding]:
+    """Find links in texts that lead to no file.
+
+    A link may name a memory in any way, a file by its name or the end of its path,
+    as Obsidian writes it, and one of the other names that a header gives a memory.
+    """
+    if not any(note.links for note in look.notes):
+        return
+    known = {looked_for(name) for path in look.tree.files for name in _ends(path)}
+    for note in look.notes:
+        record = note.record
+        known.update(names_of(record.path, record.mem_id, record.title))
+        aliases = record.metadata.get("aliases")
+        for alias in aliases if isinstance(aliases, list) else [aliases]:
+            if isinstance(alias, str):
+                known.add(looked_for(alias.strip()))
+    for note in look.notes:
+        broken = [name for name in note.links if not _leads(name, note.path, known)]
+        for name in broken[:_SHOWN]:
+            yield Finding("link-broken", note.path, f"[[{name}]] leads to no file")
+        if len(broken) > _SHOWN:
+            more = len(broken) - _SHOWN
+            yield Finding("link-broken", note.path, f"{more} more of its links lead to no file")
+
+
+def _leads(name: str, path: str, known: set[str]) -> bool:
+    bare = name.removeprefix("./").strip("/")
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+    return any(looked_for(text) in known for text in (bare, beside))
+
+
+def _ends(path: str) -> Iterator[str]:
+    """Yield a path, and what is left of it without each of its folders."""
+    parts = path.split("/")
+    for start in range(len(parts)):
+        yield "/".join(parts[start:])

@@ -1,0 +1,244 @@
+"""One look at everything that the checks ask for; nothing is changed by it.
+
+What is known of memories comes from the index's records, the rest from reading
+each file once; only what the checks need of a text is kept. Links of the file
+system are never followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from memvault import clock, plain_files
+from memvault.call import Call
+from memvault.errors import EmbedderError, MemvaultError
+from memvault.index.protocol import Record
+from memvault.recall.filters import Filters
+from memvault.upkeep.doctor import git_index
+from memvault.upkeep.doctor.tree import Tree, walked
+from memvault.upkeep.paths import without_paths
+from memvault.upkeep.status import too_large
+from memvault.vault import atomic, codec, layout, markers, moving
+from memvault.vault.frontmatter import split
+
+_LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
+_CODE = re.compile(r"``[^`\n]+``|`[^`\n]*`")
+_FENCE = re.compile(r"[ ]{0,3}(?:```|~~~)")
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Note(NamedTuple):
+    """A memory: its record, the etag and time that its file has now, what it links to.
+
+    ``marked`` says whether git's marks are in it, ``trouble`` why it cannot be read.
+    """
+
+    record: Record
+    etag: str
+    mtime: int
+    links: tuple[str, ...] = ()
+    marked: bool = False
+    trouble: str = ""
+
+    @property
+    def path(self) -> str:
+        """The file's path in the vault."""
+        return self.record.path
+
+
+class Other(NamedTuple):
+    """A markdown file that is no memory, such as an agent's entry; ``broken`` says how."""
+
+    path: str
+    marked: bool = False
+    broken: str = ""
+    trouble: str = ""
+
+
+class Machine(NamedTuple):
+    """What is of this machine: problems of models, vectors, index, journal, history, git.
+
+    ``stale`` are memories that the index has otherwise than they are, and ``waiting``
+    those without deep vectors. ``old_vectors`` counts the other models' folders, ``overdue``
+    what the history should keep no longer.
+    """
+
+    model_problem: str
+    waiting: int
+    old_vectors: int
+    stale: tuple[str, ...]
+    journal: tuple[tuple[str, int], ...]
+    overdue: int
+    temporary: tuple[str, ...]
+    state_too_large: tuple[tuple[str, str], ...]
+    move_left: bool
+    unignored: bool
+    in_git: str
+    git_locked: bool
+    vault_above: str
+
+
+class Look(NamedTuple):
+    """Everything that checks are told; ``read`` gives the bytes of a file of the vault."""
+
+    notes: tuple[Note, ...]
+    others: tuple[Other, ...]
+    tree: Tree
+    machine: Machine
+    types: frozenset[str]
+    now: datetime
+    read: Callable[[str], bytes]
+
+
+def look(call: Call) -> Look:
+    """Look at the vault of a call; errors as for the index's look."""
+    call.engine.look_again()
+    records = call.engine.listed(Filters())
+    tree = walked(call.root, call.settings.ignore)
+    notes = tuple(_note(call, record) for record in records)
+    known = {record.path for record in records}
+    others = tuple(
+        _other(call.root, path)
+        for path in tree.files
+        if path[-3:].lower() == ".md" and path not in known and not layout.is_memory_path(path)
+    )
+    return Look(
+        notes,
+        others,
+        tree,
+        _machine(call, notes, known, tree),
+        call.store.known_types,
+        clock.now(),
+        lambda path: plain_files.read(call.root / path),
+    )
+
+
+def _note(call: Call, record: Record) -> Note:
+    try:
+        path = call.root / record.path
+        mtime = path.lstat().st_mtime_ns
+        data = plain_files.read(path)
+    except OSError as error:
+        return Note(record, "", 0, trouble=_trouble(error))
+    links: tuple[str, ...] = ()
+    marked = False
+    wide = data[:2] in _UTF16
+    if wide or b"[[" in data or b"<<<<<<< " in data:
+        text = codec.decode(data).text
+        marked = markers.in_conflict(text)
+        links = tuple(dict.fromkeys(_links(split(text).body)))
+    return Note(record, codec.etag(data), mtime, links, marked)
+
+
+def _other(root: Path, path: str) -> Other:
+    try:
+        data = plain_files.read(root / path)
+    except OSError as error:
+        return Other(path, trouble=_trouble(error))
+    if b"<<<<<<< " in data and markers.in_conflict(codec.decode(data).text):
+        return Other(path, marked=True)
+    if path.startswith(("agents/", "spaces/")):
+        try:
+            codec.read_header(data)
+        except ValueError as error:
+            return Other(path, broken=str(error))
+    return Other(path)
+
+
+def _trouble(error: OSError) -> str:
+    """Say why a file cannot be read; nothing of one that has gone meanwhile."""
+    if isinstance(error, FileNotFoundError):
+        return ""
+    return "large" if error.errno == errno.EFBIG else (error.strerror or str(error))
+
+
+def _links(body: str) -> Iterator[str]:
+    """Yield what a text links to with ``[[…]]``, outside of code."""
+    fenced = False
+    for line in body.splitlines():
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and "[[" in line:
+            for match in _LINK.finditer(_CODE.sub("", line)):
+                name = match[1].partition("|")[0].removesuffix("\\")
+                name = name.partition("#")[0].partition("^")[0]
+                if name.strip() and not name.startswith(" "):  # [[ -f x ]] is of a shell
+                    yield name.strip()
+
+
+def _machine(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -> Machine:
+    index, root = call.index, call.root
+    private = root / ".memvault"
+    problem = without_paths(call, _model_problem(call))
+    waits = bool(notes) and not problem and index.deep.mode != "off"
+    waiting = index.deep_waiting() if waits and not index.deep.is_at_work() else 0
+    old = len(index.deep.others()) if waits and not waiting else 0
+    is_private = private.is_dir() and not private.is_symlink()
+    return Machine(
+        problem,
+        waiting,
+        old,
+        _stale(call, notes, known, tree),
+        tuple(call.store.changes.journal.unread()),
+        call.store.history.overdue().files,
+        tuple(sorted(_relative(root, path) for path in atomic.abandoned_below(root))),
+        tuple((entry["filePath"], entry["problem"]) for entry in too_large(root)),
+        os.path.lexists(root / moving.FILE),
+        is_private and not (private / ".gitignore").is_file(),
+        git_index.private_file(root),
+        git_index.is_locked(root),
+        _vault_above(call),
+    )
+
+
+def _model_problem(call: Call) -> str:
+    """Say why an embedder cannot be used; empty where both can, or the deep one is not wanted."""
+    try:
+        _ = call.index.table.version
+    except EmbedderError as error:
+        return error.message
+    deep = call.index.deep
+    if deep.mode == "off":
+        return ""
+    return deep.choice.note or deep.problem()
+
+
+def _stale(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -> tuple[str, ...]:
+    """Return the memories that the index has otherwise than they are, looked at twice."""
+    present = {path for path in tree.files if layout.is_memory_path(path)}
+    hidden = tuple(f"{folder}/" for folder in tree.unreadable)
+    suspects = {note.path for note in notes if note.etag and note.etag != note.record.etag}
+    suspects |= present - known
+    suspects |= {path for path in known - present if not (hidden and path.startswith(hidden))}
+    if not suspects:
+        return ()
+    call.engine.look_again()  # somebody may have saved them meanwhile
+    fresh = {record.path: record.etag for record in call.engine.listed(Filters())}
+    return tuple(sorted(path for path in suspects if _etag_of(call, path) != fresh.get(path, "")))
+
+
+def _etag_of(call: Call, path: str) -> str:
+    with contextlib.suppress(MemvaultError):
+        return codec.etag(call.store.read_bytes(path)[0])
+    return ""
+
+
+def _vault_above(call: Call) -> str:
+    """Return the vault that this one lies in, as the caller may be told it; empty where none."""
+    from memvault.user_folders import SETTINGS_FILE
+
+    for folder in call.root.parents:
+        if os.path.lexists(folder / SETTINGS_FILE):
+            return str(folder) if call.caller.paths else folder.name
+    return ""
+
+
+def _relative(root: Path, path: Path) -> str:
+    return PurePosixPath(path.relative_to(root)).as_posix()

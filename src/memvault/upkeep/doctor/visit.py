@@ -1,0 +1,114 @@
+"""A visit to the doctor: look, find, and where it is asked for fix and look again."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from memvault.call import Call
+from memvault.errors import MemvaultError, UsageError
+from memvault.upkeep.doctor import fixing, headers, links, names, place
+from memvault.upkeep.doctor.findings import CODES, SEVERITIES, Finding
+from memvault.upkeep.doctor.look import Look, look
+
+CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (
+    headers.readable,
+    headers.marked,
+    headers.shared_ids,
+    headers.types,
+    headers.times,
+    names.conflict_copies,
+    names.merging,
+    names.titles,
+    links.superseding,
+    links.kept_twice,
+    links.wikilinks,
+    place.nested,
+    place.links_out,
+    place.private,
+    place.index,
+)
+"""Every check."""
+_ROUNDS = 5
+"""How often is looked again: what is fixed may show what it hid, never without end."""
+_LONGEST = 400
+"""Characters of a message: it may quote what a stranger wrote."""
+
+
+def found(seen: Look, only: Iterable[str] = ()) -> list[Finding]:
+    """Return what all checks find, or only some codes, the gravest first."""
+    wanted = frozenset(only) or CODES.keys()
+    every = (finding for check in CHECKS for finding in check(seen))
+    return sorted(
+        (finding for finding in every if finding.code in wanted),
+        key=lambda finding: (SEVERITIES.index(finding.severity), finding.code, finding.path),
+    )
+
+
+def visit(call: Call, fix: bool, only: Iterable[str], limit: int) -> dict[str, Any]:
+    """Return what is wrong, and with ``fix`` what was put right before.
+
+    Raises:
+        UsageError: there is no such code.
+    """
+    codes = list(only)
+    for code in codes:
+        if code not in CODES:
+            raise UsageError(f"There is no code {code!r}", f"the codes are {', '.join(CODES)}")
+    seen = look(call)
+    findings = found(seen, codes)
+    fixed: list[Finding] = []
+    given_up: set[Finding] = set()
+    for _ in range(_ROUNDS if fix else 0):
+        done = _fixed(call, findings, given_up)
+        if not done:
+            break
+        fixed += done
+        seen = look(call)
+        findings = found(seen, codes)
+    counts = Counter(finding.severity for finding in findings)
+    more = len(findings) - limit
+    return {
+        "memories": len(seen.notes),
+        **({"only": codes} if codes else {}),
+        "findings": [_shown(finding) for finding in findings[:limit]],
+        **({"more": more} if more > 0 else {}),
+        **({"fixed": [_shown(finding) for finding in fixed]} if fix else {}),
+        **({"changeId": call.deed.change_id} if call.deed.files else {}),
+        "errors": counts["error"],
+        "counts": {severity: counts[severity] for severity in SEVERITIES},
+    }
+
+
+def _fixed(call: Call, findings: Iterable[Finding], given_up: set[Finding]) -> list[Finding]:
+    """Fix what can be fixed, one thing a file; return what was."""
+    done = []
+    files: set[str] = set()
+    acted: set[str] = set()
+    for finding in findings:
+        fix = finding.fix
+        if fix is None or finding in given_up or (fix.path and fix.path in files):
+            continue
+        files.add(fix.path)
+        if fix.path or fix.kind not in acted:
+            acted.add(fix.kind)
+            try:
+                fixing.apply(call, fix)
+            except MemvaultError as error:
+                given_up.add(finding)
+                call.notes.append(f"{fix.path or finding.code} is not fixed: {error.message}")
+                continue
+        done.append(finding)
+    return done
+
+
+def _shown(finding: Finding) -> dict[str, str]:
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "filePath": finding.path,
+        "message": textwrap.shorten(finding.message, _LONGEST, placeholder=" …"),
+        "fix": finding.fix.words if finding.fix is not None else "",
+    }

@@ -1,0 +1,311 @@
+"""Doctor finds each fault, puts right what it says that it would, and undo takes that back."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, Git, Run, child, index_of, without_rights, write
+from memvault import Vault, open_vault
+from memvault.index.deep_side import DeepSide
+from memvault.upkeep.doctor.findings import CODES
+from memvault.vault.lock import FileLock
+from wrong_vaults import FAULTS, HEADER, Fault, examined, files, named, told
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=named)
+def test_each_fault_is_found_fixed_and_the_fix_undone(
+    vault: Vault, folder: Path, fault: Fault
+) -> None:
+    """A fault is told by its code and file; a fix ends it, and undo brings the exact bytes back."""
+    for path, data in fault.files.items():
+        write(folder, path, data)
+    fault.make(folder)
+    before = files(folder)
+    found = examined(vault)
+    assert told(found) == {(fault.code, fault.path)}
+    (entry,) = found["findings"]
+    assert entry["severity"] == CODES[fault.code].severity
+    assert bool(entry["fix"]) == fault.fixed
+    assert not entry["message"].endswith(".")
+    assert files(folder) == before
+    fixed = examined(vault, fix=True)
+    assert bool(fixed["fixed"]) == fault.fixed
+    assert bool(fixed["findings"]) != fault.fixed
+    assert (files(folder) == before) != fault.undone
+    again = examined(vault, fix=True)
+    assert again["fixed"] == []
+    assert again["findings"] == fixed["findings"]
+    if fault.undone:
+        undone = vault.call("memory_undo", change=fixed["changeId"])
+        assert undone["success"], undone
+        assert files(folder) == before
+        assert told(examined(vault)) == told(found)
+
+
+def test_what_says_the_same_but_for_its_time_is_a_copy(vault: Vault, folder: Path) -> None:
+    """A kept copy that differs from its original in ``modified`` alone goes to the trash."""
+    text = "---\nid: bee\nmodified: 2026-01-0{}\n---\n\nThey sting.\n"
+    write(folder, "bee.md", text.format(1))
+    write(folder, "bee (Anna's conflicted copy 2026-01-02).md", text.format(2))
+    fixed = examined(vault, fix=True)
+    assert [entry["code"] for entry in fixed["fixed"]] == ["sync-conflict"]
+    assert (folder / "bee.md").exists()
+    assert vault.call("trash_list")["total"] == 1
+
+
+def test_a_number_behind_a_name_alone_is_no_conflict(vault: Vault, folder: Path) -> None:
+    """Two memories that are called Chapter and Chapter 2 are two, unless they say the same."""
+    write(folder, "Chapter.md", "# One\n\nIt was night.\n")
+    write(folder, "Chapter 2.md", "# Two\n\nThe sun rose.\n")
+    assert examined(vault)["findings"] == []
+    lines = "\n".join(f"Line {number}." for number in range(20))
+    write(folder, "Long.md", lines)
+    write(folder, "Long 2.md", f"{lines}\nOne more.\n")
+    assert told(examined(vault)) == {("sync-conflict", "Long 2.md")}
+
+
+def test_the_oldest_of_one_id_keeps_it_on_every_machine(vault: Vault, folder: Path) -> None:
+    """Of memories that share an id the others get one made of their path, whoever fixes it."""
+    text = "---\nid: bee\ncreated: 2026-01-0{}\n---\n\nThey sting.\n"
+    write(folder, "c.md", text.format(1))
+    write(folder, "b.md", text.format(2))
+    write(folder, "a.md", text.format(3))
+    examined(vault, fix=True)
+    first = files(folder)
+    assert b"id: bee\n" in first["c.md"]
+    assert vault.call("memory_undo")["success"]
+    shutil.rmtree(folder / ".memvault")
+    examined(vault, fix=True)
+    assert files(folder) == first
+    assert examined(vault)["findings"] == []
+
+
+def test_a_copy_with_a_short_name_is_still_the_copy(vault: Vault, folder: Path) -> None:
+    """What is called like its title keeps its id beside a copy of any name."""
+    made = vault.call("memory_remember", title="Bees", content="They sting.", memoryType="fact")
+    shutil.copy(folder / made["filePath"], folder / "b.md")
+    assert told(examined(vault)) == {("id-shared", "b.md")}
+    assert examined(vault, fix=True)["findings"] == []
+    assert vault.call("memory_show", memId=made["memId"])["filePath"] == made["filePath"]
+
+
+def test_wikilinks_lead_where_obsidian_leads(vault: Vault, folder: Path) -> None:
+    """A link may name a file, the end of a path, a title, an alias, a heading or a picture."""
+    write(
+        folder, "notes/deep/Bees.md", "---\ntitle: All about bees\naliases: [Apis]\n---\n\nBuzz.\n"
+    )
+    write(folder, "pictures/bee.png", b"x")
+    write(folder, "templates/bee.md", "[[{{title}}]]\n")
+    links = "Bees, bees, deep/Bees, notes/deep/Bees.md, All about bees, Apis, bee.png, Bees#Two"
+    shell = "```\nif [[x]]; then\n```\nif [[ -f x ]]; then `[[y]]` [[#here]] [[Bees\\|those]]\n"
+    text = " ".join(f"[[{link}|so]] ![[{link}]]" for link in links.split(", "))
+    write(folder, "notes/a.md", f"{text} [[./deep/Bees]] [[../pictures/bee.png]]\n{shell}")
+    assert examined(vault)["findings"] == []
+
+
+def test_many_broken_links_of_one_memory_are_counted(vault: Vault, folder: Path) -> None:
+    """A page of links to nothing fills no screen: a few are told, and how many more there are."""
+    write(folder, "a.md", " ".join(f"[[no {number}]]" for number in range(30)))
+    found = examined(vault)["findings"]
+    assert len(found) == 6
+    assert any("25 more" in entry["message"] for entry in found)
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_private_files_that_git_keeps_are_found_without_git(
+    vault: Vault, folder: Path, git: Git, version: str
+) -> None:
+    """Whichever version its index has, also where the repository begins above the vault."""
+    above = folder.parent
+    write(above, "zebra.txt", "x")
+    git("", "init", "--quiet")
+    git("", "config", "index.version", version)
+    vault.call("memory_remember", title="A", content="One.", memoryType="fact")
+    git("", "add", "-f", "vault", "zebra.txt")
+    if version == "3":
+        write(folder, "later.md", "# Later\n")
+        git("", "add", "--intent-to-add", "vault/later.md")
+    (entry,) = examined(vault)["findings"]
+    assert entry["code"] == "private-in-git"
+    assert entry["filePath"].startswith(".memvault/")
+    git("", "rm", "-r", "-q", "--cached", "vault/.memvault")
+    assert examined(vault)["findings"] == []
+
+
+@pytest.mark.parametrize("what", ["a.md", "sub"])
+def test_what_may_not_be_read_is_found(folder: Path, what: str) -> None:
+    """A file or folder without the right to read it is told, and the command ends with 1."""
+    write(folder, "a.md", "# A\n")
+    write(folder, "sub/b.md", "# B\n")
+    (folder / what).chmod(0)
+    try:
+        ran = child(folder, "doctor", "--json", prefix=without_rights())
+    finally:
+        (folder / what).chmod(0o755)
+    assert ran.code == 1, ran.err
+    assert told(ran.json) == {("file-unreadable", what)}
+
+
+def test_an_index_that_says_otherwise_is_made_anew(vault: Vault, folder: Path) -> None:
+    """Where the index holds another text than the file, though its times are right, it is told."""
+    import sqlite3
+
+    write(folder, "a.md", "# A\n")
+    assert examined(vault)["findings"] == []
+    vault.close()
+    manifest = sqlite3.connect(index_of(folder) / "index" / "manifest.db")
+    with manifest:
+        manifest.execute("UPDATE memories SET etag = 'other', checked = checked + 1000000000000")
+    manifest.close()
+    with open_vault(folder) as again:
+        found = examined(again)
+        assert told(found) == {("index-wrong", "a.md")}
+        assert found["errors"] == 1
+        assert examined(again, fix=True)["findings"] == []
+
+
+def test_a_missing_model_is_told(
+    vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that the settings name and this machine does not have is a warning, never fetched."""
+    write(folder, "a.md", "# A\n")
+    write(folder, "memvault.toml", '[embedder]\nmodel = "BAAI/bge-small-en-v1.5"\n')
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    assert told(examined(vault)) == {("model-missing", "")}
+
+
+def test_deep_vectors_that_are_missing_or_old_are_told(
+    vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memories that wait for the deep embedder are a note; vectors of a former model can go."""
+    write(folder, "a.md", "# A\n\nBees sting.\n")
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    assert told(examined(vault)) == {("vectors-missing", "")}
+    monkeypatch.setenv("MEMVAULT_DEEP", "now")
+    assert vault.call("memory_recall", query="bees")["success"]
+    assert examined(vault)["findings"] == []
+    deep = DeepSide(vault._workspace.store, index_of(folder)).folder
+    assert deep is not None
+    write(deep, "former-0badcafe/card.json", "{}")
+    assert told(examined(vault)) == {("vectors-old", "")}
+    assert examined(vault, fix=True)["findings"] == []
+    assert not (deep / "former-0badcafe").exists()
+
+
+def test_a_file_that_changes_meanwhile_is_left_alone(vault: Vault, folder: Path) -> None:
+    """A fix is for the bytes that were looked at; others stay, and a note says so."""
+    from memvault.call import Call
+    from memvault.errors import Conflict
+    from memvault.upkeep.doctor import fixing
+    from memvault.upkeep.doctor.findings import Fix
+
+    write(folder, "a.md", "---\nid: a\n---\n\nNew.\n")
+    for kind in ("header", "trash"):
+        with pytest.raises(Conflict):
+            fixing.apply(Call(vault._workspace), Fix(kind, "", "a.md", "0" * 20, (("id", "b"),)))
+    assert (folder / "a.md").read_text() == "---\nid: a\n---\n\nNew.\n"
+
+
+def test_a_fix_that_cannot_be_made_stays_a_finding(vault: Vault, folder: Path) -> None:
+    """Where a header cannot be edited safely the finding stands, and a warning says why."""
+    file = write(folder, "a.md", "---\nmemory_type: &a Fact\nx: *a\n---\n")
+    found = examined(vault, fix=True)
+    assert told(found) == {("type-unknown", "a.md")}
+    assert found["fixed"] == []
+    assert any("a.md is not fixed" in note for note in found["warnings"])
+    assert file.read_text() == "---\nmemory_type: &a Fact\nx: *a\n---\n"
+
+
+def test_the_command_ends_with_1_where_an_error_stands(run: Run, folder: Path) -> None:
+    """Errors decide the exit code, of call too; warnings do not, nor what was fixed."""
+    write(folder, "a.md", HEADER.format("bee", "A."))
+    write(folder, "b.md", HEADER.format("bee", "B."))
+    ran = run("doctor")
+    assert ran.code == 1
+    assert "id-shared" in ran.out
+    assert run("call", "vault_doctor").code == 1
+    found = run("doctor", "--json")
+    assert found.code == 1
+    assert found.json["success"]
+    assert run("doctor", "--only", "time-ahead,link-broken").code == 0
+    assert run("doctor", "--fix").code == 0
+    write(folder, "c.md", "---\nsupersedes: nothing\n---\n")
+    warned = run("doctor")
+    assert warned.code == 0
+    assert "supersedes-broken" in warned.out
+
+
+def test_an_unknown_code_is_refused(run: Run) -> None:
+    """A code that there is not is a wrong use, and the hint names those that there are."""
+    ran = run("doctor", "--only", "none")
+    assert ran.code == 2
+    assert "id-shared" in ran.err
+
+
+def test_a_long_list_is_cut_and_says_so(vault: Vault, folder: Path) -> None:
+    """With a limit the gravest findings come first, and how many more there are is told."""
+    for number in range(5):
+        write(folder, f"{number}.md", f"[[nothing {number}]]\n")
+    write(folder, "bad.md", "---\na: [\n---\n")
+    found = examined(vault, limit=2)
+    assert found["findings"][0]["code"] == "front-matter-broken"
+    assert (len(found["findings"]), found["more"], found["errors"]) == (2, 4, 1)
+
+
+def test_names_of_a_strangers_files_steer_no_terminal(run: Run, folder: Path) -> None:
+    """A finding shows what a vault says as signs, and at no great length."""
+    write(folder, "\x1b[31m.md", f'---\nsupersedes: "\\e[31m{"x" * 5_000}"\n---\n')
+    out = run("doctor").out
+    assert "\x1b" not in out
+    assert len(out) < 2_000
+
+
+def test_a_vault_that_is_well_has_no_findings(filled: Path, tmp_path: Path) -> None:
+    """Neither a vault in use, nor the sample, nor a new one with its examples is complained of."""
+    shutil.copytree(filled, tmp_path / "filled")
+    shutil.copytree(ROOT / "sample", tmp_path / "sample")
+    write(tmp_path / "sample", "memvault.toml", "version = 1\n")
+    assert child(tmp_path, "init", "new", "--examples").code == 0
+    for name in ("filled", "sample", "new"):
+        with open_vault(tmp_path / name) as vault:
+            assert examined(vault)["findings"] == [], name
+
+
+def test_looking_changes_nothing(filled: Path, tmp_path: Path) -> None:
+    """Without --fix no file of the vault is written, in .memvault neither."""
+    root = tmp_path / "vault"
+    shutil.copytree(filled, root)
+    write(root, "b.md", HEADER.format("m1", "Twin."))
+
+    def state() -> dict[Path, tuple[bytes, int]]:
+        return {
+            path: (path.read_bytes(), path.stat().st_mtime_ns)
+            for path in root.rglob("*")
+            if path.is_file()
+        }
+
+    with open_vault(root) as vault:
+        before = state()
+        assert examined(vault)["errors"] == 1
+        assert state() == before
+
+
+def test_the_page_on_doctor_has_every_code() -> None:
+    """The documentation names each code with its severity, and what --fix does."""
+    page = (ROOT / "docs" / "doctor.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| (\w+) \| (.+?) \| (.*?) \|$", page, re.MULTILINE)
+    assert rows == [(name, code.severity, code.meaning, code.fix) for name, code in CODES.items()]
+
+
+def test_a_fix_waits_for_who_writes(vault: Vault, folder: Path) -> None:
+    """A move under way in another process is told, and over when doctor looks again."""
+    write(folder, "a.md", "# A\n")
+    write(folder, ".memvault/.gitignore", "*\n")
+    write(folder, ".memvault/moving.json", "{}")
+    with FileLock(folder / ".memvault" / "lock"):
+        assert told(examined(vault)) == {("move-left", ".memvault/moving.json")}
+    assert examined(vault)["findings"] == []

@@ -1,0 +1,205 @@
+"""Faults that a vault can have, as real files, and how the tests look at them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from conftest import write
+from memvault import Vault
+
+OLD = time.time() - 3 * 86_400
+HEADER = "---\nid: {}\nmemory_type: fact\n---\n\n{}\n"
+MARKS = "<<<<<<< HEAD\nThey dig.\n=======\nThey sleep.\n>>>>>>> theirs\n"
+
+
+class Fault(NamedTuple):
+    """A fault made of files, by what each holds; the file it is told of, and how it is fixed.
+
+    ``fixed`` says whether ``--fix`` does, ``undone`` whether undo takes that back.
+    """
+
+    code: str
+    path: str
+    files: dict[str, str | bytes] = {}  # noqa: RUF012  # never changed
+    fixed: bool = False
+    undone: bool = False
+    make: Callable[[Path], object] = lambda _: None
+
+
+def old(path: str) -> Callable[[Path], None]:
+    """Return what makes a file look as if it had been written days ago."""
+    return lambda root: os.utime(root / path, (OLD, OLD))
+
+
+def large(path: str) -> Callable[[Path], None]:
+    """Return what makes a file larger than any memory may be, without taking the room."""
+    return lambda root: os.truncate(root / path, (64 << 20) + 1)
+
+
+def copy(name: str, text: str = "Same.") -> Fault:
+    """Return a copy that a sync kept under a name, of a memory that says something."""
+    same = text == "Same."
+    files: dict[str, str | bytes] = {
+        "fact/bee.md": HEADER.format("bee", "Same."),
+        f"fact/{name}.md": HEADER.format("bee", text),
+    }
+    return Fault("sync-conflict", f"fact/{name}.md", files, fixed=same, undone=same)
+
+
+COPIES = (
+    "bee.sync-conflict-20260102-101112-ABCDEFG",
+    "bee (Anna's conflicted copy 2026-01-02)",
+    "bee (Conflicted copy iPhone 202601021011)",
+    "bee (conflicted copy 2026-01-02 101112)",
+    "bee (CONFLICT 20260102T101112)",
+    "bee (conflict 2026-01-02)",
+    "bee_conflict-20260102-101112",
+    "bee 2",
+    "bee (1)",
+)
+TWICE = "---\nid: bee-2\nconflict_with: '[[{}]]'\n---\n\nThey sting.\n"
+OVERDUE = "---\n---\n\nOld.\n"
+
+FAULTS = [
+    Fault("front-matter-broken", "a.md", {"a.md": "---\na: [\n---\n\nText.\n"}),
+    Fault("front-matter-broken", "a.md", {"a.md": "---\na: 1\n\nText.\n"}),
+    Fault(
+        "front-matter-broken",
+        "agents/main/goals/g.md",
+        {"agents/main/goals/g.md": "---\nid: [\n---\n\nText.\n"},
+    ),
+    Fault("git-markers", "a.md", {"a.md": f"# A\n\n{MARKS}"}),
+    Fault("git-markers", "a.md", {"a.md": f"---\nid: a\n{MARKS}---\n\nText.\n"}),
+    Fault("git-markers", "a.md", {"a.md": f"\ufeff# A\n\n{MARKS}".encode("utf-16-le")}),
+    Fault("git-markers", "agents/main/goals/g.md", {"agents/main/goals/g.md": f"A\n{MARKS}"}),
+    Fault("file-too-large", "a.md", {"a.md": "# A\n"}, make=large("a.md")),
+    Fault(
+        "file-too-large",
+        ".memvault/access.json",
+        {".memvault/access.json": "{}", ".memvault/.gitignore": "*\n"},
+        make=large(".memvault/access.json"),
+    ),
+    Fault("file-binary", "a.md", {"a.md": bytes(range(8)) * 200}),
+    Fault("not-utf8", "a.md", {"a.md": "# Tür\n".encode("cp1252")}),
+    Fault(
+        "id-shared",
+        "fact/bee copy.md",
+        {
+            "fact/bee.md": HEADER.format("bee", "They sting."),
+            "fact/bee copy.md": HEADER.format("bee", "They buzz."),
+        },
+        fixed=True,
+        undone=True,
+    ),
+    *(copy(name) for name in COPIES),
+    *(copy(name, "Other.") for name in COPIES),
+    Fault(
+        "sync-conflict",
+        "log (conflicted copy 2026-01-02).txt",
+        {"log (conflicted copy 2026-01-02).txt": "x"},
+    ),
+    Fault("kept-twice", "b.md", {"a.md": HEADER.format("bee", "A."), "b.md": TWICE.format("bee")}),
+    Fault("link-settled", "b.md", {"b.md": TWICE.format("bee")}, fixed=True, undone=True),
+    Fault("supersedes-broken", "a.md", {"a.md": "---\nsupersedes: [gone]\n---\n"}),
+    Fault("supersedes-broken", "a.md", {"a.md": "---\nsuperseded_by: '[[gone]]'\n---\n"}),
+    Fault("supersedes-broken", "a.md", {"a.md": "---\nid: me\nsupersedes: me\n---\n"}),
+    Fault("link-broken", "a.md", {"a.md": "See [[nothing|this]] and `[[x]]`.\n"}),
+    Fault("names-merge", "bee.md", {"Bee.md": "A.\n", "bee.md": "B.\n"}),
+    Fault("names-merge", "x/\u00e9.txt", {"x/\u00e9.txt": "A.\n", "x/e\u0301.txt": "B.\n"}),
+    Fault("time-ahead", "a.md", {"a.md": "---\nmodified: 2999-01-01\n---\n"}),
+    Fault(
+        "time-ahead",
+        "a.md",
+        {"a.md": "# A\n"},
+        make=lambda root: os.utime(root / "a.md", (time.time() + 2e5, time.time() + 2e5)),
+    ),
+    Fault("vault-inside", "sub/memvault.toml", {"sub/memvault.toml": "version = 1\n"}),
+    Fault("vault-inside", "", make=lambda root: write(root.parent, "memvault.toml", "")),
+    Fault("link-outside", "out", make=lambda root: (root / "out").symlink_to(root.parent)),
+    Fault("link-outside", "out.md", make=lambda root: (root / "out.md").symlink_to("/nowhere")),
+    Fault("git-locked", ".git/index.lock", {".git/index.lock": ""}, make=old(".git/index.lock")),
+    Fault("move-left", ".memvault/moving.json", make=lambda root: put_folder(root, "moving.json")),
+    Fault("private-not-ignored", ".memvault", make=lambda root: put_folder(root, ""), fixed=True),
+    Fault(
+        "history-over-limit",
+        ".memvault",
+        {
+            ".memvault/.gitignore": "*\n",
+            ".memvault/history/ab/20200101T000000.000Z-00.md": OVERDUE,
+        },
+        fixed=True,
+    ),
+    Fault(
+        "history-over-limit",
+        ".memvault",
+        {
+            "memvault.toml": "version = 1\n[history]\ntrash_days = 1\n",
+            ".memvault/.gitignore": "*\n",
+            ".memvault/trash/20200101T000000.000Z-abcdef/a.md": OVERDUE,
+        },
+        fixed=True,
+    ),
+    Fault(
+        "temporary-left",
+        "fact/.a.md.abcd1234.tmp",
+        {"fact/.a.md.abcd1234.tmp": "half"},
+        make=old("fact/.a.md.abcd1234.tmp"),
+        fixed=True,
+    ),
+    Fault(
+        "journal-unreadable",
+        ".memvault/journal/1.jsonl",
+        {".memvault/journal/1.jsonl": "half a li", ".memvault/.gitignore": "*\n"},
+    ),
+    Fault(
+        "type-unknown",
+        "a.md",
+        {"a.md": "---\nmemory_type: Design_Decision\n---\n"},
+        fixed=True,
+        undone=True,
+    ),
+    Fault("type-unknown", "a.md", {"a.md": "---\nmemory_type: poem\n---\n"}),
+    Fault(
+        "title-apart",
+        "fact/bees.md",
+        {"fact/bees.md": "---\nid: bees-abc123\ntitle: Wasps\n---\n\nThey sting.\n"},
+    ),
+]
+
+
+def put_folder(root: Path, name: str) -> None:
+    """Make a folder in ``.memvault``, and for one with a name the file that git looks for."""
+    (root / ".memvault" / name).mkdir(parents=True)
+    if name:
+        write(root, ".memvault/.gitignore", "*\n")
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """Return the bytes of every file that travels with the vault."""
+    found = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in found
+        if ".memvault" not in path.parts and path.suffix != ".tmp"
+    }
+
+
+def examined(vault: Vault, **given: Any) -> dict[str, Any]:
+    """Return what doctor says of a vault."""
+    found = vault.call("vault_doctor", **given)
+    assert found["success"], found
+    return dict(found)
+
+
+def told(found: dict[str, Any]) -> set[tuple[str, str]]:
+    """Return each finding's code and file."""
+    return {(entry["code"], entry["filePath"]) for entry in found["findings"]}
+
+
+def named(fault: Fault) -> str:
+    """Return what a fault is called in a test's name."""
+    return f"{fault.code}-{fault.path}"
