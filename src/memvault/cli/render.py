@@ -12,7 +12,8 @@ from itertools import takewhile
 from string import Formatter
 from typing import Any
 
-from memvault.cli.forms import FORMS, VIEWS
+from memvault.cli.forms import FORMS
+from memvault.cli.views import VIEWS
 
 Line = list[tuple[str, str]]
 Result = Mapping[str, Any]
