@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from conftest import write
 from memvault import open_vault
 from memvault.upkeep.doctor.git_index import paths
-from memvault.vault.markers import in_conflict
+from memvault.vault.markdown import in_conflict
 from wrong_vaults import MARKS, examined, files
 
 STEMS = ("bee", "Bee", "bee 2", "bee (1)", "bee-2", "wasp", "be\u0301e", "b\u00e9e", "\U0001f41d")

@@ -40,7 +40,9 @@ _VARYING = (
     (re.compile(r'(?<=--confirm )[0-9a-f]{12}|(?<="confirmToken": ")[0-9a-f]{12}'), "<token>"),
     (re.compile(r"(?<=[^\W_]-)(?=[0-9a-z]*[0-9])[0-9a-hjkmnp-tv-z]{6}\b"), "<id>"),
     (
-        re.compile(r"(?<=[^\W_]-)[0-9a-hjkmnp-tv-z]{6}(?=  |\"|\)|\]|$| is | puts )", re.MULTILINE),
+        re.compile(
+            r"(?<=[^\W_]-)[0-9a-hjkmnp-tv-z]{6}(?=  |\"|\)|\]|$| is | puts | names )", re.MULTILINE
+        ),
         "<id>",
     ),
 )

@@ -25,8 +25,9 @@ from memvault.upkeep.doctor import git_index
 from memvault.upkeep.doctor.tree import Tree, walked
 from memvault.upkeep.paths import without_paths
 from memvault.upkeep.status import too_large
-from memvault.vault import atomic, codec, layout, markers, moving
+from memvault.vault import atomic, codec, layout, moving
 from memvault.vault.frontmatter import split
+from memvault.vault.markdown import in_conflict
 
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 _CODE = re.compile(r"``[^`\n]+``|`[^`\n]*`")
@@ -132,7 +133,7 @@ def _note(call: Call, record: Record) -> Note:
     wide = data[:2] in _UTF16
     if wide or b"[[" in data or b"<<<<<<< " in data:
         text = codec.decode(data).text
-        marked = markers.in_conflict(text)
+        marked = in_conflict(text)
         links = tuple(dict.fromkeys(_links(split(text).body)))
     return Note(record, codec.etag(data), mtime, links, marked)
 
@@ -142,7 +143,7 @@ def _other(root: Path, path: str) -> Other:
         data = plain_files.read(root / path)
     except OSError as error:
         return Other(path, trouble=_trouble(error))
-    if b"<<<<<<< " in data and markers.in_conflict(codec.decode(data).text):
+    if b"<<<<<<< " in data and in_conflict(codec.decode(data).text):
         return Other(path, marked=True)
     if path.startswith(("agents/", "spaces/")):
         try:

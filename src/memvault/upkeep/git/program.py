@@ -45,7 +45,7 @@ class Git:
         """Prepare to run git; without ``programs`` no hook or monitor of the repository is run."""
         self.folder = folder
         quiet = [] if programs else ["-c", f"core.hooksPath={os.devnull}"]
-        self._prefix = ["git", *quiet, "-c", "core.fsmonitor=false"]
+        self._prefix = ["git", *quiet, "-c", "core.fsmonitor=false", "--literal-pathspecs"]
         kept = process.environment(folder)
         self._environment = {key: value for key, value in kept.items() if key not in _OWN}
         self._environment.update(LC_ALL="C", LANGUAGE="C", GIT_TERMINAL_PROMPT="0")
@@ -64,9 +64,7 @@ class Git:
             TimedOut: it took too long.
         """
         environment = {**self._environment, **(more or {})}
-        # A name such as [a].md is no pattern; check-ignore knows none, and refuses the option.
-        literal = [] if words[0] == "check-ignore" else ["--literal-pathspecs"]
-        command = [*self._prefix, *literal, *words]
+        command = [*self._prefix, *words]
         try:
             ran = process.run(command, data, seconds, _MOST, self.folder, environment)
         except UsageError as error:
