@@ -9,7 +9,8 @@ from string import Formatter
 import pytest
 
 from memvault.cli import render
-from memvault.cli.forms import FORMS, VIEWS
+from memvault.cli.forms import FORMS
+from memvault.cli.views import VIEWS
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.tools.core import registry
 
