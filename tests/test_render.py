@@ -10,8 +10,8 @@ import pytest
 
 from memvault.cli import render
 from memvault.cli.forms import FORMS
-from memvault.cli.views import VIEWS
 from memvault.cli.overview import EXTRA_COMMANDS
+from memvault.cli.views import VIEWS
 from memvault.tools.core import registry
 
 SOURCES = "".join(
