@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -262,6 +263,45 @@ def test_names_of_a_strangers_files_steer_no_terminal(run: Run, folder: Path) ->
     out = run("doctor").out
     assert "\x1b" not in out
     assert len(out) < 2_000
+
+
+def test_a_caller_who_is_elsewhere_is_told_no_path_of_the_machine(
+    vault: Vault, folder: Path
+) -> None:
+    """Over MCP findings are no failure, and none names a folder outside of the vault."""
+    from memvault import visible
+    from memvault.call import Caller
+    from memvault.tools.core.invoke import result_of
+
+    write(folder.parent, "memvault.toml", "")
+    write(folder, "a.md", "---\na: [\n---\n")
+    write(folder, "memvault.toml", f'[embedder]\nmodel = "{folder.parent}/model"\n')
+    (folder / "out").symlink_to(folder.parent)
+    caller = Caller("main", programs=False, paths=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("MEMVAULT_DEEP", "auto")
+        found = result_of(vault._workspace, "vault_doctor", {}, caller)
+    assert found["success"]
+    assert {code for code, _ in told(found)} == {
+        "front-matter-broken",
+        "link-outside",
+        "model-missing",
+        "vault-inside",
+    }
+    assert str(folder.parent) not in visible.as_json(found)
+
+
+def test_names_that_are_no_text_are_told(vault: Vault, folder: Path) -> None:
+    """A file whose name is no UTF-8 is looked at, told and fixed like others."""
+    name = os.fsdecode(b"b\xfce.md")
+    write(folder, "bee.md", HEADER.format("bee", "A."))
+    write(folder, name, HEADER.format("bee", "B. [[gone]]"))
+    before = files(folder)
+    assert ("link-broken", name) in told(examined(vault))
+    fixed = examined(vault, fix=True)
+    assert [entry["code"] for entry in fixed["fixed"]] == ["id-shared"]
+    assert vault.call("memory_undo")["success"]
+    assert files(folder) == before
 
 
 def test_a_vault_that_is_well_has_no_findings(filled: Path, tmp_path: Path) -> None:

@@ -337,6 +337,7 @@ def test_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vault) -> None:
     with pytest.raises(Refused, match="nobody at this machine"):
         sync(client)
     assert vault.call("git_status")["success"]
+    assert vault.call("vault_doctor", fix=True)["success"]
     workspace.close()
     assert not ran.exists()
 

@@ -111,7 +111,7 @@ def test_headers_are_merged_by_key(both: tuple[Clone, ...]) -> None:
 
 
 def test_a_text_that_both_changed_is_kept_as_two_files(both: tuple[Clone, ...]) -> None:
-    """Both versions stay as memories that name each other, and later changes find theirs."""
+    """Both versions stay as memories that name each other until one is forgotten; doctor tells."""
     one, two = both
     write(one.root, "fact/database.md", NOTE.replace("SQLite", "PostgreSQL"))
     write(two.root, "fact/database.md", NOTE.replace("SQLite", "DuckDB"))
@@ -138,6 +138,14 @@ def test_a_text_that_both_changed_is_kept_as_two_files(both: tuple[Clone, ...]) 
     assert other["metadata"]["conflict_with"] == ["[[database-abc123]]"]
     mine = one.call("memory_show", memId="database-abc123")
     assert mine["metadata"]["conflict_with"] == [f"[[{other['memId']}]]"]
+    told = one.call("vault_doctor")["findings"]
+    assert [entry["code"] for entry in told] == ["kept-twice", "kept-twice"]
+    one.call("memory_forget", query="fact/database-2.md", confirm=True)
+    assert [entry["code"] for entry in one.call("vault_doctor", fix=True)["fixed"]] == [
+        "link-settled"
+    ]
+    assert "conflict_with" not in (one.root / "fact/database.md").read_text("utf-8")
+    assert one.call("vault_doctor")["findings"] == []
 
 
 def test_a_version_that_was_forgotten_leaves_no_link(both: tuple[Clone, ...]) -> None:

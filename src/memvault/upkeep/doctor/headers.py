@@ -59,7 +59,7 @@ def marked(look: Look) -> Iterator[Finding]:
     paths = [note.path for note in look.notes if note.marked]
     for path in paths + [other.path for other in look.others if other.marked]:
         yield Finding(
-            "git-markers", path, "The marks of a conflict in git are in it: choose a side"
+            "git-markers", path, "The marks of a conflict in git are in it: choose what is to stay"
         )
 
 

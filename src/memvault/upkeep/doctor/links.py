@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from memvault.upkeep.doctor.findings import Finding, Fix
 from memvault.upkeep.doctor.look import Look, Note
+from memvault.upkeep.git.replay import LINK
 from memvault.vault.codec import printable
 from memvault.vault.replaced import (
     SUPERSEDED_BY,
@@ -16,8 +17,6 @@ from memvault.vault.replaced import (
     names_under,
 )
 
-CONFLICT_WITH = "conflict_with"
-"""The header's key under which two files name each other that git sync kept of one memory."""
 _SHOWN = 5
 
 
@@ -55,15 +54,15 @@ def kept_twice(look: Look) -> Iterator[Finding]:
     """Find memories that git sync kept as two files, and what is left of it in a header."""
     names = _Names(look)
     for note in look.notes:
-        said = names_under(note.record.metadata, CONFLICT_WITH)
+        said = names_under(note.record.metadata, LINK)
         found = [path for path in (names.another(note, name) for name in said) if path]
         if found:
             why = f"Both sides changed it, and git sync kept {printable(found[0])} too"
             yield Finding("kept-twice", note.path, f"{why}: put them together, then forget one")
         elif said:
-            words = f"take {CONFLICT_WITH} out of its header"
-            fix = Fix("header", words, note.path, note.etag, ((CONFLICT_WITH, None),))
-            why = f"Its {CONFLICT_WITH} names {said[0]!r}, which is gone"
+            words = f"take {LINK} out of its header"
+            fix = Fix("header", words, note.path, note.etag, ((LINK, None),))
+            why = f"Its {LINK} names {said[0]!r}, which is gone"
             yield Finding("link-settled", note.path, why, fix)
 
 

@@ -21,14 +21,12 @@ from memvault.vault.normal_form import folded
 #   NAME (conflicted copy DATE TIME).EXT, earlier NAME_conflict-DATE-TIME.EXT
 # Obsidian Sync, obsidian.md/help/sync/troubleshoot: NAME (Conflicted copy DEVICE DATETIME).EXT
 # iCloud, github.com/logseq/logseq issue 6972: NAME 2.EXT, which people write too
-_CONFLICTS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"(.+)\.sync-conflict-\d{8}-\d{6}(?:-[a-z0-9]{7})?",
-        r"(.+) \([^()]{0,80}\bconflicted copy\b[^()]{0,80}\)(?: \(\d{1,3}\))?",
-        r"(.+) \((?:conflict|[^()]{0,80} conflict)(?: [-\d]{4,}[^()]{0,80})?\)",
-        r"(.+)_conflict-\d{8}-\d{6}",
-    )
+_CONFLICT = re.compile(
+    r"(?:\.sync-conflict-\d{8}-\d{6}(?:-[a-z0-9]{7})?"
+    r"| \([^()]{0,80}\bconflicted copy\b[^()]{0,80}\)(?: \(\d{1,3}\))?"
+    r"| \((?:[^()]{0,80} )?conflict(?: [-\d]{4,20}[^()]{0,80})?\)"
+    r"|_conflict-\d{8}-\d{6})\Z",
+    re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"(.+) (?:[2-9]|\((?:[1-9])\))")
 _LIKE = 0.8
@@ -91,8 +89,8 @@ def conflict_copies(look: Look) -> Iterator[Finding]:
 
 def _original(stem: str) -> str:
     """Return the name of which a file is a copy by its name; empty where it is none."""
-    matches = (pattern.fullmatch(stem) for pattern in _CONFLICTS)
-    return next((match[1] for match in matches if match), "")
+    match = _CONFLICT.search(stem)
+    return stem[: match.start()] if match else ""
 
 
 def _same(look: Look, copy: Note, first: Note) -> bool:
