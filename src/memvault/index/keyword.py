@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from memvault.index import bm25f
@@ -214,8 +215,12 @@ def _storage(folder: Path) -> Any:
 
     from memvault.index import whoosh_pickles
 
+    class Storage(FileStorage):
+        def lock(self, name: str) -> Any:  # noqa: ARG002  # Whoosh's signature
+            return Lock()  # whoever writes holds the index lock, which works on any file system
+
     whoosh_pickles.restrict()
-    return FileStorage(str(folder))
+    return Storage(str(folder))
 
 
 def _schema() -> Any:

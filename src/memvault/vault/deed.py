@@ -70,9 +70,9 @@ class Deed:
         self.part: Path | None = None
 
     def tell(self, error: StorageError) -> None:
-        """Say in an error's hint what was done before it, and how that is taken back."""
+        """Say in an error's hint what was done before it, unless its message does."""
         paths = list(dict.fromkeys(entry.path for entry in self.files))
-        if not paths:
+        if not paths or "written before that" in error.message:
             return
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         undo = "" if self.notes else f"; memvault undo {self.change_id} takes that back"
