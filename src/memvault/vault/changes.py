@@ -182,7 +182,7 @@ class Changes:
         """Delete what the settings keep no longer, once a day."""
         marker = self.root / ".memvault" / "journal" / "pruned"
         with contextlib.suppress(OSError, MemvaultError):
-            if not marker.exists() or time.time() - marker.stat().st_mtime > _DAY:
+            if not marker.exists() or not 0 <= time.time() - marker.stat().st_mtime <= _DAY:
                 atomic.put(marker, b"", durable=False)
                 self._history.prune()
                 self.journal.prune(self._history.limits.days, _JOURNAL)
