@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from memvault.call import LOCAL, Call, Caller, Delivery, never
-from memvault.errors import MemvaultError, StorageError
+from memvault.errors import MemvaultError, StorageError, as_error
 from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
@@ -89,7 +89,7 @@ def result_of(
     with workspace.lock:
         try:
             found, delivery = call(workspace, name, arguments, caller)
-        except MemvaultError as error:
-            return error.result()
+        except (MemvaultError, OSError) as error:
+            return as_error(error).result()
         notes = delivery.settle()
         return {**found, "warnings": [*found.get("warnings", ()), *notes]} if notes else found
