@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memvault import open_vault
-from tool_calls import WRITING, sayable, writing_call
+from tool_calls import WRITING, soon
 
 TEXTS = {
     "content",
@@ -47,7 +47,7 @@ def marked(value: Any, mark: str, key: str = "") -> Any:
 
 def named(arguments: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     """Return arguments that name some memory of those that are there."""
-    paths = [path for path in (*Path().glob("*.md"), *Path().glob("*/*.md"))]
+    paths = [*Path().glob("*.md"), *Path().glob("*/*.md")]
     memories = [path for path in paths if path.parts[0] not in ("agents", "spaces", "tools")]
     if not memories or chance.random() < 0.2:
         return arguments
@@ -69,10 +69,7 @@ def work(who: str, seconds: float) -> None:
                 number += 1
                 mark = f"mark-{who}-{number}-"
                 name = tool.name if tool else "memory_undo"
-                arguments = marked(named(writing_call(tool), chance), mark) if tool else {}
-                if name == "wait_for":
-                    assert tool is not None
-                    arguments = sayable(tool, arguments)
+                arguments = marked(named(soon(tool), chance), mark) if tool else {}
                 began = time.monotonic()
                 done = vault.call(name, **arguments)
                 told = {"tool": name, "seconds": time.monotonic() - began}

@@ -7,17 +7,14 @@ import sys
 
 from memvault import open_vault
 from memvault.tools.core.registry import all_tools
-from tool_calls import sayable, writing_call
+from tool_calls import soon
 
 
 def main() -> None:
     """Print a line of JSON for each tool: its name, whether it only reads, and its result."""
     with open_vault(".") as vault:
         for tool in all_tools():
-            arguments = writing_call(tool)
-            if tool.name == "wait_for":
-                arguments = sayable(tool, arguments)
-            result = vault.call(tool.name, **arguments)
+            result = vault.call(tool.name, **soon(tool))
             sys.stdout.write(json.dumps([tool.name, tool.read_only, result]) + "\n")
 
 

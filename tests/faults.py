@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import gc
 import io
 import json
 import os
@@ -69,11 +70,14 @@ class Faults:
             text=True,
         )
 
-    def run(self, words: Sequence[str], number: int = 0, fault: str = KILL) -> Ended:
-        """Run a command line with a fault at its change of this number; 0 means none."""
+    def run(self, *lines: Sequence[str], number: int = 0, fault: str = KILL) -> Ended:
+        """Run command lines with a fault at their change of this number; 0 means none.
+
+        One that fails is the last.
+        """
         assert self._process.stdin
         assert self._process.stdout
-        print(json.dumps([words, number, fault]), file=self._process.stdin, flush=True)
+        print(json.dumps([lines, number, fault]), file=self._process.stdin, flush=True)
         return Ended(*json.loads(self._process.stdout.readline()))
 
     def __enter__(self) -> Faults:
@@ -83,19 +87,20 @@ class Faults:
         self._process.communicate(timeout=60)
 
 
-def plant(
-    folders: Sequence[Path], number: int, fault: str, told: Callable[[str], object]
+def plant(  # noqa: C901  # what is wrapped is told in one place
+    folders: Sequence[Path], number: int, fault: str, trace: int
 ) -> None:
     """Wrap all that changes files: within the folders each change is told, one has the fault."""
     within = tuple(map(str, folders))
+    real, real_open, real_write = builtins.open, os.open, os.write
     count = 0
 
     def whole(path: Any, folder: int | None = None) -> str:
         if isinstance(path, int):
-            return os.readlink(f"/proc/self/fd/{path}")
+            return str(Path(f"/proc/self/fd/{path}").readlink())
         text = os.fsdecode(path)
         if folder is not None:
-            text = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), text)
+            text = os.path.join(Path(f"/proc/self/fd/{folder}").readlink(), text)
         return os.path.abspath(text)
 
     def met(kind: str, path: str, before: Callable[[], object] = lambda: None) -> None:
@@ -108,7 +113,7 @@ def plant(
             if kinds is None or kind in kinds:
                 raise OSError(getattr(errno, fault), os.strerror(getattr(errno, fault)), path)
         if not number or count <= number:
-            told(f"{kind} {path}\n")
+            real_write(trace, f"{kind} {path}\n".encode())
         if count == number:
             before()
             if fault == KILL:
@@ -138,8 +143,6 @@ def plant(
         for name in names:
             setattr(os, name, wrapped(kind, getattr(os, name)))
 
-    real_open, real_write = os.open, os.write
-
     def opened(path: Any, flags: int, *rest: Any, **more: Any) -> int:
         if flags & (os.O_WRONLY | os.O_RDWR):
             met("open", whole(path, more.get("dir_fd")))
@@ -166,7 +169,8 @@ def plant(
             return real(file, mode, buffering, *rest, **more)
         if not isinstance(file, int):
             met("open", whole(file))
-        raw = Counted(file, mode.replace("b", "").replace("t", ""), **_only(more, "closefd", "opener"))
+        plain = mode.replace("b", "").replace("t", "")
+        raw = Counted(file, plain, **_only(more, "closefd", "opener"))
         if buffering == 0:
             return raw
         kind = io.BufferedRandom if "+" in mode else io.BufferedWriter
@@ -175,7 +179,6 @@ def plant(
             return buffered
         return io.TextIOWrapper(buffered, *rest, **_only(more, "encoding", "errors", "newline"))
 
-    real = builtins.open
     builtins.open = open_
     io.open = open_
     os.open = opened
@@ -193,20 +196,20 @@ def _serve(scratch: Path, warm: Path, folders: list[Path]) -> None:
     from tool_calls import warmed
 
     warmed(warm)
+    gc.freeze()  # so that the copies share what is there
     out, err, trace = (scratch / name for name in ("out", "err", "trace"))
     for line in sys.stdin:
-        words, number, fault = json.loads(line)
+        lines, number, fault = json.loads(line)
         handles = [os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC) for path in (out, err, trace)]
         began = time.monotonic()
         child = os.fork()
         if not child:
             os.dup2(handles[0], 1)
             os.dup2(handles[1], 2)
-            told = os.fdopen(handles[2], "wb", 0)
             code = 1
             try:
-                plant(folders, number, fault, lambda place: told.write(place.encode()))
-                code = main(words)
+                plant(folders, number, fault, handles[2])
+                code = next((code for words in lines if (code := main(words))), 0)
                 sys.stdout.flush()
             finally:
                 sys.stderr.flush()

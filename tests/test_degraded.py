@@ -167,7 +167,7 @@ VARIANTS = st.text("aAéÉжӜ ", min_size=1, max_size=4).filter(str.strip)
 def test_names_differ_on_any_file_system(
     tmp_path_factory: pytest.TempPathFactory, wanted: list[str]
 ) -> None:
-    """Titles that differ by case or composition alone get files that no file system takes for one."""
+    """Titles that differ by case or composition alone get files that no system takes for one."""
     root = tmp_path_factory.mktemp("names")
     write(root, "memvault.toml", "version = 1\n")
     with open_vault(root) as vault:

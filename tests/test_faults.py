@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import shutil
 import sys
 import time
@@ -14,15 +16,15 @@ from typing import NamedTuple
 
 import pytest
 
-from conftest import write
 from faults import ERRORS, KILL, Ended, Faults
 from memvault import errors, open_vault
-from tool_calls import CHANGING, WRITING, sayable, writing_call
+from tool_calls import CHANGING, WRITING, soon
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at files in /proc")
 
 SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
 """Seconds for which every point is tried; without them a part of the points is."""
+REVISION = re.compile("TIME[0-9a-f]{10}")
 FAULTS = (KILL, *ERRORS)
 STATED = {kind.code: kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code")}
 OLD = time.time() - 7_200
@@ -36,11 +38,15 @@ class Contents(NamedTuple):
 
     def normal(self) -> Counter[tuple[str, str]]:
         """Return names and texts of what travels, without what differs from run to run."""
-        return Counter((normal(name), normal(data)) for name, data in self.vault.items() if not name.endswith(".tmp"))
+        return Counter(
+            (normal(name), normal(data))
+            for name, data in self.vault.items()
+            if not name.endswith(".tmp")
+        )
 
     def names(self) -> set[str]:
         """Return all names without what differs from run to run."""
-        return {normal(name) for name in (*self.vault, *self.private)}
+        return {REVISION.sub("TIME", normal(name)) for name in (*self.vault, *self.private)}
 
 
 def normal(data: str | bytes) -> str:
@@ -70,8 +76,7 @@ class Session:
         shutil.copytree(self.root, base / "warm")
         self.faults = Faults([self.root, self.cache], base / "scratch", base / "warm")
         self.before = self.contents()
-        self.calls = {tool.name: self._words(tool.name, sayable(tool, writing_call(tool))
-                      if tool.name == "wait_for" else writing_call(tool)) for tool in WRITING}
+        self.calls = {tool.name: self._words(tool.name, soon(tool)) for tool in WRITING}
         self.calls["memory_compound, moving"] = self._words(
             "memory_compound", {"query": "m3", "modifications": "x", "memoryType": "issue"}
         )
@@ -99,19 +104,16 @@ class Session:
                 )
         return found
 
-    def after(self) -> list[Ended]:
+    def after(self) -> Ended:
         """Make calls that find the vault as the fault left it, some time later."""
         for folder in (self.root, self.cache):
             for left in folder.rglob(".*.tmp"):
                 os.utime(left, (OLD, OLD))
-        return [
-            self.faults.run(self._words(tool, arguments))
-            for tool, arguments in (
-                ("store_fact", {"fact": "After"}),
-                ("set_goals", {"goals": [{"id": "after", "description": "x"}]}),
-                ("peek_inbox", {"count": 1}),
-            )
-        ]
+        return self.faults.run(
+            self._words("store_fact", {"fact": "After"}),
+            self._words("set_goals", {"goals": [{"id": "after", "description": "x"}]}),
+            self._words("peek_inbox", {"count": 1}),
+        )
 
     def looked_after(self) -> Ended:
         """Have the vault described, which takes away what killed processes left."""
@@ -149,15 +151,15 @@ def _clean(session: Session, name: str) -> Clean:
     ended = session.faults.run(session.calls[name])
     assert ended.code == 0, (name, ended)
     contents = session.contents()
-    for later in session.after():
-        assert later.code == 0, (name, later)
+    later = session.after()
+    assert later.code == 0, (name, later)
     return Clean(ended.places, contents, session.contents().names())
 
 
 def _tried(session: Session, name: str, clean: Clean, number: int, fault: str) -> list[str]:
     """Make a call with a fault; return what is wrong then."""
     session.reset()
-    ended = session.faults.run(session.calls[name], number, fault)
+    ended = session.faults.run(session.calls[name], number=number, fault=fault)
     now = session.contents()
     wrong = [*_told(ended, fault), *_whole(session.before, clean.contents, now)]
     new, old = clean.contents.normal(), session.before.normal()
@@ -165,9 +167,9 @@ def _tried(session: Session, name: str, clean: Clean, number: int, fault: str) -
         wrong.append(f"acknowledged, and not done: {_differing(now.normal(), new)}")
     if ended.code > 0 and "nothing was changed" in ended.out and now.normal() != old:
         wrong.append(f"said that nothing was changed: {_differing(now.normal(), old)}")
-    for later in session.after():
-        if later.code != 0:
-            wrong.append(f"later: {later.out} {later.err}")
+    later = session.after()
+    if later.code != 0:
+        wrong.append(f"later: {later.out} {later.err}")
     known = clean.names | session.before.names()
     left = session.contents().names() - known
     if left:
@@ -179,7 +181,8 @@ def _tried(session: Session, name: str, clean: Clean, number: int, fault: str) -
 
 
 def _differing(one: Counter[tuple[str, str]], other: Counter[tuple[str, str]]) -> str:
-    return f"{sorted(name for name, _ in one - other)} for {sorted(name for name, _ in other - one)}"
+    more, less = (sorted(name for name, _ in found) for found in (one - other, other - one))
+    return f"{more} for {less}"
 
 
 def _told(ended: Ended, fault: str) -> list[str]:
@@ -222,3 +225,86 @@ def _whole(before: Contents, after: Contents, now: Contents) -> list[str]:
             except ValueError:
                 wrong.append(f"half: {name}")
     return wrong
+
+
+LEAST = {
+    "open": 100,
+    "write": 80,
+    "fsync": 80,
+    "link": 35,
+    "unlink": 35,
+    "rename": 30,
+    "mkdir": 35,
+    "chmod": 10,
+}
+"""How many changes of each kind all calls together make at least."""
+
+
+def _points(session: Session, clean: dict[str, Clean]) -> list[tuple[str, int, str, bool]]:
+    """Return each change of each call: the call, its number, its kind, whether in the vault."""
+    return [
+        (name, number, place.split(" ")[0], place.split(" ")[1].startswith(str(session.root)))
+        for name, call in clean.items()
+        for number, place in enumerate(call.places, 1)
+    ]
+
+
+def test_the_points_are_all_there(session: Session, clean: dict[str, Clean]) -> None:
+    """Each tool that writes a file meets faults, and of each kind there are as many as ever."""
+    points = _points(session, clean)
+    kinds = Counter(kind for _, _, kind, within in points if within)
+    for kind, least in LEAST.items():
+        assert kinds[kind] >= least, kinds
+    writing = {name for name, _, _, within in points if within}
+    assert clean.keys() - writing <= {"call_tool", "vault_reindex", "model_use"}
+    remembered = [kind for name, _, kind, within in points if name == "store_fact" and within]
+    assert remembered == REMEMBERED
+    print(json.dumps({"points": len(points), "in the vault": kinds}))
+
+
+REMEMBERED = [
+    *["open", "write", "fsync", "link", "fsync", "unlink"],  # the memory
+    *["open", "write"],  # the journal
+]
+"""What storing a fact changes, in order."""
+
+
+def test_a_fault_at_a_sample_of_points(session: Session, clean: dict[str, Clean]) -> None:
+    """In each call one change of each kind meets a fault: nothing is half, or lost."""
+    chosen: dict[tuple[str, str], list[int]] = {}
+    for name, number, kind, within in _points(session, clean):
+        if within:
+            chosen.setdefault((name, kind), []).append(number)
+    done: Counter[tuple[str, str]] = Counter()
+    for turn, ((name, kind), numbers) in enumerate(chosen.items()):
+        number = numbers[turn % len(numbers)]
+        fault = FAULTS[(turn // 2) % len(FAULTS)] if turn % 2 else KILL
+        wrong = _tried(session, name, clean[name], number, fault)
+        assert not wrong, (name, number, fault, wrong)
+        done[kind, fault] += 1
+    assert done.total() >= 150
+    assert {kind for kind, _ in done} >= LEAST.keys()
+    assert {fault for _, fault in done} == set(FAULTS)
+
+
+@pytest.mark.skipif(not SOAK, reason="make soak tries every point")
+def test_a_fault_at_every_point(session: Session, clean: dict[str, Clean]) -> None:
+    """Every fault at every change of every call, the index's too, for as long as there is time."""
+    tries = [
+        (name, number, fault, kind)
+        for name, number, kind, _ in _points(session, clean)
+        for fault in FAULTS
+    ]
+    random.Random(13).shuffle(tries)
+    until = time.monotonic() + SOAK
+    done: Counter[str] = Counter()
+    failed = []
+    for name, number, fault, kind in tries:
+        if time.monotonic() > until:
+            break
+        wrong = _tried(session, name, clean[name], number, fault)
+        if wrong:
+            failed.append((name, number, clean[name].places[number - 1], fault, wrong))
+        done[f"{kind} {fault}"] += 1
+    print(json.dumps({"tries": done.total(), "of": len(tries), "by kind": done}))
+    assert not failed, failed[:10]

@@ -153,13 +153,16 @@ def writing_call(tool: Tool) -> dict[str, Any]:
     return {**call_of(tool), **WRITES.get(tool.name, {})}
 
 
+def soon(tool: Tool) -> dict[str, Any]:
+    """Return the same arguments, with which a tool that waits waits a moment only."""
+    arguments = writing_call(tool)
+    return sayable(tool, arguments) if tool.name == "wait_for" else arguments
+
+
 def warmed(root: Path) -> None:
     """Run every tool that writes in a vault that nobody needs: what they load is loaded then."""
     for tool in WRITING:
-        arguments = (
-            sayable(tool, writing_call(tool)) if tool.name == "wait_for" else writing_call(tool)
-        )
-        printed(root, "call", tool.name, json.dumps(arguments))
+        printed(root, "call", tool.name, json.dumps(soon(tool)))
 
 
 def _value(parameter: Parameter) -> Any:
