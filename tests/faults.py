@@ -155,10 +155,9 @@ def plant(  # noqa: C901  # what is wrapped is told in one place
 
     class Counted(io.FileIO):
         def write(self, data: Any) -> int:
-            raw = super()
             half = bytes(data)[: len(data) // 2]
-            met("write", whole(self.fileno()), lambda: raw.write(half))
-            return raw.write(data)
+            met("write", whole(self.fileno()), lambda: io.FileIO.write(self, half))
+            return io.FileIO.write(self, data)
 
         def truncate(self, size: int | None = None) -> int:
             met("truncate", whole(self.fileno()))

@@ -215,12 +215,11 @@ def _storage(folder: Path) -> Any:
 
     from memvault.index import whoosh_pickles
 
-    class Storage(FileStorage):
-        def lock(self, name: str) -> Any:  # noqa: ARG002  # Whoosh's signature
-            return Lock()  # whoever writes holds the index lock, which works on any file system
-
     whoosh_pickles.restrict()
-    return Storage(str(folder))
+    storage = FileStorage(str(folder))
+    # Whoever writes holds the index lock, which works on any file system.
+    storage.lock = lambda _: Lock()
+    return storage
 
 
 def _schema() -> Any:

@@ -14,6 +14,9 @@ KINDS: frozenset[str] = frozenset(get_args(Kind))
 _NOTHING = "nothing was changed"
 """What the hints of a disk's refusal say, which knows of one file only."""
 
+GONE = "memvault list shows what is there, memvault trash list what was forgotten"
+"""The hint where a file is not there, or not any more."""
+
 
 class FileChange(NamedTuple):
     """What a call did to one file.
