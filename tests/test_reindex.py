@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from conftest import Run, index_of, refused, titles, write
 from killing import Killing
 from memvault import Vault, open_vault
+from memvault.index.manifest import Manifest
+from memvault.index.protocol import Record
 from memvault.workspace import Workspace
 
 _REINDEXING = """
@@ -35,6 +38,30 @@ def _is_whole(vault: Vault, count: int) -> None:
     near = vault.call("memory_recall", query="common word", type="vector", limit=500)
     assert len(titles(near)) == count
     assert "warnings" not in near
+
+
+def test_an_index_that_another_replaces_meanwhile_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an index is taken away while it is read, the call reads the one in its place."""
+    _filled(folder, 3)
+    index = index_of(folder) / "index"
+    with open_vault(folder) as vault:
+        _is_whole(vault, 3)
+        real = Manifest.records
+
+        def replaced(self: Manifest) -> Iterator[Record]:
+            monkeypatch.setattr(Manifest, "records", real)
+            index.rename(index.with_name("moved"))
+            journal = index / "manifest.db-journal"  # of another process's index
+            journal.mkdir(parents=True)
+            try:
+                yield from real(self)
+            finally:
+                journal.rmdir()
+
+        monkeypatch.setattr(Manifest, "records", replaced)
+        assert len(titles(vault.call("memory_list"))) == 3
 
 
 def test_a_killed_reindex_leaves_the_index_that_was(

@@ -14,38 +14,10 @@ from hypothesis import strategies as st
 from conftest import Run, write
 from episodes import WEEK, put_all
 from memvault import Vault, open_vault
-from memvault.tools.core.registry import Tool, all_tools
+from memvault.tools.core.registry import Tool
 from memvault.upkeep.undo import steps
 from memvault.vault.deed import FileChange
-from tool_calls import call_of
-
-WRITING = [tool for tool in all_tools() if not tool.read_only and tool.name != "memory_undo"]
-OWN: dict[str, dict[str, Any]] = {
-    "memory_forget": {"confirm": True},
-    "consolidate_memories": {"apply": True},
-    "memory_restore": {"memId": "m1", "revision": "2"},
-    "enter_space": {"spaceId": "new"},
-    "vault_doctor": {"fix": True},
-}
-"""What makes a tool write that only shows what it would do in the calls of ``tool_calls``."""
-OF_THIS_MACHINE = {
-    "memory_load": "active memory is of this machine",
-    "memory_evict": "active memory is of this machine",
-    "context": "counts are of this machine",
-    "talk_log": "the log is of this machine",
-    "wait_for": "events that were handed out cannot be called back",
-    "use_skill": "counts are of this machine",
-    "call_tool": "the tool it calls here only reads",
-    "consolidate_memories": "nothing repeats in this vault; the next test has one where it does",
-    "vault_reindex": "the index is derived",
-    "trash_empty": "what is deleted for good is gone",
-    "vault_doctor": "nothing is wrong in this vault; test_doctor.py undoes each fix",
-    "model_use": "needs the network, or changes nothing",
-    "git_init": "git keeps what is in .gitignore, and no tool of the vault's reads it",
-    "git_sync": "what others wrote is theirs to take back",
-    "peek_inbox": "looking delivers due plans, which are nobody's change",
-}
-"""Tools that write no file of the vault, and why."""
+from tool_calls import OF_THIS_MACHINE, WRITING, writing_call
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -83,7 +55,7 @@ def test_every_writing_tool_is_in_the_log_and_can_be_undone(
     with open_vault(root) as vault:
         assert vault.call("memory_compound", query="m1", modifications="More.")["success"]
         before, known = files(root), {change["changeId"] for change in changes(vault)}
-        result = vault.call(tool.name, **{**call_of(tool), **OWN.get(tool.name, {})})
+        result = vault.call(tool.name, **writing_call(tool))
         after = files(root)
         new = [change for change in changes(vault) if change["changeId"] not in known]
         if tool.name in OF_THIS_MACHINE:
@@ -93,7 +65,7 @@ def test_every_writing_tool_is_in_the_log_and_can_be_undone(
             return
         assert result["success"], result
         touched = {path for path in {*before, *after} if before.get(path) != after.get(path)}
-        assert touched, "the call wrote nothing; give it arguments that do, in OWN"
+        assert touched, "the call wrote nothing; give it arguments that do, in WRITES"
         (change,) = new
         assert change["tool"] == tool.name
         assert {entry["filePath"] for entry in change["files"]} >= touched
@@ -179,6 +151,21 @@ def test_a_killed_undo_is_finished(vault: Vault, folder: Path) -> None:
     (change, *_) = changes(vault)
     assert vault.call("memory_restore", memId="A")["success"]
     assert vault.call("memory_undo", change=change["changeId"])["success"]
+    assert files(folder) == before
+
+
+def test_a_call_that_fails_half_way_says_what_it_wrote(vault: Vault, folder: Path) -> None:
+    """Where the disk refuses after a file was written, the hint names it and how to undo that."""
+    (folder / ".memvault/agents/main/plans.json").mkdir(parents=True)
+    before = files(folder)
+    plan = {"name": "Report", "instruction": "Do it", "scheduledAt": "2999-01-01"}
+    failed = vault.call("set_plans", plans=[plan])
+    hint = failed["error"]["hint"]
+    assert failed["error"]["code"] == "storage"
+    assert "nothing was changed" not in hint
+    assert "agents/main/plans/report.md was changed" in hint
+    given = hint.split("memvault undo ")[1].split()[0]
+    assert vault.call("memory_undo", change=given)["success"]
     assert files(folder) == before
 
 

@@ -112,11 +112,57 @@ OWN: dict[str, dict[str, Any]] = {
 WORKING = [tool for tool in all_tools() if tool.name != "git_sync"]
 """The tools whose calls succeed there; a sync needs a remote, and has tests of its own."""
 
+WRITING = [tool for tool in all_tools() if not tool.read_only and tool.name != "memory_undo"]
+"""The tools that write, but for undo, which needs something to undo."""
+WRITES: dict[str, dict[str, Any]] = {
+    "memory_forget": {"confirm": True},
+    "consolidate_memories": {"apply": True},
+    "memory_restore": {"memId": "m1", "revision": "2"},
+    "enter_space": {"spaceId": "new"},
+    "vault_doctor": {"fix": True},
+}
+"""What makes a tool write that only shows what it would do in the calls of ``tool_calls``."""
+OF_THIS_MACHINE = {
+    "memory_load": "active memory is of this machine",
+    "memory_evict": "active memory is of this machine",
+    "context": "counts are of this machine",
+    "talk_log": "the log is of this machine",
+    "wait_for": "events that were handed out cannot be called back",
+    "use_skill": "counts are of this machine",
+    "call_tool": "the tool it calls here only reads",
+    "consolidate_memories": "nothing repeats in this vault; the next test has one where it does",
+    "vault_reindex": "the index is derived",
+    "trash_empty": "what is deleted for good is gone",
+    "vault_doctor": "nothing is wrong in this vault; test_doctor.py undoes each fix",
+    "model_use": "needs the network, or changes nothing",
+    "git_init": "git keeps what is in .gitignore, and no tool of the vault's reads it",
+    "git_sync": "what others wrote is theirs to take back",
+    "peek_inbox": "looking delivers due plans, which are nobody's change",
+}
+"""Tools that write no file of the vault, and why."""
+
 
 def call_of(tool: Tool) -> dict[str, Any]:
     """Return arguments with which a tool succeeds in the vault ``filled``."""
     needed = {entry.key: _value(entry) for entry in tool.parameters if entry.required}
     return {**needed, **OWN.get(tool.name, {})}
+
+
+def writing_call(tool: Tool) -> dict[str, Any]:
+    """Return arguments with which a tool writes in the vault ``filled``, if it ever does."""
+    return {**call_of(tool), **WRITES.get(tool.name, {})}
+
+
+def soon(tool: Tool) -> dict[str, Any]:
+    """Return the same arguments, with which a tool that waits waits a moment only."""
+    arguments = writing_call(tool)
+    return sayable(tool, arguments) if tool.name == "wait_for" else arguments
+
+
+def warmed(root: Path) -> None:
+    """Run every tool that writes in a vault that nobody needs: what they load is loaded then."""
+    for tool in WRITING:
+        printed(root, "call", tool.name, json.dumps(soon(tool)))
 
 
 def _value(parameter: Parameter) -> Any:

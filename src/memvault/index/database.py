@@ -57,7 +57,7 @@ class Database:
     @contextmanager
     def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
         """Do all or nothing of what is done inside."""
-        with _mapped():
+        with self._there():
             self._db.execute(begin)
             try:
                 yield
@@ -77,8 +77,22 @@ class Database:
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """Return what a query finds, read whole: a cursor left open outlives the file."""
-        with _mapped():
+        with self._there():
             return iter(self._db.execute(query, values).fetchall())
+
+    @contextmanager
+    def _there(self) -> Iterator[None]:
+        """Map SQLite's errors; where another index has taken the file's place, none is the disk's.
+
+        SQLite looks beside the file by its name, and finds what belongs to the other.
+        """
+        try:
+            with _mapped():
+                yield
+        except OSError as error:
+            if self.is_there:
+                raise
+            raise DamagedIndex("another index has taken its place") from error
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from memvault.index import bm25f
@@ -215,7 +216,10 @@ def _storage(folder: Path) -> Any:
     from memvault.index import whoosh_pickles
 
     whoosh_pickles.restrict()
-    return FileStorage(str(folder))
+    storage = FileStorage(str(folder))
+    # Whoever writes holds the index lock, which works on any file system.
+    storage.lock = lambda _: Lock()
+    return storage
 
 
 def _schema() -> Any:

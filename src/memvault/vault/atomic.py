@@ -214,7 +214,7 @@ def _abandoned(folder: Path) -> Iterator[Path]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             named = entry.name.endswith(".tmp") and _TEMPORARY.fullmatch(entry.name)
-            if not named or (named[1] and _is_alive(int(named[1]))):
+            if not named or (named[1] and is_alive(int(named[1]))):
                 continue
             with contextlib.suppress(OSError):
                 age = time.time() - entry.stat(follow_symlinks=False).st_mtime
@@ -222,7 +222,8 @@ def _abandoned(folder: Path) -> Iterator[Path]:
                     yield Path(entry.path)
 
 
-def _is_alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Say whether a process of this machine runs, where that can be found out."""
     if os.name != "posix":
         return False  # there a look would end it; the age has to do
     try:

@@ -20,7 +20,7 @@ from memvault.secrets_found import detect
 from memvault.secrets_found.detect import Secret
 from memvault.vault import atomic, layout, new_secrets
 from memvault.vault.codec import etag
-from memvault.vault.deed import Change, Deed, FileChange, Kind, Subject
+from memvault.vault.deed import GONE, Change, Deed, FileChange, Kind, Subject
 from memvault.vault.history import Discarded, History
 from memvault.vault.journal import Journal
 from memvault.vault.private import private_folder
@@ -119,7 +119,7 @@ class Changes:
             for revision in kept:
                 self._history.drop(subject.mem_id, revision)
             if isinstance(error, FileNotFoundError):
-                raise NotFound(f"There is no file {path} in the vault") from error
+                raise NotFound(f"There is no file {path} in the vault", GONE) from error
             raise
         self._note("changed", path, subject, kept[0], etag(after))
         self.tell(path, secrets)
@@ -182,7 +182,7 @@ class Changes:
         """Delete what the settings keep no longer, once a day."""
         marker = self.root / ".memvault" / "journal" / "pruned"
         with contextlib.suppress(OSError, MemvaultError):
-            if not marker.exists() or time.time() - marker.stat().st_mtime > _DAY:
+            if not marker.exists() or not 0 <= time.time() - marker.stat().st_mtime <= _DAY:
                 atomic.put(marker, b"", durable=False)
                 self._history.prune()
                 self.journal.prune(self._history.limits.days, _JOURNAL)

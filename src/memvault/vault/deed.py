@@ -6,9 +6,16 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from memvault import clock
+from memvault.errors import StorageError
 
 Kind = Literal["created", "changed", "removed", "forgotten", "restored"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
+
+_NOTHING = "nothing was changed"
+"""What the hints of a disk's refusal say, which knows of one file only."""
+
+GONE = "memvault list shows what is there, memvault trash list what was forgotten"
+"""The hint where a file is not there, or not any more."""
 
 
 class FileChange(NamedTuple):
@@ -64,3 +71,14 @@ class Deed:
         self.files: list[FileChange] = []
         self.notes: list[str] = []
         self.part: Path | None = None
+
+    def tell(self, error: StorageError) -> None:
+        """Say in an error's hint what was done before it, unless its message does."""
+        paths = list(dict.fromkeys(entry.path for entry in self.files))
+        if not paths or "written before that" in error.message:
+            return
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        undo = "" if self.notes else f"; memvault undo {self.change_id} takes that back"
+        done = f"{paths[0]}{more} was changed before that{undo}"
+        known = _NOTHING in error.hint
+        error.hint = error.hint.replace(_NOTHING, done) if known else f"{error.hint}; {done}"

@@ -25,6 +25,10 @@ from memvault.vault.codec import etag
 
 _STAMPED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
 
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_LAST_YEAR = 9_000
+"""From here on a name is no clock's, and nothing is put behind it."""
+
 
 class Discarded(NamedTuple):
     """A file in the trash: where it is, where it was, since when, and in which folder of it."""
@@ -69,7 +73,8 @@ class History:
             atomic.create(folder / f"{revision}.md", data)
         else:
             atomic.name_too(file, folder / f"{revision}.md", data)
-        for old in self.revisions(mem_id)[: -self.limits.revisions]:
+        others = [name for name in self.revisions(mem_id) if name != revision]
+        for old in others[: len(others) + 1 - self.limits.revisions]:
             (folder / f"{old}.md").unlink(missing_ok=True)
         return revision
 
@@ -231,10 +236,14 @@ def _folder_name(mem_id: str) -> str:
 
 
 def _stamp(earlier: list[str]) -> str:
-    """Return the present moment as a name that sorts behind all earlier ones."""
+    """Return the present moment as a name that sorts behind all earlier ones.
+
+    Clocks go back: then it is a moment behind the last name, whatever the clock says.
+    """
     moment = clock.now()
-    last = max((_moment(name) for name in earlier), default=None)
-    if last is not None and last >= moment.replace(microsecond=moment.microsecond // 1000 * 1000):
+    moments = (said for name in earlier if (said := _said(name)).year < _LAST_YEAR)
+    last = max(moments, default=_LONG_AGO)
+    if last >= moment.replace(microsecond=moment.microsecond // 1000 * 1000):
         moment = last + timedelta(milliseconds=1)
     return _compact(moment)
 
@@ -243,11 +252,15 @@ def _compact(moment: datetime) -> str:
     return clock.iso(moment).replace("-", "").replace(":", "")
 
 
+def _said(name: str) -> datetime:
+    """Return when a name says that it was made."""
+    return clock.parse(name.split("-", maxsplit=1)[0]) or _LONG_AGO
+
+
 def _moment(name: str) -> datetime:
     """Return when a stamped name was made; one that lies ahead counts as long ago."""
-    moment = clock.parse(name.split("-", maxsplit=1)[0])
-    ahead = clock.now() + timedelta(days=1)
-    return moment if moment is not None and moment < ahead else datetime.min.replace(tzinfo=UTC)
+    moment = _said(name)
+    return moment if moment < clock.now() + timedelta(days=1) else _LONG_AGO
 
 
 def _names(folder: Path) -> list[str]:

@@ -14,7 +14,7 @@ from memvault.config import Settings
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.model import FileState, Memory
 from memvault.vault import atomic, codec, layout, moving
-from memvault.vault.deed import Deed, Subject
+from memvault.vault.deed import GONE, Deed, Subject
 from memvault.vault.history import Discarded, History
 from memvault.vault.lock import FileLock
 from memvault.vault.markdown import first_heading
@@ -72,12 +72,12 @@ class Store:
         state = state_of(self.root, path)
         if state is None:
             what = "plain file" if os.path.lexists(self.root / path) else "file"
-            raise NotFound(f"There is no {what} {path} in the vault")
+            raise NotFound(f"There is no {what} {path} in the vault", GONE)
         with atomic.explained(path):
             try:
                 return plain_files.read(self.root / path), state
             except FileNotFoundError as error:
-                raise NotFound(f"There is no file {path} in the vault") from error
+                raise NotFound(f"There is no file {path} in the vault", GONE) from error
 
     def read(self, path: str) -> Memory:
         """Read one memory; errors as for ``read_bytes``."""
@@ -272,7 +272,7 @@ class Store:
             try:
                 return self.changes.discard(path, Subject(memory.mem_id, memory.title))
             except FileNotFoundError as error:
-                raise NotFound(f"There is no file {path} in the vault") from error
+                raise NotFound(f"There is no file {path} in the vault", GONE) from error
 
     def put_back(self, item: Discarded, subject: Subject) -> str:
         """Move a file out of the trash to its path, or beside it where that is taken."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from memvault.call import LOCAL, Call, Caller, Delivery, never
-from memvault.errors import MemvaultError
+from memvault.errors import MemvaultError, StorageError, as_error
 from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
@@ -44,8 +44,10 @@ def call(
         bound = tool.bind(arguments)
         try:
             found = _run(made, tool, bound)
-        except BaseException:
+        except BaseException as error:
             made.delivery.abandon()
+            if isinstance(error, StorageError):
+                made.deed.tell(error)
             raise
         if workspace.settings.autocommit:
             from memvault.upkeep.git.commit import of_call
@@ -87,7 +89,7 @@ def result_of(
     with workspace.lock:
         try:
             found, delivery = call(workspace, name, arguments, caller)
-        except MemvaultError as error:
-            return error.result()
+        except (MemvaultError, OSError) as error:
+            return as_error(error).result()
         notes = delivery.settle()
         return {**found, "warnings": [*found.get("warnings", ()), *notes]} if notes else found

@@ -1,0 +1,105 @@
+"""A lock for file systems that have none: a file that only one process can create.
+
+It says which process of which machine holds it, so that what a killed holder
+left is taken away: at once on the same machine, after a while on another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+from memvault import clock, plain_files
+from memvault.vault import atomic
+
+_ELSEWHERE = 600.0
+"""Seconds after which a holder on another machine, of which nothing is known, counts as gone."""
+_HERE = 24 * 3_600.0
+"""The same of a process that is alive here: by then its number may be another one's."""
+_CHECKED = 60.0
+"""Seconds after which whoever looked after a file is gone."""
+
+
+class HeldFile:
+    """The file that stands for a lock."""
+
+    def __init__(self, lock: Path) -> None:
+        self.path = lock.with_name(f"{lock.name}.held")
+        self._own = b""
+
+    def take(self) -> bool:
+        """Take the lock if it is free; say whether it was.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        holder = f"{os.getpid()} {clock.nonce(12)} {_machine()}".encode()
+        for _ in range(2):
+            with contextlib.suppress(FileExistsError, FileNotFoundError):
+                atomic.create(self.path, holder)
+                self._own = holder
+                return True
+            self._take_away()
+        return False
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether this object took the lock and has not let go of it."""
+        return bool(self._own)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file still says so."""
+        with contextlib.suppress(OSError):
+            return self.is_taken and self._read() == self._own
+        return False
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        if self.is_there:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+        self._own = b""
+
+    def _read(self) -> bytes:
+        return plain_files.read(self.path, plain_files.SETTING)
+
+    def _take_away(self) -> None:
+        """Take the file away if its holder is gone.
+
+        Only one process may do so at a time. So a file that is still there after
+        its holder was found gone is that holder's, and no new one's.
+        """
+        guard = self.path.with_name(f"{self.path.name}.checked")
+        with contextlib.suppress(OSError):
+            found = self._read()
+            if not _is_left(found, self.path.lstat().st_mtime):
+                return
+            try:
+                atomic.create(guard, b"")
+            except FileExistsError:
+                if time.time() - guard.lstat().st_mtime > _CHECKED:
+                    os.unlink(guard)
+                return
+            try:
+                if self._read() == found:
+                    os.unlink(self.path)
+            finally:
+                os.unlink(guard)
+
+
+def _is_left(holder: bytes, created: float) -> bool:
+    """Say whether the holder that a file names is gone."""
+    number, _, rest = holder.decode("utf-8", "replace").partition(" ")
+    age = time.time() - created
+    if rest.partition(" ")[2] != _machine() or not number.isdecimal():
+        return age > _ELSEWHERE
+    return age > _HERE or not atomic.is_alive(int(number[:9]))
+
+
+def _machine() -> str:
+    import platform  # only where there are no locks
+
+    return platform.node()

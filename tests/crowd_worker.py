@@ -1,0 +1,86 @@
+"""One of a crowd that works in a vault at once: it calls every tool that writes, by chance.
+
+It prints a line for each call: the tool, how long it took, and of what is done
+the mark that its text carries and the file that the result names.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from memvault import open_vault
+from tool_calls import WRITING, soon
+
+TEXTS = {
+    "content",
+    "modifications",
+    "newText",
+    "fact",
+    "instruction",
+    "description",
+    "message",
+    "text",
+    "procedurePrompt",
+    "reflection",
+    "value",
+    "actions",
+}
+"""Keys of texts that a tool keeps."""
+NAMES = {"memId", "query", "factId"}
+"""Keys that name a memory."""
+RARE = {"vault_reindex", "model_use"}
+
+
+def marked(value: Any, mark: str, key: str = "") -> Any:
+    """Return arguments whose texts begin with a mark."""
+    if isinstance(value, dict):
+        return {name: marked(entry, mark, name) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [marked(entry, mark, key) for entry in value]
+    return f"{mark} {value}" if key in TEXTS and isinstance(value, str) else value
+
+
+def named(arguments: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    """Return arguments that name some memory of those that are there."""
+    paths = [*Path().glob("*.md"), *Path().glob("*/*.md")]
+    memories = [path for path in paths if path.parts[0] not in ("agents", "spaces", "tools")]
+    if not memories or chance.random() < 0.2:
+        return arguments
+    target = chance.choice(memories).as_posix()
+    return {key: target if key in NAMES else value for key, value in arguments.items()}
+
+
+def work(who: str, seconds: float) -> None:
+    """Call tools for some seconds."""
+    chance = random.Random(who)
+    until = time.monotonic() + seconds
+    number = 0
+    while time.monotonic() < until:
+        with open_vault(".", agent=chance.choice(["main", who])) as vault:
+            for _ in range(20):
+                tool = chance.choice([*WRITING, None])
+                if tool is not None and tool.name in RARE and chance.random() < 0.8:
+                    continue
+                number += 1
+                mark = f"mark-{who}-{number}-"
+                name = tool.name if tool else "memory_undo"
+                arguments = marked(named(soon(tool), chance), mark) if tool else {}
+                began = time.monotonic()
+                done = vault.call(name, **arguments)
+                told = {"tool": name, "seconds": time.monotonic() - began}
+                if not done["success"]:
+                    told["error"] = done["error"]
+                elif mark in json.dumps(arguments):
+                    told |= {"mark": mark, "path": done.get("filePath", "")}
+                print(json.dumps(told), flush=True)
+                if time.monotonic() >= until:
+                    break
+
+
+if __name__ == "__main__":
+    work(sys.argv[1], float(sys.argv[2]))

@@ -1,0 +1,248 @@
+"""Where the machine gives less than usual every tool works, or says in one sentence why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import ROOT, Run, titles, without_rights, write
+from memvault import Vault, clock, open_vault
+from memvault.vault.normal_form import folded
+
+EVERY = [sys.executable, str(ROOT / "tests" / "every_tool.py")]
+SHIM = [sys.executable, str(ROOT / "tests" / "without_locks.py"), "ENOLCK", EVERY[1]]
+POOR = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+_READ_ONLY = """
+mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 99
+cd "$1"; shift; exec "$@"
+"""
+
+
+def _few_files() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+
+
+def every_tool(
+    root: Path,
+    command: Sequence[str] = EVERY,
+    environment: dict[str, str] | None = None,
+    before: Callable[[], None] | None = None,
+) -> dict[str, tuple[bool, dict[str, Any]]]:
+    """Call every tool in a process of its own; return whether each only reads, and its result."""
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+    done = subprocess.run(
+        command,
+        cwd=root,
+        env={**os.environ, **(environment or {}), "PYTHONPATH": path},
+        preexec_fn=before,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    if done.returncode == 99:
+        pytest.skip("nothing can be mounted here")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {name: (reads, result) for name, reads, result in lines}
+
+
+@pytest.fixture
+def root(filled: Path, tmp_path: Path) -> Path:
+    """A vault of one's own with a little of everything."""
+    return Path(shutil.copytree(filled, tmp_path / "vault"))
+
+
+@pytest.fixture(scope="module")
+def usual(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """How each tool ends where nothing is missing: nothing, or its error's code."""
+    root = tmp_path_factory.mktemp("usual") / "vault"
+    shutil.copytree(filled, root)
+    return _ends(every_tool(root))
+
+
+def _ends(results: dict[str, tuple[bool, dict[str, Any]]]) -> dict[str, str]:
+    return {name: found.get("error", {}).get("code", "") for name, (_, found) in results.items()}
+
+
+@pytest.mark.parametrize(
+    ("command", "environment", "before"),
+    [
+        (EVERY, {}, _few_files),
+        (SHIM, {}, None),
+        (EVERY, {"HOME": "/nonexistent", "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": ""}, None),
+        (EVERY, {"TMPDIR": "/nonexistent"}, None),
+        (EVERY, POOR, None),
+    ],
+    ids=["32 open files", "no locks", "no home", "no temporary folder", "C locale"],
+)
+def test_every_tool_works_with_less(
+    root: Path,
+    usual: dict[str, str],
+    command: list[str],
+    environment: dict[str, str],
+    before: Callable[[], None] | None,
+) -> None:
+    """With few files, without locks, a home, a temporary folder or UTF-8 each ends as usual."""
+    prefix = without_rights() if "HOME" in environment else []
+    if prefix:  # what root may not write now must be this user's
+        environment = {**environment, "XDG_STATE_HOME": ""}
+    results = every_tool(root, [*prefix, *command], environment, before)
+    assert _ends(results) == usual
+    assert not list(root.rglob("*.held"))
+
+
+def test_a_read_only_vault_is_read_and_says_so(root: Path) -> None:
+    """In a vault on a read-only disk what reads works, and what writes says that it cannot."""
+    if not shutil.which("unshare") or os.geteuid():
+        pytest.skip("only root can mount a folder read-only")
+    command = ["unshare", "-m", "sh", "-c", _READ_ONLY, "sh", str(root), *EVERY]
+    results = every_tool(root, command)
+    for name, (reads, found) in results.items():
+        if reads or found["success"]:
+            assert found["success"], (name, found)
+        elif found["error"]["code"] != "not_found":
+            assert found["error"]["code"] == "storage", (name, found)
+            assert found["error"]["message"].startswith("The file system is read-only: ")
+            assert found["error"]["hint"] == "reading still works"
+    assert sum(found["success"] for _, found in results.values()) >= 30
+
+
+def test_a_read_only_home_costs_nothing_but_speed(folder: Path, run: Run, tmp_path: Path) -> None:
+    """Where the home folder cannot be written the index lies elsewhere, and recall answers."""
+    weak = without_rights()
+    home = tmp_path / "home"
+    home.mkdir(mode=0o555)
+    write(folder, "a.md", "# A\n\nzebra\n")
+    gone = ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+    kept = {key: value for key, value in os.environ.items() if key not in gone}
+    done = subprocess.run(
+        [*weak, sys.executable, "-m", "memvault", "recall", "zebra", "--json"],
+        cwd=folder,
+        env={**kept, "HOME": str(home), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert titles(json.loads(done.stdout)) == ["A"]
+
+
+@pytest.mark.parametrize("form", ["--json", "--quiet"])
+def test_a_poor_locale_shows_what_is_not_ascii(folder: Path, form: str) -> None:
+    """In a C locale titles, texts and errors come out in UTF-8, in every form."""
+    write(folder, "größe.md", "# Größe\n\nключ 🎉 zebra\n")
+    for words in (["recall", "zebra"], ["show", "Größe"], ["list"], ["show", "Weiß nicht"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "memvault", *words, form],
+            cwd=folder,
+            env={**os.environ, **POOR},
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        said = (done.stdout + done.stderr).decode("utf-8")
+        assert "Traceback" not in said
+        assert ("Größe" if done.returncode == 0 else "Weiß nicht") in said
+
+
+VARIANTS = st.text("aAéÉжӜ ", min_size=1, max_size=4).filter(str.strip)
+
+
+@given(st.lists(VARIANTS, min_size=2, max_size=4))
+def test_names_differ_on_any_file_system(
+    tmp_path_factory: pytest.TempPathFactory, wanted: list[str]
+) -> None:
+    """Titles that differ by case or composition alone get files that no system takes for one."""
+    root = tmp_path_factory.mktemp("names")
+    write(root, "memvault.toml", "version = 1\n")
+    with open_vault(root) as vault:
+        for title in wanted:
+            for entry in (title, title.swapcase()):
+                made = vault.call("memory_remember", title=entry, content="x", memoryType="fact")
+                assert made["success"]
+        paths = [entry["filePath"] for entry in vault.call("memory_list")["memories"]]
+    assert len(paths) == 2 * len(wanted)
+    assert len({folded(path) for path in paths}) == len(paths)
+
+
+@contextmanager
+def _shifted(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> Iterator[None]:
+    """Set this process's clock; files that are written carry the system's time all the same."""
+    import time
+
+    now, seconds = clock.now, time.time
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "now", lambda: now() + by)
+        patch.setattr(time, "time", lambda: seconds() + by.total_seconds())
+        yield
+
+
+@pytest.mark.parametrize("back", [timedelta(seconds=1), timedelta(hours=3), timedelta(days=400)])
+def test_a_clock_that_is_set_back_mixes_nothing_up(
+    vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch, back: timedelta
+) -> None:
+    """Revisions, log and undo stay in the order of what was done, and recall is never stale."""
+    texts = ["wombat", "bilby", "quokka"]
+    made = vault.call("memory_remember", title="A", content="numbat", memoryType="fact")
+    states = [(folder / made["filePath"]).read_bytes()]
+    for number, text in enumerate(texts):
+        with _shifted(monkeypatch, -back * number):
+            done = vault.call("memory_compound", query="A", modifications=text)
+            assert done["success"], done
+            found = vault.call("memory_recall", query=text, type="keyword")
+            assert titles(found) == ["A"]
+            states.append((folder / made["filePath"]).read_bytes())
+    with _shifted(monkeypatch, -back * len(texts)):
+        revisions = vault.call("memory_show", memId="A")["revisions"]
+        kept = [
+            vault.call("memory_show", memId="A", revision=name)["content"] for name in revisions
+        ]
+        assert [content.split()[-1] for content in kept] == ["numbat", "wombat", "bilby"]
+        log = vault.call("memory_log", memId="A")["changes"]
+        assert [change["tool"] for change in log] == [*["memory_compound"] * 3, "memory_remember"]
+        for state in states[-2::-1]:
+            assert vault.call("memory_undo")["success"]
+            assert (folder / made["filePath"]).read_bytes() == state
+        assert vault.call("memory_undo")["success"]
+        assert titles(vault.call("memory_list")) == []
+
+
+def test_the_revision_before_a_change_is_kept_whatever_the_clock_says(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a full history the oldest revision goes, though the clock was set back by years."""
+    write(folder, "memvault.toml", "version = 1\n[history]\nrevisions = 2\n")
+    with open_vault(folder) as vault:
+        vault.call("memory_remember", title="A", content="numbat", memoryType="fact")
+        for number, text in enumerate(["wombat", "bilby", "quokka"]):
+            with _shifted(monkeypatch, -timedelta(days=400) * number):
+                assert vault.call("memory_compound", query="A", modifications=text)["success"]
+        revisions = vault.call("memory_show", memId="A")["revisions"]
+        kept = [vault.call("memory_show", memId="A", revision=name) for name in revisions]
+        assert [entry["content"].split()[-1] for entry in kept] == ["wombat", "bilby"]
+        assert vault.call("memory_undo")["success"]
+
+
+def test_a_file_that_was_saved_earlier_is_not_taken_for_the_old_one(
+    vault: Vault, folder: Path
+) -> None:
+    """A file of the same size whose time was set back is read anew, before the next answer."""
+    for number, word in enumerate(["wombat", "wumbat", "wimbat"]):
+        file = write(folder, "a.md", f"# A\n\n{word}\n")
+        os.utime(file, (1_000_000_000 - number, 1_000_000_000 - number))
+        assert titles(vault.call("memory_recall", query=word, type="keyword")) == ["A"]
