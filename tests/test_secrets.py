@@ -13,8 +13,8 @@ from conftest import Run, write
 from made_secrets import MADE, made
 from memvault import Vault, open_vault
 from memvault.tools.core.registry import Tool
-from test_undo import OWN, WRITING, files
-from tool_calls import call_of
+from test_undo import files
+from tool_calls import WRITING, writing_call
 
 KEEPING = {
     *("memory_remember", "memory_compound", "memory_create", "memory_mutate", "memory_save"),
@@ -163,7 +163,7 @@ def test_no_tool_writes_a_secret_that_is_refused_or_unsaid(
     filled: Path, tmp_path: Path, tool: Tool
 ) -> None:
     """With refuse a tool writes all or nothing, and no secret; with warn it says where it did."""
-    arguments = {**call_of(tool), **OWN.get(tool.name, {})}
+    arguments = writing_call(tool)
     warned = False
     for mode in ("refuse", "warn"):
         root = tmp_path / mode
