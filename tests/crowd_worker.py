@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memvault import open_vault
-from tool_calls import WRITING, soon
+from tool_calls import WRITING_BY_ITSELF, soon
 
 TEXTS = {
     "content",
@@ -63,7 +63,7 @@ def work(who: str, seconds: float) -> None:
     while time.monotonic() < until:
         with open_vault(".", agent=chance.choice(["main", who])) as vault:
             for _ in range(20):
-                tool = chance.choice([*WRITING, None])
+                tool = chance.choice([*WRITING_BY_ITSELF, None])
                 if tool is not None and tool.name in RARE and chance.random() < 0.8:
                     continue
                 number += 1
