@@ -1,7 +1,7 @@
 """One of a crowd that works in a vault at once: it calls every tool that writes, by chance.
 
-It prints a line for each call: the tool, how long it took, and of what is done
-the mark that its text carries and the file that the result names.
+It prints a line for each call: the tool, how long it took, how much of that it
+worked, and of what is done the mark that its text carries and the file that the result names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memvault import open_vault
-from tool_calls import WRITING, soon
+from tool_calls import WRITING_BY_ITSELF, soon
 
 TEXTS = {
     "content",
@@ -63,16 +63,17 @@ def work(who: str, seconds: float) -> None:
     while time.monotonic() < until:
         with open_vault(".", agent=chance.choice(["main", who])) as vault:
             for _ in range(20):
-                tool = chance.choice([*WRITING, None])
-                if tool is not None and tool.name in RARE and chance.random() < 0.8:
+                tool = chance.choice([*WRITING_BY_ITSELF, None])
+                if tool is not None and tool.name in RARE and chance.random() < 0.95:
                     continue
                 number += 1
                 mark = f"mark-{who}-{number}-"
                 name = tool.name if tool else "memory_undo"
                 arguments = marked(named(soon(tool), chance), mark) if tool else {}
-                began = time.monotonic()
+                began, used = time.monotonic(), time.process_time()
                 done = vault.call(name, **arguments)
-                told = {"tool": name, "seconds": time.monotonic() - began}
+                took, used = time.monotonic() - began, time.process_time() - used
+                told = {"tool": name, "seconds": took, "work": used}
                 if not done["success"]:
                     told["error"] = done["error"]
                 elif mark in json.dumps(arguments):

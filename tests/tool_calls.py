@@ -114,6 +114,8 @@ WORKING = [tool for tool in all_tools() if tool.name != "git_sync"]
 
 WRITING = [tool for tool in all_tools() if not tool.read_only and tool.name != "memory_undo"]
 """The tools that write, but for undo, which needs something to undo."""
+WRITING_BY_ITSELF = [tool for tool in WRITING if not tool.name.startswith("git_")]
+"""Those whose files are not git's doing."""
 WRITES: dict[str, dict[str, Any]] = {
     "memory_forget": {"confirm": True},
     "consolidate_memories": {"apply": True},
@@ -161,7 +163,7 @@ def soon(tool: Tool) -> dict[str, Any]:
 
 def warmed(root: Path) -> None:
     """Run every tool that writes in a vault that nobody needs: what they load is loaded then."""
-    for tool in WRITING:
+    for tool in WRITING_BY_ITSELF:
         printed(root, "call", tool.name, json.dumps(soon(tool)))
 
 

@@ -82,17 +82,21 @@ class Database:
 
     @contextmanager
     def _there(self) -> Iterator[None]:
-        """Map SQLite's errors; where another index has taken the file's place, none is the disk's.
+        """Map SQLite's errors, and use no file whose place another index has taken.
 
-        SQLite looks beside the file by its name, and finds what belongs to the other.
+        SQLite looks for a journal by the file's name: it would take the other's for its
+        own, fail as if the disk had, or delete it while that one is being written.
         """
+        taken = "another index has taken its place"
+        if not self.is_there:
+            raise DamagedIndex(taken)
         try:
             with _mapped():
                 yield
         except OSError as error:
             if self.is_there:
                 raise
-            raise DamagedIndex("another index has taken its place") from error
+            raise DamagedIndex(taken) from error
 
 
 @contextmanager
