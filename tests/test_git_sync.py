@@ -219,6 +219,22 @@ def test_a_memory_that_moved_is_changed_where_it_is(both: tuple[Clone, ...], mov
     assert "Changed." in files["learning/database.md"]
 
 
+def test_another_memory_under_the_same_path_gets_no_change_of_the_old_one(
+    both: tuple[Clone, ...],
+) -> None:
+    """Where a new memory took an old one's place, the other side's edit stays with the old one."""
+    one, two = both
+    moved = NOTE.replace("database-abc123", "newcomer-abc123").replace("SQLite", "Oracle")
+    (one.root / "fact/database.md").rename(one.root / "fact/storage.md")
+    write(one.root, "fact/database.md", moved)
+    one.sync()
+    write(two.root, "fact/database.md", NOTE.replace("[a, b]", "[a, b, mine]"))
+    texts = settle(two, one)
+    assert "mine" in texts["fact/storage.md"]
+    assert "mine" not in texts["fact/database.md"]
+    assert texts["fact/database.md"] == moved
+
+
 def test_values_of_agents_and_plain_files_are_kept_too(clones: tuple[Clone, ...]) -> None:
     """Two values under one key, and two versions of any file, end as two files."""
     one, two = clones

@@ -51,6 +51,15 @@ def test_a_secret_is_written_with_a_warning(vault: Vault, folder: Path, kind: st
     assert "secrets: allowed" in warning
 
 
+def test_a_secret_in_a_title_is_in_no_name(vault: Vault) -> None:
+    """Neither the file's name nor the memId of a memory holds the token that its title does."""
+    value, _ = made("DigitalOcean token")
+    done = vault.call("memory_remember", title=f"do {value}", content="x", memoryType="fact")
+    tail = value.rpartition("_")[2]
+    assert tail not in done["filePath"]
+    assert tail not in done["memId"]
+
+
 def test_only_what_is_new_is_warned_of(vault: Vault) -> None:
     """A change beside a secret that stood there before says nothing of it; a second one counts."""
     (first, said), (_, other) = made("GitHub token"), made("Stripe key")

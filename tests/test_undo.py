@@ -117,6 +117,46 @@ def test_what_changed_since_is_not_lost(vault: Vault, folder: Path) -> None:
     assert "has changed since" in listed[0]["obstacle"]
 
 
+def test_a_damaged_revision_is_not_put_back(vault: Vault, folder: Path) -> None:
+    """Where a kept revision has other bytes than its name says, undo changes nothing."""
+    made = remember(vault, title="A", content="One.")
+    vault.call("memory_compound", query="A", modifications="Two.")
+    next((folder / ".memvault" / "history").rglob("2*.md")).write_bytes(b"")
+    before = files(folder)
+    assert vault.call("memory_undo")["error"]["code"] == "conflict"
+    assert files(folder) == before
+    assert made["filePath"] in before
+
+
+def test_what_is_as_it_was_before_stops_no_undo(vault: Vault, folder: Path) -> None:
+    """A change whose file was taken away by hand since is passed by for the one before it."""
+    remember(vault, title="A", content="One.")
+    gone = remember(vault, title="B", content="Two.")
+    (folder / gone["filePath"]).unlink()
+    assert vault.call("memory_undo")["success"]
+    assert not [path for path in files(folder) if path.startswith("fact/")]
+
+
+def test_a_move_is_no_edit_by_hand(vault: Vault, folder: Path) -> None:
+    """A memory that changed its type and was edited since is said to be edited, and only then."""
+    remember(vault, title="A", content="One.")
+    made = vault.call("memory_compound", query="A", modifications="Two.", memoryType="issue")
+    assert not vault.call("memory_log", memId="A")["edited"]
+    with (folder / made["filePath"]).open("a") as file:
+        file.write("By hand.")
+    assert vault.call("memory_log", memId="A")["edited"]
+
+
+def test_a_clock_that_was_ahead_deletes_no_history(vault: Vault, folder: Path) -> None:
+    """The last revisions of a memory stay whatever age their names give them."""
+    remember(vault, title="A", content="One.")
+    vault.call("memory_compound", query="A", modifications="Two.")
+    kept = next((folder / ".memvault" / "history").rglob("2*.md"))
+    kept.rename(kept.with_name(f"2001{kept.name[4:]}"))
+    vault._workspace.store.history.prune()
+    assert len(vault.call("memory_show", memId="A")["revisions"]) == 1
+
+
 def test_several_files_go_back_together_or_not_at_all(vault: Vault, folder: Path) -> None:
     """Several files of one call go back together; one that was edited keeps all as they are."""
     for name in ("A", "B"):

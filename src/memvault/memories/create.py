@@ -10,6 +10,7 @@ from typing import Any
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.model import FALLBACK_TYPE, Memory
+from memvault.secrets_found.detect import masked
 from memvault.vault import layout
 from memvault.vault.codec import plain_text
 from memvault.vault.store import Store
@@ -33,7 +34,7 @@ def add(
     """
     name = clean_title(title)
     kind = layout.normal_type(memory_type) if memory_type.strip() else FALLBACK_TYPE
-    own = {"id": layout.new_id(name), "memory_type": kind, "tags": []}
+    own = {"id": layout.new_id(masked(name)), "memory_type": kind, "tags": []}
     times = dict.fromkeys(("created", "modified"), clock.iso())
     return store.add(kind, name, {**own, **header, **times}, content)
 

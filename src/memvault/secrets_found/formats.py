@@ -118,7 +118,11 @@ FORMS = (
     Form("Telegram token", (":AA",), rf"\d{{8,10}}:AA{_URL}{{33}}"),
     Form("Discord token", (".",), rf"[MNO]{_URL}{{23,25}}\.{_URL}{{6}}\.{_URL}{{27,40}}"),
     _token("Discord webhook", "/api/webhooks/", rf"\d{{15,20}}/({_URL}{{60,}})"),
-    Form("JSON web token", (".eyJ",), rf"eyJ{_URL}{{10,}}\.eyJ{_URL}{{8,}}\.{_URL}{{16,}}"),
+    Form(
+        "JSON web token",
+        (".eyJ",),
+        rf"(?<![\w-])eyJ{_URL}{{10,2000}}+\.eyJ{_URL}{{8,8000}}+\.{_URL}{{16,}}",
+    ),
     _tokens("DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_", f"{_HEX}{{64}}"),
     _tokens("Shopify token", "shpat_ shpca_ shppa_ shpss_", f"{_HEX}{{32}}"),
     _token("Databricks token", "dapi", f"{_HEX}{{32}}"),

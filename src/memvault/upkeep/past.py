@@ -69,7 +69,7 @@ def is_edited(call: Call, named: Named) -> bool:
     """Say whether a memory was changed since, by somebody else than a tool."""
     for change in call.store.changes.journal.changes():
         for entry in reversed(change.files):
-            if entry.mem_id == named.mem_id:
+            if entry.mem_id == named.mem_id and entry.path == named.path:
                 return named.memory is not None and entry.after not in ("", named.memory.etag)
     return False
 

@@ -71,7 +71,7 @@ def chosen(call: Call, wanted: str) -> Change:
             )
         return fits[0]
     for change in changes:
-        if not change.undoes and not change.undone_by:
+        if not change.undoes and not change.undone_by and not _is_undone(call.store, change):
             if change.agent != call.address.agent:
                 raise Refused(
                     f"The last change is by {change.agent}, not by {call.address.agent}",
@@ -137,6 +137,14 @@ def _todo(store: Store, change: Change) -> list[Step]:
     return open_steps
 
 
+def _is_undone(store: Store, change: Change) -> bool:
+    """Say whether each file is as it was before, by whatever way: there is nothing to undo."""
+    try:
+        return all(_is_done(store, step) for step in steps(change.files))
+    except MemvaultError:
+        return False
+
+
 def _is_done(store: Store, step: Step) -> bool:
     now = _etag_of(store, step.path)
     if step.trashed:
@@ -155,7 +163,12 @@ def _check(store: Store, step: Step, change: Change) -> None:
         if not _trashed(store, step):
             raise NotFound(f"{step.path} is no longer in the trash", "it may have been restored")
     elif step.kept:
-        store.history.read(step.subject.mem_id, step.kept)
+        mem_id = step.subject.mem_id
+        if etag(store.history.read(mem_id, step.kept)) != step.found:
+            raise Conflict(
+                f"The revision {step.kept} of {step.path} was changed, so undo does not trust it",
+                f"memvault show {mem_id} --revision {step.kept} shows it",
+            )
 
 
 def _etag_of(store: Store, path: str) -> str:

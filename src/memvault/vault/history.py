@@ -27,6 +27,8 @@ _STAMPED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _LAST_YEAR = 9_000
+_ALWAYS_KEPT = 5
+"""Revisions of a memory that no age deletes: clocks are ahead at times."""
 """From here on a name is no clock's, and nothing is put behind it."""
 
 
@@ -74,7 +76,7 @@ class History:
         else:
             atomic.name_too(file, folder / f"{revision}.md", data)
         others = [name for name in self.revisions(mem_id) if name != revision]
-        for old in others[: len(others) + 1 - self.limits.revisions]:
+        for old in others[: max(0, len(others) + 1 - self.limits.revisions)]:
             (folder / f"{old}.md").unlink(missing_ok=True)
         return revision
 
@@ -135,7 +137,7 @@ class History:
         Raises:
             FileNotFoundError: it is gone already.
         """
-        when = _stamp(sorted(_names(self._trash)))
+        when = _stamp(_names(self._trash))
         folder = f"{when}-{clock.nonce()}"
         target = self._trash / folder / path
         atomic.move_new(root / path, target)
@@ -209,15 +211,17 @@ class History:
         oldest = _compact(clock.now() - timedelta(days=self.limits.days))
         found = []
         for folder in _names(self._revisions):
-            for name in _names(self._revisions / folder):
+            names = sorted(_names(self._revisions / folder), reverse=True)
+            for place, name in enumerate(names):
                 path = self._revisions / folder / name
+                is_old = name < oldest and place >= _ALWAYS_KEPT
                 with contextlib.suppress(OSError):
-                    found.append((name, path.lstat().st_size, path))
+                    found.append((name, path.lstat().st_size, path, is_old))
         held = 0
         revisions = []
-        for name, size, path in sorted(found, reverse=True):
+        for _, size, path, is_old in sorted(found, reverse=True):
             held += size
-            if name < oldest or held > self.limits.megabytes << 20:
+            if is_old or held > self.limits.megabytes << 20:
                 revisions.append(path)
         if not self.limits.trash_days:
             return Overdue(revisions, [])
@@ -241,8 +245,8 @@ def _stamp(earlier: list[str]) -> str:
     Clocks go back: then it is a moment behind the last name, whatever the clock says.
     """
     moment = clock.now()
-    moments = (said for name in earlier if (said := _said(name)).year < _LAST_YEAR)
-    last = max(moments, default=_LONG_AGO)
+    names = (name for name in earlier if name < f"{_LAST_YEAR}" and _STAMPED.fullmatch(name))
+    last = _said(max(names, default=""))
     if last >= moment.replace(microsecond=moment.microsecond // 1000 * 1000):
         moment = last + timedelta(milliseconds=1)
     return _compact(moment)

@@ -101,7 +101,9 @@ class Store:
         A title that the file's name and first heading do not give back is kept
         in the header.
         """
-        stem = layout.slug(title)
+        from memvault.secrets_found.detect import masked
+
+        stem = layout.slug(masked(title))
         heading = first_heading(body)
         titled = {"id": header["id"], "title": title, **header}
         private_folder(self.root)

@@ -122,9 +122,7 @@ def merging(look: Look) -> Iterator[Finding]:
         alike[folded(path) if not path.isascii() else path.lower()].append(path)
     for first, *others in alike.values():
         for path in others:
-            if any(path.startswith(f"{folder}/") for folder in look.tree.folders) and (
-                PurePosixPath(path).name == PurePosixPath(first).name
-            ):
+            if PurePosixPath(path).name == PurePosixPath(first).name:
                 continue  # their folders are told
             said = f"Where case and the form of Unicode do not count it is {printable(first)}"
             yield Finding("names-merge", path, said)

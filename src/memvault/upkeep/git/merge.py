@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from memvault.errors import MemvaultError
 from memvault.upkeep.git import header
 from memvault.upkeep.git.program import Git
-from memvault.vault import atomic
+from memvault.vault import atomic, layout
 from memvault.vault.codec import Text, decode
 from memvault.vault.frontmatter import Parts, patch_header, split
 from memvault.vault.plain_yaml import parse_header
@@ -35,6 +35,12 @@ class Version(NamedTuple):
     spelling: Text
     parts: Parts
     values: Mapping[str, Any]
+
+    @property
+    def own_id(self) -> str:
+        """The memId that the header gives; empty where it gives none."""
+        own = self.values.get("id")
+        return own if isinstance(own, str) and layout.is_mem_id(own) else ""
 
 
 def version(data: bytes) -> Version | None:

@@ -131,7 +131,7 @@ class Replay:
         if placed is not None:
             here = self._files.get(placed.path)
             return None if here is None else placed
-        if path in self._files:
+        if path in self._files and self._is_one(path, self._files[path], old):
             return Placed(path, old)
         moved = self._came.get(self._marks({path: old}).get(path, ""))
         return Placed(moved, old) if moved in self._files else None
@@ -287,8 +287,7 @@ def links_of(metadata: Mapping[str, Any]) -> list[str]:
 
 def _own_id(data: bytes) -> str:
     read = version(data)
-    own = read.values.get("id") if read else None
-    return own if isinstance(own, str) and layout.is_mem_id(own) else ""
+    return read.own_id if read else ""
 
 
 def _memory(path: str, data: bytes) -> Memory:
