@@ -129,7 +129,10 @@ FAULTS = [
         ".memvault",
         {
             ".memvault/.gitignore": "*\n",
-            ".memvault/history/ab/20200101T000000.000Z-00.md": OVERDUE,
+            **{
+                f".memvault/history/ab/2020010{day}T000000.000Z-00.md": OVERDUE
+                for day in range(1, 8)
+            },
         },
         fixed=True,
     ),
