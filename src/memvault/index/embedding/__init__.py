@@ -4,5 +4,6 @@ from __future__ import annotations
 
 import os
 
-# Since 1.31 ONNX Runtime reports to its maker unless this is set before it is loaded.
+# ONNX Runtime 1.31 has telemetry, and complains where it cannot keep a device id, unless this
+# is set before it is loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
