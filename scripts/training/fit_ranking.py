@@ -218,10 +218,8 @@ def chance(
         share[own] *= len(share) / 2 / share[own].sum()
     known = np.array([name not in without for name in EVIDENCE], dtype=float)
     told = _logistic(np.concatenate(rows) * known, target, share)
-    while (
-        wrong := told * SIGNS < 0
-    ).any():  # nothing that speaks for a memory may count against it
-        known[wrong] = 0.0
+    while (told * SIGNS < 0).any():  # nothing that speaks for a memory may count against it
+        known[told * SIGNS < 0] = 0.0
         told = _logistic(np.concatenate(rows) * known, target, share)
     highest = np.array([(evidence @ told).max(initial=-9.0) for evidence, _ in unanswered])
     each = np.array([part for _, part in unanswered])[np.argsort(highest)]

@@ -79,9 +79,8 @@ class Call:
     """One run of a tool in a vault.
 
     ``notes`` collects what the caller should be told beside the result, ``deed``
-    what was changed;
-    ``gone`` says whether the caller has left meanwhile. A tool that ``only_reads``
-    may answer from a part of the memories, which a note says then.
+    what was changed; ``gone`` says whether the caller has left meanwhile. A tool
+    that ``only_reads`` may answer from a part of the memories, which a note says then.
     """
 
     def __init__(

@@ -138,9 +138,8 @@ def delete(store: Store, memories: Iterable[Memory]) -> None:
     try:
         for memory in memories:
             discarded = store.discard(memory.path, memory.etag)
-            done.append(
-                (discarded, Subject(memory.mem_id, memory.title))
-            )  # one by one: what is done when another fails goes back
+            # One by one: what is done when another fails goes back.
+            done.append((discarded, Subject(memory.mem_id, memory.title)))
     except BaseException as error:
         left = [item.path for item, what in reversed(done) if not _put_back(store, item, what)]
         if left and isinstance(error, MemvaultError):

@@ -9,13 +9,12 @@ already, by an undo that was killed, is no obstacle.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from memvault import plain_files
-from memvault.agents.address import address
-from memvault.agents.locking import agent_lock
+from memvault.agents.locking import locks_of
 from memvault.call import Call
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused
 from memvault.user_folders import SETTINGS_FILE
@@ -23,8 +22,6 @@ from memvault.vault import layout
 from memvault.vault.codec import etag
 from memvault.vault.deed import Change, FileChange, Subject
 from memvault.vault.history import Discarded
-from memvault.vault.lock import FileLock
-from memvault.vault.private import private_folder
 from memvault.vault.store import Store
 
 _GONE = ("removed", "forgotten")
@@ -115,7 +112,7 @@ def undo(call: Call, change: Change) -> list[FileChange]:
     """
     call.deed.undoes = change.change_id
     with contextlib.ExitStack() as locks:
-        for lock in _locks(call.store, change):
+        for lock in locks_of(call.root, [entry.path for entry in change.files]):
             locks.enter_context(lock)
         for step in _todo(call.store, change):
             _take(call.store, step)
@@ -194,20 +191,6 @@ def _etag_of(store: Store, path: str) -> str:
 def _trashed(store: Store, step: Step) -> Discarded | None:
     items = store.history.discarded_in(step.kept)
     return next((item for item in items if item.path == step.path), None)
-
-
-def _locks(store: Store, change: Change) -> Iterator[FileLock]:
-    """Yield the locks of those who write such files, in the order in which all take them."""
-    owners = set()
-    for entry in change.files:
-        parts = PurePosixPath(entry.path).parts
-        if len(parts) > 3 and parts[0] == "agents":
-            brain = f"/{parts[3]}" if parts[2] == "brains" else ""
-            with contextlib.suppress(MemvaultError):  # a folder that no agent can have
-                owners.add(address(f"{parts[1]}{brain}"))
-    for owner in sorted(owners):
-        yield agent_lock(store.root, owner)
-    yield FileLock(private_folder(store.root) / "lock")
 
 
 def _take(store: Store, step: Step) -> None:

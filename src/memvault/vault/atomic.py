@@ -285,7 +285,7 @@ def _sync_folder(folder: Path) -> None:
 def append_line(path: Path, line: bytes) -> None:
     """Append a line to a plain file, created if missing; a line cut off before ends first.
 
-    The caller sees to it that nobody else appends meanwhile.
+    Each line is one write to the file's end, so that two who append at once spoil no line.
 
     Raises:
         Refused: it is a link, or no file.

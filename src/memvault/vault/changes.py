@@ -133,7 +133,7 @@ class Changes:
         """
         file = self.root / path
         with atomic.explained(path), contextlib.suppress(FileNotFoundError):
-            revision = self._history.keep(subject.mem_id, plain_files.read(file))
+            revision = self._history.keep(subject.mem_id, plain_files.read(file), file)
             file.unlink()
             self._note("removed", path, subject, revision, "")
             return True

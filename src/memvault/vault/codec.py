@@ -20,6 +20,8 @@ from memvault.vault.frontmatter import Parts, new_header, patch_entry, patch_hea
 from memvault.vault.markdown import first_heading, in_conflict, ours, unwrapped
 from memvault.vault.plain_yaml import parse_header, whole
 
+MODIFIED = ("modified", "updated", "last_modified_at", "lastmod")
+"""Keys of a header that say when its memory was changed; the first that is one counts."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -111,7 +113,7 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
         problem = problem or "broken front matter: no closing line, or it is longer than 256 KB"
     path = PurePosixPath(state.path)
     title = _title(metadata, parts.body, path)
-    modified = _time(metadata, ("modified", "updated", "last_modified_at", "lastmod"))
+    modified = _time(metadata, MODIFIED)
     created = _time(metadata, ("created", "date"))
     own = metadata.get("id")
     return Memory(

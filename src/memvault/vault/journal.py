@@ -24,7 +24,7 @@ from memvault.vault import atomic
 from memvault.vault.deed import KINDS, Change, FileChange
 
 _PART = 1024 * 1024
-"""Bytes from which on a new file is begun."""
+"""Bytes from which on a new part is begun; one call may make a part longer."""
 _NAMED = re.compile(r"([1-9]\d{0,8})\.jsonl", re.ASCII)
 _LAST = 999_999_999
 _LONGEST_TITLE = 200
@@ -76,7 +76,7 @@ class Journal:
         """Yield the name of each part that holds lines which say nothing, and how many."""
         for part in self._parts():
             try:
-                data = plain_files.read(part, plain_files.STATE)
+                data = plain_files.read(part)
             except OSError:
                 yield part.name, 1
                 continue
@@ -109,16 +109,17 @@ class Journal:
 def _read(part: Path) -> list[Change]:
     """Return the changes in a part, in their order."""
     try:
-        data = plain_files.read(part, plain_files.STATE)
+        data = plain_files.read(part)
     except OSError:
         return []
     found: dict[str, Change] = {}
+    files: dict[str, list[FileChange]] = {}
     for line in data.splitlines():
         made = _line(line)
         if made is not None:
-            known = found.setdefault(made.change_id, made._replace(files=()))
-            found[made.change_id] = known._replace(files=known.files + made.files)
-    return list(found.values())
+            found.setdefault(made.change_id, made)
+            files.setdefault(made.change_id, []).extend(made.files)
+    return [change._replace(files=tuple(files[name])) for name, change in found.items()]
 
 
 def _line(line: bytes) -> Change | None:

@@ -48,16 +48,23 @@ def call(
             made.delivery.abandon()
             if isinstance(error, StorageError):
                 made.deed.tell(error)
+            if isinstance(error, MemvaultError):
+                _commit(made)  # what it did before it failed
             raise
-        if workspace.settings.autocommit:
-            from memvault.upkeep.git.commit import of_call
-
-            made.notes += of_call(made)
+        _commit(made)
         notes = [*workspace.settings.warnings, *made.all_notes()]
     result: dict[str, Any] = {"success": True, **found}
     if notes:
         result["warnings"] = list(dict.fromkeys(notes))
     return Outcome(result, made.delivery)
+
+
+def _commit(made: Call) -> None:
+    """Commit what a call wrote, where the settings say so."""
+    if made.deed.files and made.settings.autocommit:
+        from memvault.upkeep.git.commit import of_call
+
+        made.notes += of_call(made)
 
 
 def within(made: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,12 +13,11 @@ from memvault.upkeep.doctor.findings import Finding, Fix
 from memvault.upkeep.doctor.look import Look, Note
 from memvault.upkeep.doctor.names import copies
 from memvault.vault import layout
-from memvault.vault.codec import printable
+from memvault.vault.codec import MODIFIED, printable
 
 _BROKEN = ("broken front matter: ", "the front matter cannot be indexed: ")
 """How a record's problem begins where its header is not read."""
 _AHEAD = timedelta(days=1)
-_MODIFIED = ("modified", "updated", "last_modified_at", "lastmod")
 
 
 def readable(look: Look) -> Iterator[Finding]:
@@ -132,7 +131,7 @@ def times(look: Look) -> Iterator[Finding]:
     for note in look.notes:
         ahead = [
             f"Its header says {key}: {said}, in the future"
-            for key in (*_MODIFIED, "created")
+            for key in (*MODIFIED, "created")
             for said in [note.record.metadata.get(key)]
             if isinstance(said, str | int)
             and (moment := clock.parse(str(said))) is not None

@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterator
 from functools import partial
 from pathlib import PurePosixPath
 
 from memvault import plain_files
+from memvault.agents.locking import locks_of
 from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.model import FileState
 from memvault.upkeep.git.objects import Difference, Objects
 from memvault.upkeep.git.program import GitFailed, Repository
 from memvault.vault import atomic, layout
-from memvault.vault.lock import FileLock
-from memvault.vault.private import private_folder
 from memvault.vault.store import Store
 
 _NOTE = "memvault-sync.json"
@@ -52,7 +52,7 @@ def switch(
         raise Refused(f"What is staged is in the way: {error.message}", hint) from error
     found = objects.differences(before, new)
     memories = _memories(repository, store, found)
-    with FileLock(private_folder(store.root) / "lock"):
+    with _held(store, found):
         if git.commit_id("HEAD") != old:
             raise Busy(branch)
         noted = json.dumps({"before": before, "new": new}).encode()
@@ -87,7 +87,7 @@ def recover(repository: Repository, objects: Objects, store: Store) -> None:
         return
     git = repository.git
     head = git.commit_id("HEAD")
-    with FileLock(private_folder(store.root) / "lock"):
+    with _held(store, objects.differences(new, before)):
         if not head or git.tried("merge-base", "--is-ancestor", new, head).code:
             git.run("read-tree", head or before)
             files = objects.files(head or before)
@@ -107,6 +107,15 @@ def recover(repository: Repository, objects: Objects, store: Store) -> None:
             ]
             _restore(repository, before, others)
         note.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _held(store: Store, found: list[Difference]) -> Iterator[None]:
+    """Hold the locks of all who may be writing these files."""
+    with contextlib.ExitStack() as locks:
+        for lock in locks_of(store.root, [entry.path for entry in found]):
+            locks.enter_context(lock)
+        yield
 
 
 def _memories(repository: Repository, store: Store, found: list[Difference]) -> set[str]:

@@ -23,6 +23,9 @@ _SHORTLY = 1.0
 _SECONDS = 20.0
 """What one commit may take, hooks included."""
 _LONGEST = 72
+_AT_ONCE = 1_000
+"""Paths that one command line may name."""
+_NAMED_BELOW = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
 def lock(root: Path, seconds: float = 30.0) -> FileLock:
@@ -45,10 +48,8 @@ def message(tool: str, titles: Iterable[str], agent: str) -> str:
 
 
 def of_call(call: Call) -> list[str]:
-    """Commit what a call wrote, where the settings say so; return what to say of it."""
+    """Commit what a call wrote; return what to say of it."""
     files = call.deed.files
-    if not (call.settings.autocommit and files):
-        return []
     if not setup.is_allowed(call):
         return ["git.autocommit is set, but nobody at this machine set git up: memvault git init"]
     text = message(call.deed.tool, [file.title for file in files], call.deed.agent)
@@ -115,13 +116,19 @@ def patiently(action: Callable[[], Result]) -> Result:
 def _commit(repository: Repository, paths: list[str], message: str) -> None:
     git = repository.git
     about = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
-    listed = git.run("status", *about, "--", *paths).decode("utf-8", "surrogateescape")
-    changed = {  # what is ignored, or as it was, is not listed
-        part[3:].removeprefix(repository.prefix): part[:2] for part in listed.split("\0") if part
-    }
+    changed: dict[str, str] = {}
+    for at in range(0, len(paths), _AT_ONCE):
+        some = paths[at : at + _AT_ONCE]
+        listed = git.run("status", *about, "--", *some).decode("utf-8", "surrogateescape")
+        for part in filter(None, listed.split("\0")):  # neither ignored, nor as it was
+            changed[part[3:].removeprefix(repository.prefix)] = part[:2]
     new = [path for path, state in changed.items() if state == "??"]
     if new:
-        git.run("add", "--intent-to-add", "--", *new)
+        git.run("add", "--intent-to-add", *_NAMED_BELOW, data=_named(new))
     if changed:
-        words = ("commit", "--quiet", "--only", "--message", message, "--", *changed)
-        git.run(*words, more=git.identity(), seconds=_SECONDS)
+        words = ("commit", "--quiet", "--only", "--message", message, *_NAMED_BELOW)
+        git.run(*words, data=_named(changed), more=git.identity(), seconds=_SECONDS)
+
+
+def _named(paths: Iterable[str]) -> bytes:
+    return "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")

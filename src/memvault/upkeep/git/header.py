@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from memvault import clock
+from memvault.vault.codec import MODIFIED
 
-_LATER = ("modified", "updated", "last_modified_at", "lastmod")
 _COUNT = "usage_count"
 _LINKS = ("supersedes", "conflict_with")
 """Keys whose one link is as good as a list of it."""
@@ -56,7 +56,7 @@ def _merged(
             value = _as_sets(_listed(old), _listed(here), _listed(there))
         else:
             value = _chosen(key, old, here, there, newer)
-            if key not in (*_LATER, _COUNT):
+            if key not in (*MODIFIED, _COUNT):
                 lost.append(f"{above}{key}: {there if value == here else here}")
         if value is not None:
             values[key] = value
@@ -64,17 +64,17 @@ def _merged(
 
 
 def _chosen(key: str, old: Any, here: Any, there: Any, newer: bool) -> Any:
-    if key in _LATER:
-        moments = clock.parse(str(here)), clock.parse(str(there))
-        if None not in moments:
-            return there if moments[0] < moments[1] else here  # type: ignore[operator]  # neither is None
+    if key in MODIFIED:
+        one, other = clock.parse(str(here)), clock.parse(str(there))
+        if one is not None and other is not None:
+            return there if one < other else here
     if key == _COUNT and all(type(count) is int for count in (here, there)):
         return max(0, here + there - (old if type(old) is int else 0))
     return there if newer else here
 
 
 def _is_newer(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    for key in _LATER:
+    for key in MODIFIED:
         moments = clock.parse(str(theirs.get(key))), clock.parse(str(ours.get(key)))
         if moments[0] and moments[1]:
             return moments[0] > moments[1]

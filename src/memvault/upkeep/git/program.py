@@ -94,7 +94,7 @@ class Git:
 
     def failed(self, what: str, ran: process.Finished, hint: str = "") -> GitFailed:
         """Return the error for one of git's commands that failed."""
-        said = _CREDENTIALS.sub("", ran.complaint.strip() or ran.output.strip())
+        said = without_credentials(ran.complaint.strip() or ran.output.strip())
         message = f"git {what} failed: {_reason(said)}"
         return GitFailed(message, hint or f"git {what} by hand says more", said)
 
@@ -187,6 +187,11 @@ def check_idle(repository: Repository) -> str:
     if not branch:
         raise Refused("No branch is checked out", "git switch BRANCH checks one out")
     return branch
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without the names and passwords in its addresses."""
+    return _CREDENTIALS.sub("", text)
 
 
 def _reason(said: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from itertools import count
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.model import FileState, Memory
@@ -21,6 +21,7 @@ from memvault.upkeep.git.merge import Merger, version
 from memvault.upkeep.git.objects import Difference, Entry, Objects
 from memvault.vault import codec, layout
 from memvault.vault.markdown import first_heading
+from memvault.vault.replaced import names_under
 
 LINK = "conflict_with"
 """The header's key under which two files of one memory name each other."""
@@ -227,7 +228,7 @@ class Replay:
         if entry is None or not twice.link:
             return
         data = self._objects.read([entry.name])[entry.name]
-        links = links_of(_memory(twice.path, data).metadata)
+        links = names_under(_memory(twice.path, data).metadata, LINK)
         left = [f"[[{link}]]" for link in links if link != twice.link]
         changed = codec.edit(data, {LINK: left or None}, None)
         self._put(twice.path, Entry(entry.mode, self._objects.write(changed)))
@@ -278,13 +279,6 @@ class Replay:
         self._changed[path] = entry
 
 
-def links_of(metadata: Mapping[str, Any]) -> list[str]:
-    """Return the memIds of the other versions that a header names."""
-    held = metadata.get(LINK)
-    entries = held if isinstance(held, list) else [held]
-    return [str(entry).strip("[]'\" ") for entry in entries if entry]
-
-
 def _own_id(data: bytes) -> str:
     read = version(data)
     return read.own_id if read else ""
@@ -303,5 +297,5 @@ def _titled(memory: Memory, path: str) -> dict[str, str]:
 
 def _linked(data: bytes, memory: Memory, other: str, more: Mapping[str, str]) -> bytes:
     """Return a memory's bytes with a link to its other version."""
-    links = dict.fromkeys([*links_of(memory.metadata), other])
+    links = dict.fromkeys([*names_under(memory.metadata, LINK), other])
     return codec.edit(data, {**more, LINK: [f"[[{link}]]" for link in links]}, None)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.call import Call
 from memvault.upkeep.git import setup
-from memvault.upkeep.git.program import Repository, repository
-from memvault.upkeep.git.replay import links_of
+from memvault.upkeep.git.program import Repository, repository, without_credentials
+from memvault.upkeep.git.replay import LINK
+from memvault.vault.replaced import names_under
 
 if TYPE_CHECKING:
     from memvault.index.protocol import Record
-
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class Pair(NamedTuple):
@@ -33,7 +31,7 @@ def pairs(memories: Iterable[Record]) -> list[Pair]:
     found = {
         (memory.path, paths[link])
         for memory in known
-        for link in links_of(memory.metadata)
+        for link in names_under(memory.metadata, LINK)
         if link in paths and paths[link] != memory.path
     }
     return sorted({Pair(*sorted(pair, key=lambda path: (len(path), path))) for pair in found})
@@ -62,7 +60,7 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
     remote = name or ("origin" if "origin" in remotes else next(iter(remotes), ""))
     about: dict[str, Any] = {"branch": branch, "remote": remote}
     if remote and call.caller.paths:
-        about["url"] = _CREDENTIALS.sub("", git.config(f"remote.{remote}.url"))
+        about["url"] = without_credentials(git.config(f"remote.{remote}.url"))
     others = git.commit_id(f"refs/remotes/{remote}/{branch}") if remote else ""
     head = git.commit_id("HEAD")
     if others and head:
@@ -71,7 +69,9 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
     todo = []
     allowed = setup.is_allowed(call)
     if allowed:  # git runs filters to see what changed
-        listed = git.run("status", "--porcelain", "-z", "--untracked-files=all", "--", ".")
+        listed = git.run(
+            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", "."
+        )
         about["changed"] = sum(part[2:3] == b" " for part in listed.split(b"\0"))
     about["driver"] = setup.is_registered(found)
     if not (allowed and about["driver"]):
