@@ -13,6 +13,7 @@ import pytest
 
 from conftest import write
 from memvault import Vault, open_vault
+from memvault.vault.markdown import in_conflict
 
 
 class Clone(NamedTuple):
@@ -46,13 +47,26 @@ class Clone(NamedTuple):
         return {path: (self.root / path).read_text("utf-8") for path in paths}
 
 
+def settle(*clones: Clone) -> dict[str, str]:
+    """Sync until all have everything; return the files, which are the same and without marks."""
+    for clone in (*clones, *clones):
+        clone.sync()
+    first, *others = [clone.texts() for clone in clones]
+    for other in others:
+        assert other == first
+    assert not [path for path, text in first.items() if in_conflict(text)]
+    for clone in clones:
+        assert not clone.git("status", "--porcelain")
+    return first
+
+
 def git(folder: Path, *words: str, good: bool = True) -> str:
-    """Run git as somebody."""
+    """Run git as somebody; return what it prints, and what it says where it may fail."""
     who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
     command = ["git", "-C", str(folder), *who, *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0 or not good, done
-    return done.stdout
+    return done.stdout if good else done.stdout + done.stderr
 
 
 def without_identity(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from conftest import write
-from git_clones import Clone, cloned, git, without_identity
+from git_clones import Clone, cloned, git, settle, without_identity
 from memvault import open_vault
-from memvault.vault.markdown import in_conflict
 
 NOTE = """---
 id: database-abc123   # never changes
@@ -46,19 +45,6 @@ def both(clones: tuple[Clone, ...]) -> tuple[Clone, ...]:
     one.sync()
     two.sync()
     return clones
-
-
-def settle(*clones: Clone) -> dict[str, str]:
-    """Sync until all have everything; return the files, which are the same and without marks."""
-    for clone in (*clones, *clones):
-        clone.sync()
-    first, *others = [clone.texts() for clone in clones]
-    for other in others:
-        assert other == first
-    assert not [path for path, text in first.items() if in_conflict(text)]
-    for clone in clones:
-        assert not clone.git("status", "--porcelain")
-    return first
 
 
 def test_what_one_remembers_the_other_has_after_a_sync(clones: tuple[Clone, ...]) -> None:

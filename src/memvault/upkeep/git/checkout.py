@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from memvault import plain_files
 from memvault.agents.locking import locks_of
@@ -55,10 +55,10 @@ def switch(
     with _held(store, found):
         if git.commit_id("HEAD") != old:
             raise Busy(branch)
+        _check(repository, found, memories)
         noted = json.dumps({"before": before, "new": new}).encode()
         atomic.put(repository.folder / _NOTE, noted)
-        _check_out(repository, new, [entry for entry in found if entry.path not in memories])
-        _write(objects, store, [entry for entry in found if entry.path in memories])
+        _change(repository, objects, store, new, found, memories)
         git.run("read-tree", "-m", "-i", before, new)
         try:
             git.run("update-ref", "-m", "memvault git sync", f"refs/heads/{branch}", new, old)
@@ -97,15 +97,14 @@ def recover(repository: Repository, objects: Objects, store: Store) -> None:
                 if files.get(entry.path) == entry.after  # else somebody committed it since
             ]
             memories = _memories(repository, store, found)
-            _write(objects, store, [entry for entry in found if entry.path in memories], True)
             changed = git.run("diff", "--no-renames", "--name-only", "-z", new).split(b"\0")
-            others = [
+            found = [
                 entry
                 for entry in found
-                if entry.path not in memories
-                and entry.path.encode("utf-8", "surrogateescape") not in changed
+                if entry.path in memories
+                or entry.path.encode("utf-8", "surrogateescape") not in changed
             ]
-            _restore(repository, before, others)
+            _change(repository, objects, store, before, found, memories, is_recovery=True)
         note.unlink(missing_ok=True)
 
 
@@ -143,19 +142,57 @@ def _memories(repository: Repository, store: Store, found: list[Difference]) -> 
     return kept - other
 
 
-def _check_out(repository: Repository, new: str, found: list[Difference]) -> None:
-    """Let git write what is no memory, where nothing else is in the way."""
-    if not found:
-        return
+def _check(repository: Repository, found: list[Difference], memories: set[str]) -> None:
+    """Make sure that nothing else is in the way of the files that change.
+
+    Raises:
+        Busy: somebody changed one meanwhile.
+        Refused: a folder that is to be a file holds what git passes over.
+    """
+    gone = {entry.path for entry in found if entry.after is None}
     for entry in found:
-        if entry.before is None and os.path.lexists(repository.top / entry.path):
+        file = repository.top / entry.path
+        if entry.before is None and file.is_dir() and not file.is_symlink():
+            for parent, _, names in os.walk(file):
+                inside = (Path(parent, name).relative_to(repository.top) for name in names)
+                left = [path.as_posix() for path in inside if path.as_posix() not in gone]
+                if left:
+                    said = f"Others have a file {entry.path}, which is a folder here with {left[0]}"
+                    raise Refused(said, "move the folder's files, or let git know of them")
+    others = [entry for entry in found if entry.path not in memories]
+    if not others:
+        return
+    for entry in others:
+        file = repository.top / entry.path
+        if entry.before is None and os.path.lexists(file) and not file.is_dir():
             raise Busy(entry.path)
     repository.git.run("update-index", "-q", "--refresh", good=(0, 1))
     changed = repository.git.run("diff-files", "--name-only", "-z").split(b"\0")
-    for entry in found:
+    for entry in others:
         if entry.path.encode("utf-8", "surrogateescape") in changed:
             raise Busy(entry.path)
-    _restore(repository, new, found)
+
+
+def _change(
+    repository: Repository,
+    objects: Objects,
+    store: Store,
+    tree: str,
+    found: list[Difference],
+    memories: set[str],
+    is_recovery: bool = False,
+) -> None:
+    """Change files; git does what is no memory. What goes goes first: a folder may get its name."""
+    own = [entry for entry in found if entry.path in memories]
+    _write(objects, store, [entry for entry in own if entry.after is None], is_recovery)
+    for entry in found:
+        folder = repository.top / entry.path
+        if entry.after is not None and folder.is_dir() and not folder.is_symlink():
+            for parent, _, _ in os.walk(folder, topdown=False):
+                with contextlib.suppress(OSError):
+                    Path(parent).rmdir()
+    _restore(repository, tree, [entry for entry in found if entry.path not in memories])
+    _write(objects, store, [entry for entry in own if entry.after is not None], is_recovery)
 
 
 def _restore(repository: Repository, tree: str, found: list[Difference]) -> None:
@@ -170,9 +207,7 @@ def _restore(repository: Repository, tree: str, found: list[Difference]) -> None
         repository.git.run("restore", f"--source={tree}", "--worktree", *stdin, data=data)
 
 
-def _write(
-    objects: Objects, store: Store, found: list[Difference], is_recovery: bool = False
-) -> None:
+def _write(objects: Objects, store: Store, found: list[Difference], is_recovery: bool) -> None:
     sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
     data = objects.read(sides)
     for entry in found:
@@ -193,10 +228,10 @@ def _write_one(store: Store, path: str, before: bytes | None, after: bytes | Non
             assert after is not None
             atomic.create(file, after)
         elif after is None:
-            _look(store, path, before, after)
+            _last_look(store, path, before, after)
             file.unlink()
         else:
-            atomic.replace(file, after, partial(_look, store, path, before, after))
+            atomic.replace(file, after, partial(_last_look, store, path, before, after))
     except FileExistsError as error:
         if plain_files.read(file) != after:
             raise Busy(path) from error
@@ -208,13 +243,17 @@ def _write_one(store: Store, path: str, before: bytes | None, after: bytes | Non
             raise error from None
 
 
-def _look(store: Store, path: str, before: bytes, after: bytes | None) -> None:
-    """Keep what a file holds; make sure that it is what is to be replaced."""
+def _last_look(store: Store, path: str, before: bytes, after: bytes | None) -> None:
+    """Give a file a second name as its revision; make sure that it is what is to be replaced."""
+    memory = store.parse(before, FileState(path, len(before), 0, 0, 0))
+    kept = ""
+    with contextlib.suppress(MemvaultError):
+        kept = store.history.keep(memory.mem_id, before, store.root / path)
     now = plain_files.read(store.root / path)
+    if now == before:
+        return
+    if kept:
+        store.history.drop(memory.mem_id, kept)
     if now == after:
         raise _Already
-    if now != before:
-        raise Busy(path)
-    memory = store.parse(now, FileState(path, len(now), 0, 0, 0))
-    with contextlib.suppress(MemvaultError):
-        store.history.keep(memory.mem_id, now, store.root / path)
+    raise Busy(path)

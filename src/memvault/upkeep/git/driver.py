@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from memvault import plain_files
 from memvault.upkeep.git.merge import Merger, version
 from memvault.upkeep.git.program import Git
 from memvault.vault import atomic
+from memvault.vault.codec import printable
 
 _CONFLICT = 1
 
@@ -24,16 +26,25 @@ def main(arguments: Sequence[str]) -> int:
     The result is written over ours; 0 says that it is whole, 1 that there is a conflict.
     """
     names = [Path(name) for name in arguments[:3]]
+    path = arguments[4] if len(arguments) > 4 else names[1].name
     base, ours, theirs = (plain_files.read(name) for name in names)
     marks = int(arguments[3]) if arguments[3:4] and arguments[3].isdigit() else 7
     given = Path(os.environ.get("GIT_DIR") or ".git").absolute()
     merger = Merger(Git(Path.cwd()), given if given.is_dir() else Path.cwd())
-    merged = merger.file(base or None, ours, theirs)
+    merged = merger.file(base or None, ours, theirs) if _are_one(ours, theirs) else None
     if merged is not None:
         atomic.put(names[1], merged.data, durable=False)
+        for value in merged.lost:
+            print(f"not kept of {printable(path)}: {printable(value)}", file=sys.stderr)
         return 0
     atomic.put(names[1], _marked(merger, base, ours, theirs, marks), durable=False)
     return _CONFLICT
+
+
+def _are_one(ours: bytes, theirs: bytes) -> bool:
+    """Say whether two files may be one memory: whether they do not have ids that differ."""
+    ids = {read.own_id for read in map(version, (ours, theirs)) if read is not None}
+    return len(ids - {""}) < 2
 
 
 def _marked(merger: Merger, base: bytes, ours: bytes, theirs: bytes, marks: int) -> bytes:

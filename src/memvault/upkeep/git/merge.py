@@ -1,7 +1,7 @@
 """Three versions of a file put together: the header by key, the text as git does it.
 
-Where both sides added to the end of a text and did nothing else, both additions
-stay, as if one had come after the other.
+Where both sides added to the end of a text, both additions stay, as if one had
+come after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from memvault.vault.codec import Text, decode
 from memvault.vault.frontmatter import Parts, patch_header, split
 from memvault.vault.plain_yaml import parse_header
 
-_EMPTY = Parts("", "", "", "")
+_LONG = 40
+_MARKS = tuple(mark * _LONG for mark in "<|=>")
 
 
 class Merged(NamedTuple):
@@ -104,14 +105,37 @@ class Merger:
             unified = (text.replace("\r\n", "\n") for text in (base, ours, theirs))
             found = self.body(*unified)
             return found if found is None else found.replace("\n", _newline(ours))
-        added = _both_added(base, ours, theirs)
-        if added is not None:
-            return added
         merged, _ = self.marked(map(_bytes, (base, ours, theirs)))
-        return None if merged is None else merged.decode("utf-8", "surrogatepass")
+        if merged is None:
+            return self._both_added(base, ours, theirs)
+        return merged.decode("utf-8", "surrogatepass")
+
+    def _both_added(self, base: str, ours: str, theirs: str) -> str | None:
+        """Return texts together whose only conflict is what both added to the end."""
+        if not base.strip() or any(m in text for m in _MARKS for text in (base, ours, theirs)):
+            return None
+        stems = (_bytes(text.rstrip("\r\n") + _newline(base)) for text in (base, ours, theirs))
+        merged, marked = self.marked(stems, _LONG)
+        text, *rest = marked.decode("utf-8", "surrogatepass").split(_MARKS[0])
+        here = ""
+        if merged is None:
+            if len(rest) != 1:
+                return None
+            for mark in _MARKS[1:]:
+                rest[-1:] = rest[-1].partition(mark)[::2]
+            here, old, there, after = (part.partition("\n")[2] for part in rest)
+            if (old + after).strip():
+                return None
+            if not here.strip().startswith(there.strip()):
+                here += there
+        whole = (text + here).rstrip("\r\n")
+        return str(whole + theirs[len(theirs.rstrip("\r\n")) :])
 
     def marked(self, versions: Iterable[bytes], marks: int = 7) -> tuple[bytes | None, bytes]:
-        """Return base, ours and theirs put together, None for a conflict, and with its marks."""
+        """Return base, ours and theirs put together, None for a conflict, and with its marks.
+
+        Marks of ``_LONG`` characters have the base's text among them too.
+        """
         base, ours, theirs = versions
         with tempfile.TemporaryDirectory(prefix="memvault-", dir=self._scratch) as folder:
             names = []
@@ -119,7 +143,8 @@ class Merger:
                 file = Path(folder, name)
                 atomic.put(file, data, durable=False)
                 names.append(str(file))
-            words = ("-p", "-q", f"--marker-size={marks}", "-L", "ours", "-L", "base", "-L")
+            style = ["--diff3"] if marks == _LONG else []
+            words = ("-p", "-q", *style, f"--marker-size={marks}", "-L", "ours", "-L", "base", "-L")
             ran = self._git.tried("merge-file", *words, "theirs", *names)
         # The code is the number of conflicts; from 128 on, such as for binary files, a failure.
         whole = ran.data if ran.code == 0 else None
@@ -148,19 +173,6 @@ def _patched(side: Version, values: Mapping[str, Any], newline: str) -> str:
     gone: dict[str, Any] = {key: None for key in side.values if key not in values}
     changed = {key: value for key, value in values.items() if side.values.get(key) != value}
     return patch_header(side.parts.header, {**gone, **changed}, newline)
-
-
-def _both_added(base: str, ours: str, theirs: str) -> str | None:
-    """Return ours with what theirs adds behind it, where both add to the end and nothing else."""
-    stem = base.rstrip("\r\n")
-    if not stem.strip() or not (ours.startswith(stem) and theirs.startswith(stem)):
-        return None
-    here, there = ours[len(stem) :], theirs[len(stem) :]
-    if here[:1] not in ("", "\r", "\n") or there[:1] not in ("", "\r", "\n"):
-        return None  # the last line is another one
-    if there.strip() and here.strip().startswith(there.strip()):
-        return ours
-    return ours.rstrip("\r\n") + there
 
 
 def _newline(text: str) -> str:

@@ -9,6 +9,7 @@ second file. What one side deleted and the other changed stays.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import count
@@ -61,17 +62,29 @@ class Replay:
     deleted and the other changed, ``lost`` header values that another one won over.
     """
 
-    def __init__(self, objects: Objects, merger: Merger, base: str, others: str) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        merger: Merger,
+        base: str,
+        others: str,
+        ignore: tuple[str, ...] = (),
+    ) -> None:
+        """Begin with what others have; files that fit a pattern of ``ignore`` are no memories."""
+        self._ignore = ignore
         self._objects = objects
         self._merger = merger
         self._base = base
         self._others = others
-        self._files = objects.files(others)
+        self._files: dict[str, Entry] = {}
+        self._folders: Counter[str] = Counter()
         self._where: dict[str, Placed] = {}
         self._changed: dict[str, Entry | None] = {}
         self.twice: list[Twice] = []
         self.stayed: list[str] = []
         self.lost: list[str] = []
+        for path, entry in objects.files(others).items():
+            self._put(path, entry)
         objects.begin_tree(others)
 
     def step(self, before: str, after: str) -> str:
@@ -112,7 +125,7 @@ class Replay:
     def _marks(self, files: dict[str, Entry]) -> dict[str, str]:
         """Return what tells which file it is: its memory's id, else the name of its bytes."""
         plain = {path: entry for path, entry in files.items() if entry.is_plain}
-        notes = {path: entry for path, entry in plain.items() if layout.is_memory_path(path)}
+        notes = {path: entry for path, entry in plain.items() if self._is_memory(path)}
         data = self._objects.read(entry.name for entry in notes.values())
         marks = {path: entry.name for path, entry in plain.items()}
         for path, entry in notes.items():
@@ -152,7 +165,9 @@ class Replay:
 
     def _add(self, path: str, new: Entry) -> None:
         there = self._files.get(path)
-        if there is None or there == new:
+        if there is None:
+            self._place(path, self._free(path), new)
+        elif there == new:
             self._put(path, new)
         elif self._is_one(path, there, new):
             self._merge(path, path, path, None, new)
@@ -204,21 +219,19 @@ class Replay:
     def _twice(self, here: str, path: str, new: Entry) -> None:
         """Keep what is there, and the local version beside it, each with the other's name."""
         copy, there, own = self._beside(path), self._files[here], ""
-        if layout.is_memory_path(path) and there.is_plain and new.is_plain:
+        if self._is_memory(path) and there.is_plain and new.is_plain:
             data = self._objects.read([there.name, new.name])
             first = _memory(here, data[there.name])
-            second = _memory(path, data[new.name])
-            own = layout.derived_id(f"{new.name}/{PurePosixPath(path).name}")
-            try:
-                linked = _linked(data[there.name], first, own, {})
-                other = _linked(
-                    data[new.name], second, first.mem_id, {"id": own, **_titled(second, copy)}
-                )
-            except MemvaultError:
-                own = ""  # what cannot be edited is kept as it is
-            else:
-                self._put(here, Entry(there.mode, self._objects.write(linked)))
+            second = _memory(copy, data[new.name])
+            made = layout.derived_id(f"{new.name}/{PurePosixPath(path).name}")
+            more = {"id": made, **_titled(_memory(path, data[new.name]), copy)}
+            other = _linked(data[new.name], second, first.mem_id, more)
+            own = made if other else second.mem_id
+            if other:
                 new = Entry(new.mode, self._objects.write(other))
+            linked = _linked(data[there.name], first, own, {})
+            if linked:
+                self._put(here, Entry(there.mode, self._objects.write(linked)))
         self.twice.append(Twice(here, copy, own))
         self._place(path, copy, new)
 
@@ -235,7 +248,7 @@ class Replay:
 
     def _is_one(self, path: str, there: Entry, new: Entry) -> bool:
         """Say whether two files that came under one path are one memory, or no memories."""
-        if not layout.is_memory_path(path) or not (there.is_plain and new.is_plain):
+        if not self._is_memory(path) or not (there.is_plain and new.is_plain):
             return True
         data = self._objects.read([there.name, new.name])
         return _own_id(data[there.name]) == _own_id(data[new.name])
@@ -252,7 +265,13 @@ class Replay:
         return new
 
     def _free(self, path: str) -> str:
-        return self._beside(path) if path in self._files else path
+        """Return a path if it is free, else one beside it; its folders may be files of others."""
+        for folder in reversed(PurePosixPath(path).parents[:-1]):
+            if str(folder) in self._files:
+                names = (f"{folder}_{n}" for n in count(2))
+                other = next(name for name in names if name not in self._files)
+                return self._free(f"{other}{path.removeprefix(str(folder))}")
+        return self._beside(path) if self._is_taken(path) else path
 
     def _beside(self, path: str) -> str:
         """Return a free name beside a path.
@@ -261,9 +280,15 @@ class Replay:
         the one that was there.
         """
         pure = PurePosixPath(path)
-        mark = "-" if layout.is_memory_path(path) else "_"
+        mark = "-" if self._is_memory(path) else "_"
         names = (str(pure.with_name(f"{pure.stem}{mark}{n}{pure.suffix}")) for n in count(2))
-        return next(name for name in names if name not in self._files)
+        return next(name for name in names if not self._is_taken(name))
+
+    def _is_memory(self, path: str) -> bool:
+        return layout.is_memory_path(path) and not layout.is_ignored(path, self._ignore)
+
+    def _is_taken(self, path: str) -> bool:
+        return path in self._files or self._folders[path] > 0
 
     def _place(self, path: str, target: str, entry: Entry) -> None:
         """Put a file under a path, and know it again by the path that the local side has for it."""
@@ -272,6 +297,9 @@ class Replay:
             self._where[path] = Placed(target, entry)
 
     def _put(self, path: str, entry: Entry | None) -> None:
+        if (path in self._files) != (entry is not None):
+            for folder in PurePosixPath(path).parents:
+                self._folders[str(folder)] += 1 if entry else -1
         if entry is None:
             self._files.pop(path, None)
         else:
@@ -296,6 +324,9 @@ def _titled(memory: Memory, path: str) -> dict[str, str]:
 
 
 def _linked(data: bytes, memory: Memory, other: str, more: Mapping[str, str]) -> bytes:
-    """Return a memory's bytes with a link to its other version."""
+    """Return a memory's bytes with a link to its other version; none where it cannot be edited."""
     links = dict.fromkeys([*names_under(memory.metadata, LINK), other])
-    return codec.edit(data, {**more, LINK: [f"[[{link}]]" for link in links]}, None)
+    try:
+        return codec.edit(data, {**more, LINK: [f"[[{link}]]" for link in links]}, None)
+    except MemvaultError:
+        return b""

@@ -159,7 +159,8 @@ def _brought_together(
         new = others
         replay = None
         if head and not _has(git, others, head):
-            new, replay = _replayed(repository, objects, others, head)
+            ignore = call.settings.ignore
+            new, replay = _replayed(repository, objects, others, head, ignore)
         switch(repository, objects, call.store, branch, head, new)
     done.pulled += _count(repository, head, others)
     if replay is not None:
@@ -170,12 +171,12 @@ def _brought_together(
 
 
 def _replayed(
-    repository: Repository, objects: Objects, others: str, head: str
+    repository: Repository, objects: Objects, others: str, head: str, ignore: tuple[str, ...]
 ) -> tuple[str, Replay]:
     git = repository.git
     nothing = objects.empty_tree()
     base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0] or nothing
-    replay = Replay(objects, Merger(git, objects.scratch), base, others)
+    replay = Replay(objects, Merger(git, objects.scratch), base, others, ignore)
     commits = objects.commits(others, head)
     if any(len(commit.parents) > 1 for commit in commits):
         # How somebody merged is not to be lost: such commits stay as they are, and are merged.
@@ -188,8 +189,10 @@ def _replayed(
     for commit in commits:
         known = len(replay.lost)
         tree = replay.step(before, commit.name)
-        if tree != below or commit.tree == old:  # what others did too is no change any more
-            text = _message(commit.message, replay.lost[known:])
+        lost = replay.lost[known:]
+        # What others did too is no change any more; a value that is lost stands in a message.
+        if tree != below or commit.tree == old or lost:
+            text = _message(commit.message, lost)
             new, below = objects.commit(tree, [new], commit, text), tree
         before, old = commit.name, commit.tree
     return new, replay
