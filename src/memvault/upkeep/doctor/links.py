@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from memvault.upkeep.doctor.findings import Finding, Fix
 from memvault.upkeep.doctor.look import Look, Note
@@ -18,6 +20,7 @@ from memvault.vault.replaced import (
 )
 
 _SHOWN = 5
+_SECOND = re.compile(r"(.+)_[2-9]")
 
 
 class _Names:
@@ -64,6 +67,18 @@ def kept_twice(look: Look) -> Iterator[Finding]:
             fix = Fix("header", words, note.path, note.etag, ((LINK, None),))
             why = f"Its {LINK} names {said[0]!r}, which is gone"
             yield Finding("link-settled", note.path, why, fix)
+
+
+def kept_twice_by_agents(look: Look) -> Iterator[Finding]:
+    """Find what agents and spaces keep that git sync kept as two files, as their names tell."""
+    files = set(look.tree.files)
+    for path in files:
+        pure = PurePosixPath(path)
+        match = _SECOND.fullmatch(pure.stem)
+        first = str(pure.with_name(f"{match[1]}{pure.suffix}")) if match else ""
+        if first in files and pure.parts[0] in ("agents", "spaces"):
+            why = f"Both sides changed {printable(first)}, and git sync kept this too"
+            yield Finding("kept-twice", path, f"{why}: put them together, then delete one")
 
 
 def wikilinks(look: Look) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (
     names.titles,
     links.superseding,
     links.kept_twice,
+    links.kept_twice_by_agents,
     links.wikilinks,
     place.nested,
     place.links_out,

@@ -44,7 +44,7 @@ def switch(
         GitFailed: git cannot do it.
     """
     git = repository.git
-    before = old or objects.empty_tree()
+    before = old or git.empty_tree()
     try:
         git.run("read-tree", "-m", "-i", "--dry-run", before, new)
     except GitFailed as error:

@@ -23,6 +23,7 @@ _SHORTLY = 1.0
 _SECONDS = 20.0
 """What one commit may take, hooks included."""
 _LONGEST = 72
+_LISTED, _LONGEST_TITLE = 50, 200
 _AT_ONCE = 1_000
 """Paths that one command line may name."""
 _NAMED_BELOW = ("--pathspec-from-file=-", "--pathspec-file-nul")
@@ -38,12 +39,15 @@ def message(tool: str, titles: Iterable[str], agent: str) -> str:
 
     One title is in the first line; several are listed below it.
     """
-    named = list(dict.fromkeys(" ".join(title.split()) for title in titles if title.strip()))
+    said = (" ".join(title.split())[:_LONGEST_TITLE] for title in titles)
+    named = [title for title in dict.fromkeys(said) if title]
     what = named[0] if len(named) == 1 else f"{len(named)} files" if named else ""
     first = f"{tool}: {what}" if what else tool
     if len(first) > _LONGEST:
         first = f"{first[: _LONGEST - 3].rstrip()}..."
-    listed = "".join(f"- {title}\n" for title in named) if len(named) > 1 else ""
+    listed = "".join(f"- {title}\n" for title in named[:_LISTED]) if len(named) > 1 else ""
+    if len(named) > _LISTED:
+        listed += f"- and {len(named) - _LISTED:,} more\n"
     return f"{first}\n\n{listed}Agent: {agent}\n"
 
 
@@ -76,24 +80,34 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     return ""
 
 
-def commit_all(repository: Repository, subject: str) -> int:
+def commit_all(repository: Repository, subject: str, look: Callable[[str], None]) -> int:
     """Commit whatever changed in the vault; return how many files that were.
+
+    ``look`` is shown the tree that is about to be committed. Where it raises, or a
+    hook refuses the commit, staged is what was staged before.
 
     Raises:
         GitFailed: a hook refused it, or git cannot do it.
     """
     git = repository.git
+    staged = patiently(lambda: git.line("write-tree"))
     patiently(lambda: git.run("add", "--all"))
-    changed = [
-        path for path in git.run("diff", "--cached", "--name-only", "-z").split(b"\0") if path
-    ]
-    if not changed:
-        return 0
-    files = "1 file" if len(changed) == 1 else f"{len(changed):,} files"
-    words = ("commit", "--quiet", "--message", f"{subject}: {files}")
-    hint = "a hook may have refused it; nothing was pulled or pushed"
-    patiently(lambda: git.run(*words, more=git.identity(), hint=hint))
-    return len(changed)
+    try:
+        tree = git.line("write-tree")
+        before = git.commit_id("HEAD") or git.empty_tree()
+        words = ("diff-tree", "-r", "--no-renames", "--name-only", "-z", before, tree)
+        changed = git.run(*words).count(b"\0")
+        if not changed:
+            return 0
+        look(tree)
+        files = "1 file" if changed == 1 else f"{changed:,} files"
+        message = ("commit", "--quiet", "--message", f"{subject}: {files}")
+        hint = "a hook may have refused it; nothing was pulled or pushed"
+        patiently(lambda: git.run(*message, more=git.identity(), hint=hint))
+    except BaseException:
+        git.tried("read-tree", staged)
+        raise
+    return changed
 
 
 def patiently(action: Callable[[], Result]) -> Result:

@@ -71,10 +71,6 @@ class Objects:
     ) -> None:
         self._folder.cleanup()
 
-    def empty_tree(self) -> str:
-        """Return the name of the tree without files."""
-        return self._git.line("hash-object", "-t", "tree", "-w", "--stdin")
-
     def files(self, tree: str) -> dict[str, Entry]:
         """Return the files of a tree by path."""
         found = {}

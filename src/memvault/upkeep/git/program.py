@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from memvault import process
 from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
+from memvault.vault.codec import printable
 
 _MOST = 4 << 30
 _SECONDS = 120.0
@@ -20,6 +21,9 @@ _OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "G
         "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS")  # fmt: skip
 """What git tells a hook of its repository, which is not the vault's."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_LEFT = ".lock': File exists"
+_PASSED_OVER = "error: failed to push some refs"
+"""What stands behind the reason for a push that failed."""
 _FALLBACK = {"NAME": "memvault", "EMAIL": "memvault@localhost"}
 _UNDER_WAY = {
     "rebase-merge": "rebase",
@@ -30,6 +34,10 @@ _UNDER_WAY = {
 }
 
 
+_SHOWN = 3
+LARGER = "The repository holds more than the vault, which sync would push along"
+
+
 class GitFailed(MemvaultError):
     """Git did not do what it was asked for; ``said`` is all that it said of it."""
 
@@ -38,15 +46,27 @@ class GitFailed(MemvaultError):
         self.said = said
 
 
+class NoRepository(Refused):
+    """What git should keep its own in is there, and is none of git's."""
+
+
 class Git:
     """Git in one folder."""
 
     def __init__(self, folder: Path, programs: bool = True) -> None:
-        """Prepare to run git; without ``programs`` no hook or monitor of the repository is run."""
+        """Prepare to run git; without ``programs`` no hook or monitor of the repository is run.
+
+        Raises:
+            Refused: there is no git.
+        """
         self.folder = folder
         quiet = [] if programs else ["-c", f"core.hooksPath={os.devnull}"]
-        self._prefix = ["git", *quiet, "-c", "core.fsmonitor=false", "--literal-pathspecs"]
         kept = process.environment(folder)
+        try:
+            program = process.located("git", folder, kept)
+        except UsageError as error:
+            raise Refused("There is no git program on this machine", "install git") from error
+        self._prefix = [program, *quiet, "-c", "core.fsmonitor=false", "--literal-pathspecs"]
         self._environment = {key: value for key, value in kept.items() if key not in _OWN}
         self._environment.update(LC_ALL="C", LANGUAGE="C", GIT_TERMINAL_PROMPT="0")
 
@@ -60,15 +80,12 @@ class Git:
         """Run git, whatever comes of it.
 
         Raises:
-            Refused: there is no git.
+            UsageError: it cannot be started.
             TimedOut: it took too long.
         """
         environment = {**self._environment, **(more or {})}
         command = [*self._prefix, *words]
-        try:
-            ran = process.run(command, data, seconds, _MOST, self.folder, environment)
-        except UsageError as error:
-            raise Refused("There is no git program on this machine", "install git") from error
+        ran = process.run(command, data, seconds, _MOST, self.folder, environment)
         if ran.timed_out:
             raise TimedOut(f"git {words[0]} took more than {seconds:.0f} seconds", "try again")
         return ran
@@ -96,6 +113,8 @@ class Git:
         """Return the error for one of git's commands that failed."""
         said = without_credentials(ran.complaint.strip() or ran.output.strip())
         message = f"git {what} failed: {_reason(said)}"
+        if _LEFT in said:
+            hint = "if no git is at work in the vault, delete that file"
         return GitFailed(message, hint or f"git {what} by hand says more", said)
 
     def line(self, *words: str, good: tuple[int, ...] = (0,)) -> str:
@@ -109,6 +128,10 @@ class Git:
     def commit_id(self, name: str) -> str:
         """Return the id of a commit, empty where there is none of that name."""
         return self.line("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", good=(0, 1))
+
+    def empty_tree(self) -> str:
+        """Return the name of the tree without files."""
+        return self.line("hash-object", "-t", "tree", "-w", "--stdin")
 
     def identity(self) -> dict[str, str]:
         """Return what stands for whoever commits, in what nobody has said of them."""
@@ -144,21 +167,31 @@ class Repository(NamedTuple):
         found = (what for name, what in _UNDER_WAY.items() if (self.folder / name).exists())
         return next(found, "")
 
+    @property
+    def unmerged(self) -> list[str]:
+        """The files in conflict that a person has to settle."""
+        listed = self.git.line("diff", "--name-only", "--diff-filter=U", "-z")
+        return [path for path in listed.split("\0") if path]
+
 
 def repository(root: Path, programs: bool = True) -> Repository | None:
     """Return the repository that a vault lies in, or None.
 
     Raises:
         GitFailed: git refuses to use it.
+        NoRepository: the vault's .git is none.
         Refused: there is no git.
     """
     git = Git(root, programs)
     try:
         found = git.line("rev-parse", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
     except GitFailed as error:
-        if "not a git repository" in error.said:
-            return None
-        raise
+        if "not a git repository" not in error.said:
+            raise
+        if os.path.lexists(root / ".git"):
+            hint = "git status says more; if nothing in it is needed, move it away"
+            raise NoRepository("The vault's .git is no git repository", hint) from error
+        return None
     top, folder, prefix = f"{found}\n".split("\n")[:3]
     return Repository(git, Path(top), Path(folder), prefix)
 
@@ -179,14 +212,21 @@ def check_idle(repository: Repository) -> str:
     """
     under_way = repository.under_way
     if under_way:
-        raise Refused(
-            f"A {under_way} is under way in the repository",
-            f"end it with git {under_way} --continue, or give it up with git {under_way} --abort",
-        )
+        hint = f"{to_go_on(repository)}; or give it up with git {under_way} --abort"
+        raise Refused(f"A {under_way} is under way in the repository", hint)
     branch = repository.branch
     if not branch:
         raise Refused("No branch is checked out", "git switch BRANCH checks one out")
     return branch
+
+
+def to_go_on(repository: Repository) -> str:
+    """Return how a person ends what git is in the middle of."""
+    files = repository.unmerged
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    named = ", ".join(map(printable, files[:_SHOWN])) + more
+    settled = f"settle {named}, git add them, then " if files else ""
+    return f"{settled}git {repository.under_way} --continue"
 
 
 def without_credentials(text: str) -> str:
@@ -195,7 +235,8 @@ def without_credentials(text: str) -> str:
 
 
 def _reason(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = (line.strip() for line in said.splitlines() if not line.startswith(_PASSED_OVER))
+    lines = [line for line in told if line not in ("", "remote:")]
     for mark in ("fatal: ", "error: "):
         for line in lines:
             if line.startswith(mark):

@@ -15,7 +15,14 @@ import sys
 from memvault import grants, plain_files, process
 from memvault.call import Call
 from memvault.errors import MemvaultError, Refused, UsageError
-from memvault.upkeep.git.program import Git, Repository, repository
+from memvault.upkeep.git.program import (
+    LARGER,
+    Git,
+    NoRepository,
+    Repository,
+    opened,
+    repository,
+)
 from memvault.vault import atomic
 
 _IGNORED = ".gitignore", (".memvault/", ".*.tmp")
@@ -32,15 +39,20 @@ def begin(call: Call) -> tuple[Repository, bool]:
         Refused: the caller may not, or there is no git.
     """
     check_allowed(call)
-    found = repository(call.root)
+    try:
+        found = repository(call.root)
+    except NoRepository:
+        if not (call.root / ".git").is_dir():
+            raise
+        found = None  # git may mend it
     if found is not None:
+        if found.prefix:
+            call.notes.append(LARGER)
         return found, False
     git = Git(call.root)
-    named = [] if git.config("init.defaultBranch") else ["-c", "init.defaultBranch=main"]
-    git.run(*named, "init", "--quiet")
-    made = repository(call.root)
-    assert made is not None
-    return made, True
+    named = [] if git.config("init.defaultBranch") else ["--initial-branch=main"]
+    git.run("init", "--quiet", *named)
+    return opened(call.root), True
 
 
 def prepare(call: Call, repository: Repository) -> list[str]:

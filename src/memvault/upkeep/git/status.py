@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.call import Call
 from memvault.upkeep.git import setup
-from memvault.upkeep.git.program import Repository, repository, without_credentials
+from memvault.upkeep.git.program import (
+    LARGER,
+    Repository,
+    repository,
+    to_go_on,
+    without_credentials,
+)
 from memvault.upkeep.git.replay import LINK
 from memvault.vault.replaced import names_under
 
@@ -76,9 +82,13 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
     about["driver"] = setup.is_registered(found)
     if not (allowed and about["driver"]):
         todo.append("memvault git init")
+    if found.prefix:
+        call.notes.append(LARGER)
     if found.under_way:
         about["underWay"] = found.under_way
-        todo.append(f"git {found.under_way} --continue")
+        todo.insert(0, to_go_on(found))
+    elif not branch:
+        todo.append("git switch BRANCH")
     if not remote:
         todo.append("git remote add origin URL")
     return {**about, **({"todo": todo} if todo else {})}

@@ -8,6 +8,7 @@ what the next one commits and goes on from.
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from typing import Any, NamedTuple
 
 from memvault.call import Call
@@ -18,6 +19,7 @@ from memvault.upkeep.git.commit import commit_all, lock
 from memvault.upkeep.git.merge import Merger
 from memvault.upkeep.git.objects import SCRATCH, Commit, Objects
 from memvault.upkeep.git.program import (
+    LARGER,
     NETWORK_SECONDS,
     Git,
     Repository,
@@ -25,7 +27,9 @@ from memvault.upkeep.git.program import (
     opened,
 )
 from memvault.upkeep.git.replay import Replay
-from memvault.vault.codec import printable
+from memvault.vault import layout, new_secrets
+from memvault.vault.codec import decode, printable
+from memvault.vault.markdown import in_conflict
 
 _TRIES = 6
 _REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
@@ -80,12 +84,10 @@ def sync(call: Call) -> dict[str, Any]:
     setup.check_allowed(call)
     found = opened(call.root)
     if found.prefix:
-        raise Refused(
-            "The repository holds more than the vault, which sync would push along",
-            "commit and pull it as you are used to; memories are merged there too",
-        )
+        hint = "commit and pull it as you are used to; memories are merged there too"
+        raise Refused(LARGER, hint)
     branch = check_idle(found)
-    if found.git.run("ls-files", "--unmerged"):
+    if found.unmerged:
         raise Refused("Git holds files in conflict", "git status names them; settle them first")
     remote = _remote(found, branch)
     setup.prepare(call, found)
@@ -97,7 +99,8 @@ def sync(call: Call) -> dict[str, Any]:
         for _ in range(_TRIES):
             with Objects(found.git, found.folder) as objects:
                 recover(found, objects, call.store)
-            done.committed += commit_all(found, f"memvault sync ({agent})")
+                look = partial(_look, call, found, objects)
+                done.committed += commit_all(found, f"memvault sync ({agent})", look)
             others = _fetched(found, remote)
             try:
                 head = _brought_together(call, found, branch, others, done)
@@ -107,6 +110,37 @@ def sync(call: Call) -> dict[str, Any]:
                 done.pushed = _count(found, others, head)
                 return {"branch": branch, "remote": remote.name, **done.result()}
     raise Conflict(f"Others changed or pushed meanwhile, {_TRIES} times", "memvault git sync")
+
+
+def _look(call: Call, repository: Repository, objects: Objects, tree: str) -> None:
+    """Tell of what should not be shared as it is, in the memories that are about to be committed.
+
+    Raises:
+        Refused: one holds a secret, and the settings say no to that.
+    """
+    git = repository.git
+    before = git.commit_id("HEAD") or git.empty_tree()
+    found = [
+        entry
+        for entry in objects.differences(before, tree)
+        if entry.after and entry.after.is_plain and layout.is_memory_path(entry.path)
+    ]
+    sides = (side for entry in found for side in (entry.before, entry.after) if side)
+    data = objects.read(side.name for side in sides)
+    for path, old, new in found:
+        assert new is not None
+        after = data[new.name]
+        if in_conflict(decode(after).text):
+            call.notes.append(f"{printable(path)} is shared with the marks of a conflict in it")
+        on_write = call.settings.secrets.on_write
+        secrets = new_secrets.of(data[old.name] if old else b"", after) if on_write != "off" else []
+        if secrets and on_write == "refuse":
+            raise Refused(
+                f"{printable(path)} holds a secret, and memvault.toml says that none is kept",
+                "take it out of the file; nothing was committed, pulled or pushed",
+            )
+        if secrets:
+            call.notes.append(new_secrets.warning(printable(path), secrets))
 
 
 def _remote(repository: Repository, branch: str) -> Remote:
@@ -136,9 +170,11 @@ def _fetched(repository: Repository, remote: Remote) -> str:
     heads = [line.partition("\trefs/heads/")[2] for line in listed.splitlines()]
     if remote.branch not in heads:
         if heads and not remote.is_set:
+            is_here = git.commit_id(f"refs/heads/{heads[0]}")
+            way = f"git {'switch' if is_here else 'branch --move'} {heads[0]}"
             raise Refused(
                 f"{remote.name} has no branch {remote.branch}, but {', '.join(heads[:5])}",
-                f"git branch --move {heads[0]}, or git push --set-upstream {remote.name} HEAD",
+                f"{way}, or git push --set-upstream {remote.name} HEAD",
             )
         return ""
     source = f"+refs/heads/{remote.branch}:{remote.tracking}"
@@ -174,7 +210,7 @@ def _replayed(
     repository: Repository, objects: Objects, others: str, head: str, ignore: tuple[str, ...]
 ) -> tuple[str, Replay]:
     git = repository.git
-    nothing = objects.empty_tree()
+    nothing = git.empty_tree()
     base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0] or nothing
     replay = Replay(objects, Merger(git, objects.scratch), base, others, ignore)
     commits = objects.commits(others, head)
