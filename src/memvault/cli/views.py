@@ -104,8 +104,9 @@ def _examined(found: Result) -> Result:
 
 
 def _emptied(found: Result) -> Result:
-    """Give the token only where there is something to confirm."""
-    return {**found, "token": found["confirmToken"]} if found.get("files") else found
+    """Give the token only where there is something to confirm, and no count of nothing."""
+    shown = {**found, "deletedFiles": found.get("deletedFiles") or None}
+    return {**shown, "token": found["confirmToken"]} if found.get("files") else shown
 
 
 def _graded(found: Result) -> Result:

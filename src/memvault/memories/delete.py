@@ -1,9 +1,7 @@
-"""Which memories a request to forget means, and the token that binds a preview to its deed."""
+"""Which memories a request to forget means, and taking them away."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -153,9 +151,3 @@ def _put_back(store: Store, item: Discarded, subject: Subject) -> bool:
     except (MemvaultError, OSError):
         return False
     return True
-
-
-def token(chosen: list[Candidate]) -> str:
-    """Return the token for exactly these files with exactly these bytes."""
-    lines = sorted(f"{entry.memory.path}\0{entry.memory.etag}" for entry in chosen)
-    return hashlib.blake2b(os.fsencode("\n".join(lines)), digest_size=6).hexdigest()

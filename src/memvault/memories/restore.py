@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from memvault import clock, plain_files
@@ -53,12 +50,6 @@ def older(store: Store, moment: str | None) -> list[Trashed]:
     if until is None:
         raise UsageError(f"{moment!r} is no date and no age", "2026-03-01, or 30d for 30 days ago")
     return [entry for entry in trash(store) if entry.when < clock.iso(until)]
-
-
-def token(chosen: Iterable[Trashed]) -> str:
-    """Return the token for exactly these files of the trash."""
-    lines = sorted(f"{entry.item.folder}/{entry.path}" for entry in chosen)
-    return hashlib.blake2b(os.fsencode("\n".join(lines)), digest_size=6).hexdigest()
 
 
 def restore(store: Store, name: str) -> Memory:

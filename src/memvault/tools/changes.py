@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.schema import Arg
+from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
 from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, filters, listed
 
@@ -71,9 +72,7 @@ def memory_forget(
         float, Arg("The least chance that a memory is what is meant", least=0, most=1)
     ] = _FITTING,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
-    confirm: Annotated[
-        bool | str | None, Arg("true, or the token that the preview returned")
-    ] = None,
+    confirm: Confirm = None,
 ) -> dict[str, Any]:
     """Forget memories: show what would go, and move it to the trash once confirmed.
 
@@ -81,7 +80,6 @@ def memory_forget(
     Forgotten files come back with memvault restore. An empty query with a
     filter means all that pass it.
     """
-    from memvault.errors import Conflict
     from memvault.memories import delete
     from memvault.recall.values import brief
 
@@ -92,9 +90,8 @@ def memory_forget(
         call.engine, call.store, query, chosen, threshold, _MOST_FORGOTTEN, call.notes
     )
     nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
-    token = delete.token(found)
-    given = "" if confirm is None else str(confirm).strip().lower()
-    if given in ("", "false", "no"):
+    token = token_of(f"{entry.memory.path}\0{entry.memory.etag}" for entry in found)
+    if not is_confirmed(confirm, token, "the files found now"):
         standings = call.engine.standings([entry.memory for entry in found])
         candidates = [
             {
@@ -109,10 +106,5 @@ def memory_forget(
             "confirmRequired": True,
             **listed("candidates", candidates, nothing, confirmToken=token),
         }
-    if given not in ("true", "yes", token):
-        raise Conflict(
-            "The confirmation does not match the files found now",
-            "look at the preview again and confirm with its token",
-        )
     files = delete.forget(call.store, found)
     return {"deletedFiles": len(files), **listed("files", files, nothing)}

@@ -6,14 +6,19 @@ from itertools import islice
 from typing import Annotated, Any
 
 from memvault.call import Call
-from memvault.errors import Conflict, UsageError
+from memvault.errors import UsageError
 from memvault.schema import Arg
+from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
 from memvault.tools.core.registry import Group
+from memvault.tools.core.shapes import given, trashed
 
 group = Group("vault", place=101)
 
 _SHOWN = 50
 _LISTED = 20
+_WITHOUT_ID = "memvault undo --list names changes; without an id the last one is undone"
+_NO_TRASH = "The trash is empty"
+_NOTHING_OLD = "Nothing in the trash is as old as that"
 
 Limit = Annotated[int, Arg("How many at most", least=1, most=10_000)]
 
@@ -72,8 +77,8 @@ def memory_diff(
 def memory_undo(
     call: Call,
     change: Annotated[
-        str, Arg("Which change, as log names it; the last one by default", positional=True)
-    ] = "",
+        str | None, Arg("Which change, as log names it; the last one by default", positional=True)
+    ] = None,
     listing: Annotated[
         bool, Arg("Show the last changes and whether they can be undone", key="list")
     ] = False,
@@ -86,7 +91,7 @@ def memory_undo(
     from memvault.upkeep import past, undo
 
     if listing:
-        if change.strip():
+        if change is not None:
             raise UsageError("--list takes no change", "memvault undo --list")
         changes = islice(call.store.changes.journal.changes(), _LISTED)
         return {
@@ -96,7 +101,7 @@ def memory_undo(
                 for why in [undo.obstacle(call.store, entry)]
             ]
         }
-    chosen = undo.chosen(call, change.strip())
+    chosen = undo.chosen(call, given(change, "The change's id", _WITHOUT_ID))
     files = undo.undo(call, chosen)
     return {
         "changeId": call.deed.change_id,
@@ -111,18 +116,7 @@ def trash_list(call: Call, limit: Limit = _SHOWN) -> dict[str, Any]:
     from memvault.memories import restore
 
     found = restore.trash(call.store)
-    return {
-        "trash": [
-            {
-                "memId": entry.mem_id,
-                "title": entry.title,
-                "filePath": entry.path,
-                "discarded": entry.when,
-            }
-            for entry in found[:limit]
-        ],
-        "total": len(found),
-    }
+    return {"trash": [trashed(entry) for entry in found[:limit]], "total": len(found)}
 
 
 @group.tool("trash_empty", "trash empty", destructive=True)
@@ -131,9 +125,7 @@ def trash_empty(
     older: Annotated[
         str | None, Arg("Only what was forgotten before: a date, or an age such as 30d")
     ] = None,
-    confirm: Annotated[
-        bool | str | None, Arg("true, or the token that the preview returned")
-    ] = None,
+    confirm: Confirm = None,
 ) -> dict[str, Any]:
     """Delete what is in the trash for good: show what would go, and delete it once confirmed.
 
@@ -142,10 +134,10 @@ def trash_empty(
     from memvault.memories import restore
 
     chosen = restore.older(call.store, older)
-    token = restore.token(chosen)
-    given = "" if confirm is None else str(confirm).strip().lower()
+    token = token_of(f"{entry.item.folder}/{entry.path}" for entry in chosen)
     size = sum(entry.size for entry in chosen)
-    if given in ("", "false", "no"):
+    nothing = {} if chosen else {"message": _NOTHING_OLD if older else _NO_TRASH}
+    if not is_confirmed(confirm, token, "what is in the trash now"):
         oldest = {"oldest": chosen[-1].when} if chosen else {}
         return {
             "confirmRequired": True,
@@ -153,11 +145,7 @@ def trash_empty(
             "bytes": size,
             **oldest,
             "confirmToken": token,
+            **nothing,
         }
-    if given not in ("true", "yes", token):
-        raise Conflict(
-            "The confirmation does not match what is in the trash now",
-            "look at the preview again and confirm with its token",
-        )
     call.store.history.empty(entry.item for entry in chosen)
-    return {"deletedFiles": len(chosen), "bytes": size}
+    return {"deletedFiles": len(chosen), "bytes": size, **nothing}

@@ -16,7 +16,9 @@ from memvault.tools.core.shapes import (
     UNTIL_HELP,
     count_shown,
     filters,
+    given,
     item,
+    trashed,
 )
 
 if TYPE_CHECKING:
@@ -108,19 +110,10 @@ def memory_restore(
     from memvault.recall.values import brief
 
     if not name.strip():
-        return {
-            "trash": [
-                {
-                    "memId": entry.mem_id,
-                    "title": entry.title,
-                    "filePath": entry.path,
-                    "discarded": entry.when,
-                }
-                for entry in restore.trash(call.store)
-            ]
-        }
-    if revision:
-        restored = restore.revert(call.store, call.engine.resolve(name), revision)
+        return {"trash": [trashed(entry) for entry in restore.trash(call.store)]}
+    earlier = given(revision, "The revision", "memvault log names a memory's revisions")
+    if earlier:
+        restored = restore.revert(call.store, call.engine.resolve(name), earlier)
     else:
         restored = restore.restore(call.store, name)
     return {**brief(restored), "etag": restored.etag}

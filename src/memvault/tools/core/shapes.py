@@ -13,6 +13,7 @@ from memvault.model import EPISODE, FACT, PROCEDURE
 if TYPE_CHECKING:
     from memvault.call import Call
     from memvault.index.protocol import Record
+    from memvault.memories.restore import Trashed
     from memvault.model import Memory
     from memvault.recall.filters import Filters
     from memvault.recall.values import Answer, Found
@@ -39,6 +40,27 @@ def item(memory: Memory | Record) -> dict[str, Any]:
         "tags": list(memory.tags),
         "created": memory.created,
         "modified": memory.modified,
+    }
+
+
+def given(text: str | None, name: str, hint: str) -> str:
+    """Return a name that was given; empty where none was.
+
+    Raises:
+        UsageError: one was and is empty, as of a variable that is not set.
+    """
+    if text is not None and not text.strip():
+        raise UsageError(f"{name} is empty", hint)
+    return (text or "").strip()
+
+
+def trashed(entry: Trashed) -> dict[str, Any]:
+    """Return what every list of the trash says of each memory."""
+    return {
+        "memId": entry.mem_id,
+        "title": entry.title,
+        "filePath": entry.path,
+        "discarded": entry.when,
     }
 
 
