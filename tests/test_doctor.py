@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,11 @@ from memvault.index.deep_side import DeepSide
 from memvault.upkeep.doctor.findings import CODES
 from memvault.vault.lock import FileLock
 from wrong_vaults import FAULTS, HEADER, Fault, examined, files, named, told
+
+
+def whole(root: Path) -> dict[Path, bytes]:
+    """Return the bytes of every file, of ``.memvault`` too."""
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=named)
@@ -33,11 +39,18 @@ def test_each_fault_is_found_fixed_and_the_fix_undone(
     assert bool(entry["fix"]) == fault.fixed
     assert not entry["message"].endswith(".")
     assert files(folder) == before
-    fixed = examined(vault, fix=True)
+    only: dict[str, Any] = {}
+    if fault.for_good:
+        held = whole(folder)
+        assert examined(vault, fix=True)["findings"] == found["findings"]
+        assert whole(folder) == held
+        assert f"--only {fault.code}" in entry["fix"]
+        only = {"only": [fault.code]}
+    fixed = examined(vault, fix=True, **only)
     assert bool(fixed["fixed"]) == fault.fixed
     assert bool(fixed["findings"]) != fault.fixed
     assert (files(folder) == before) != fault.undone
-    again = examined(vault, fix=True)
+    again = examined(vault, fix=True, **only)
     assert again["fixed"] == []
     assert again["findings"] == fixed["findings"]
     if fault.undone:

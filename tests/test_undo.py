@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, refused, write
+from conftest import Run, write
 from episodes import WEEK, put_all
 from memvault import Vault, open_vault
 from memvault.tools.core.registry import Tool
@@ -264,30 +264,6 @@ def test_the_trash_is_emptied_in_two_steps(vault: Vault, folder: Path) -> None:
     assert vault.call("trash_list")["trash"] == []
     assert not list((folder / ".memvault" / "trash").rglob("*.md"))
     assert vault.call("memory_undo")["error"]["code"] == "not_found"
-
-
-@pytest.mark.parametrize("given", ["", "  "])
-def test_an_id_that_is_empty_undoes_nothing(
-    run: Run, vault: Vault, folder: Path, given: str
-) -> None:
-    """An empty id, as of a script's variable that is not set, is refused with a hint."""
-    remember(vault, title="A", content="One.")
-    before = files(folder)
-    ran = run("undo", given)
-    assert "is empty" in refused(ran, 2)
-    assert "without an id" in ran.err
-    assert vault.call("memory_undo", change=given)["error"]["code"] == "usage"
-    assert vault.call("memory_restore", memId="A", revision=given)["error"]["code"] == "usage"
-    assert files(folder) == before
-
-
-def test_an_empty_trash_is_said_to_be_empty(run: Run, vault: Vault) -> None:
-    """Emptying where there is nothing to delete says so in one line, with or without confirming."""
-    for words in ([], ["--confirm", "true"]):
-        assert run("trash", "empty", *words) == (0, "The trash is empty\n", "")
-    remember(vault, title="A", content="One.")
-    vault.call("memory_forget", query="A", confirm=True)
-    assert "Nothing in the trash" in run("trash", "empty", "--older", "30d").out
 
 
 def test_the_history_is_bounded_by_settings(folder: Path) -> None:

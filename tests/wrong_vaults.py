@@ -19,7 +19,8 @@ MARKS = "<<<<<<< HEAD\nThey dig.\n=======\nThey sleep.\n>>>>>>> theirs\n"
 class Fault(NamedTuple):
     """A fault made of files, by what each holds; the file it is told of, and how it is fixed.
 
-    ``fixed`` says whether ``--fix`` does, ``undone`` whether undo takes that back.
+    ``fixed`` says whether ``--fix`` does, ``undone`` whether undo takes that back,
+    ``for_good`` whether it has to be asked for by its code.
     """
 
     code: str
@@ -28,6 +29,7 @@ class Fault(NamedTuple):
     fixed: bool = False
     undone: bool = False
     make: Callable[[Path], object] = lambda _: None
+    for_good: bool = False
 
 
 def old(path: str) -> Callable[[Path], None]:
@@ -135,6 +137,7 @@ FAULTS = [
             },
         },
         fixed=True,
+        for_good=True,
     ),
     Fault(
         "history-over-limit",
@@ -145,6 +148,7 @@ FAULTS = [
             ".memvault/trash/20200101T000000.000Z-abcdef/a.md": OVERDUE,
         },
         fixed=True,
+        for_good=True,
     ),
     Fault(
         "temporary-left",

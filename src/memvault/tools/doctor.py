@@ -21,8 +21,8 @@ def vault_doctor(
     """Find what is wrong in the vault: broken, doubled, lost or left-over files, links, vectors.
 
     Each finding has a code, a severity, a file, and what --fix would do. Fixes of
-    memories are one change that undo takes back. The command ends with 1 where an
-    error stands.
+    memories are one change that undo takes back; what would be deleted for good is so
+    only where its code is named. The command ends with 1 where an error stands.
     """
     from memvault.upkeep.doctor import visit
 

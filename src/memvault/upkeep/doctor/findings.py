@@ -16,7 +16,8 @@ class Fix(NamedTuple):
     """What would put a finding right, and in words for people.
 
     ``header`` sets header lines of a memory, ``trash`` moves one there; both only
-    while its bytes have ``etag``. The others are about the vault as a whole.
+    while its bytes have ``etag``. The others are about the vault as a whole. What
+    nothing brings back is deleted ``for_good``, and only where its code is named.
     """
 
     kind: Kind
@@ -24,6 +25,7 @@ class Fix(NamedTuple):
     path: str = ""
     etag: str = ""
     changes: tuple[tuple[str, str | None], ...] = ()
+    for_good: bool = False
 
 
 class Finding(NamedTuple):
@@ -93,7 +95,9 @@ CODES: Mapping[str, Code] = {
     ),
     "vectors-missing": Code("note", "Memories that wait for the deep embedder"),
     "history-over-limit": Code(
-        "note", "Revisions and trash past what `[history]` keeps", "deletes them for good"
+        "note",
+        "Revisions and trash past what `[history]` keeps",
+        "deletes them for good, only if named",
     ),
     "temporary-left": Code("note", "A half-written file of a killed process", "deletes it"),
     "journal-unreadable": Code("note", "Lines of the journal that cannot be read"),

@@ -56,7 +56,7 @@ def private(look: Look) -> Iterator[Finding]:
         said = f"{count} of its lines cannot be read, so undo knows nothing of what they say"
         yield Finding("journal-unreadable", f".memvault/journal/{name}", said)
     if machine.overdue:
-        fix = Fix("prune", "delete them for good")
+        fix = Fix("prune", "delete them for good", for_good=True)
         said = f"{machine.overdue} revisions and trashed files are past the limits of [history]"
         yield Finding("history-over-limit", ".memvault", said, fix)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from memvault.call import Call
@@ -63,7 +63,8 @@ def visit(call: Call, fix: bool, only: Iterable[str], limit: int) -> dict[str, A
     fixed: list[Finding] = []
     given_up: set[Finding] = set()
     for _ in range(_ROUNDS if fix else 0):
-        done = _fixed(call, findings, given_up)
+        wanted = [entry for entry in findings if _is_wanted(entry, codes)]
+        done = _fixed(call, wanted, given_up)
         if not done:
             break
         fixed += done
@@ -81,6 +82,11 @@ def visit(call: Call, fix: bool, only: Iterable[str], limit: int) -> dict[str, A
         "errors": counts["error"],
         "counts": {severity: counts[severity] for severity in SEVERITIES},
     }
+
+
+def _is_wanted(finding: Finding, codes: Sequence[str]) -> bool:
+    """Say whether ``--fix`` may: what cannot be undone, only where the code was named."""
+    return finding.fix is None or not finding.fix.for_good or finding.code in codes
 
 
 def _fixed(call: Call, findings: Iterable[Finding], given_up: set[Finding]) -> list[Finding]:
@@ -106,10 +112,12 @@ def _fixed(call: Call, findings: Iterable[Finding], given_up: set[Finding]) -> l
 
 
 def _shown(finding: Finding) -> dict[str, str]:
+    fix = finding.fix
+    only = f" with --only {finding.code}" if fix is not None and fix.for_good else ""
     return {
         "code": finding.code,
         "severity": finding.severity,
         "filePath": finding.path,
         "message": textwrap.shorten(finding.message, _LONGEST, placeholder=" …"),
-        "fix": finding.fix.words if finding.fix is not None else "",
+        "fix": f"{fix.words}{only}" if fix is not None else "",
     }
