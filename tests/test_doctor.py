@@ -15,7 +15,7 @@ from memvault import Vault, open_vault
 from memvault.index.deep_side import DeepSide
 from memvault.upkeep.doctor.findings import CODES
 from memvault.vault.lock import FileLock
-from wrong_vaults import FAULTS, HEADER, Fault, examined, files, named, told
+from wrong_vaults import FAULTS, GONE, HEADER, Fault, examined, files, named, told
 
 
 def whole(root: Path) -> dict[Path, bytes]:
@@ -69,6 +69,31 @@ def test_what_says_the_same_but_for_its_time_is_a_copy(vault: Vault, folder: Pat
     assert [entry["code"] for entry in fixed["fixed"]] == ["sync-conflict"]
     assert (folder / "bee.md").exists()
     assert vault.call("trash_list")["total"] == 1
+
+
+def test_what_looks_like_a_fault_and_is_none(vault: Vault, folder: Path) -> None:
+    """Links that stay in the vault, nested keys, ids left empty and locks in use are fine."""
+    texts = "text: |\n  a: 1\n  a: 2\nlist:\n- a: 1\n- a: 2\nsaid: 'x\n\n  y: 1'\n"
+    write(folder, "a.md", f"---\nid:\n{texts}---\n\nsaid: 1\nsaid: 2\n")
+    write(folder, "b.md", "---\nsupersedes: a\n---\n")
+    write(folder, "c.md", "---\nsupersedes: [a, b]\n---\n")
+    (folder / "link.md").symlink_to("a.md")
+    os.mkfifo(folder / "pipe.txt")
+    write(folder, ".memvault/.gitignore", "*\n")
+    write(folder, ".memvault/lock.held", GONE.replace("999999999", str(os.getpid())))
+    write(folder, ".memvault/agents/bob/lock.held", "1 abcdefghijkl other")
+    assert examined(vault)["findings"] == []
+
+
+def test_memories_that_replace_each_other_in_circles_take_no_time(
+    vault: Vault, folder: Path
+) -> None:
+    """However long a circle is, and however many there are, each is told by one of its files."""
+    for number in range(300):
+        text = f"---\nid: n{number}\nsupersedes: [n{(number + 1) % 300}, n{number ^ 1}]\n---\n"
+        write(folder, f"{number}.md", text)
+    found = told(examined(vault, only=["supersedes-circle"], limit=1_000))
+    assert 1 <= len(found) <= 300
 
 
 def test_a_number_behind_a_name_alone_is_no_conflict(vault: Vault, folder: Path) -> None:

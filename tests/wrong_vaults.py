@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 from conftest import write
 from memvault import Vault
+from memvault.vault.codec import etag
 
 OLD = time.time() - 3 * 86_400
 HEADER = "---\nid: {}\nmemory_type: fact\n---\n\n{}\n"
@@ -65,6 +67,9 @@ COPIES = (
 )
 TWICE = "---\nid: bee-2\nconflict_with: '[[{}]]'\n---\n\nThey sting.\n"
 OVERDUE = "---\n---\n\nOld.\n"
+OLD_TAG = etag(OVERDUE.encode())
+GONE = f"999999999 abcdefghijkl {platform.node()}"
+"""What a lock's file says whose process is dead."""
 
 FAULTS = [
     Fault("front-matter-broken", "a.md", {"a.md": "---\na: [\n---\n\nText.\n"}),
@@ -109,6 +114,27 @@ FAULTS = [
     Fault("supersedes-broken", "a.md", {"a.md": "---\nsupersedes: [gone]\n---\n"}),
     Fault("supersedes-broken", "a.md", {"a.md": "---\nsuperseded_by: '[[gone]]'\n---\n"}),
     Fault("supersedes-broken", "a.md", {"a.md": "---\nid: me\nsupersedes: me\n---\n"}),
+    Fault(
+        "supersedes-circle",
+        "a.md",
+        {
+            "a.md": "---\nsupersedes: b\n---\n",
+            "b.md": "# B\n",
+            "c.md": "---\nsupersedes: [d, a]\nsuperseded_by: b\n---\n",
+            "d.md": "# D\n",
+        },
+    ),
+    Fault("key-twice", "a.md", {"a.md": "---\ntitle: A\n'title' : B\n---\n\nText.\n"}),
+    Fault("key-twice", "a.md", {"a.md": "---\r{title: A,\r title: B}\r---\r\rText.\r"}),
+    Fault("key-twice", "a.md", {"a.md": "\ufeff---\na: 1\na: 2\n---\n".encode("utf-16-le")}),
+    Fault(
+        "key-twice",
+        "agents/main/goals/g.md",
+        {"agents/main/goals/g.md": "---\nid: g\nid: h\n---\n\nText.\n"},
+    ),
+    Fault("id-unusable", "a.md", {"a.md": "---\nid: 202601011200\n---\n\nText.\n"}),
+    Fault("id-unusable", "a.md", {"a.md": "---\nid: [two, ids]\n---\n\nText.\n"}),
+    Fault("id-unusable", "a.md", {"a.md": "---\nid: a b\n---\n\nText.\n"}),
     Fault("link-broken", "a.md", {"a.md": "See [[nothing|this]] and `[[x]]`.\n"}),
     Fault("names-merge", "bee.md", {"Bee.md": "A.\n", "bee.md": "B.\n"}),
     Fault("names-merge", "x/\u00e9.txt", {"x/\u00e9.txt": "A.\n", "x/e\u0301.txt": "B.\n"}),
@@ -123,6 +149,9 @@ FAULTS = [
     Fault("vault-inside", "", make=lambda root: write(root.parent, "memvault.toml", "")),
     Fault("link-outside", "out", make=lambda root: (root / "out").symlink_to(root.parent)),
     Fault("link-outside", "out.md", make=lambda root: (root / "out.md").symlink_to("/nowhere")),
+    Fault("link-dangling", "x.md", make=lambda root: (root / "x.md").symlink_to("gone.md")),
+    Fault("link-dangling", "x", make=lambda root: (root / "x").symlink_to("x")),
+    Fault("file-special", "x.md", make=lambda root: os.mkfifo(root / "x.md")),
     Fault("git-locked", ".git/index.lock", {".git/index.lock": ""}, make=old(".git/index.lock")),
     Fault("move-left", ".memvault/moving.json", make=lambda root: put_folder(root, "moving.json")),
     Fault("private-not-ignored", ".memvault", make=lambda root: put_folder(root, ""), fixed=True),
@@ -132,7 +161,7 @@ FAULTS = [
         {
             ".memvault/.gitignore": "*\n",
             **{
-                f".memvault/history/ab/2020010{day}T000000.000Z-00.md": OVERDUE
+                f".memvault/history/ab/2020010{day}T000000.000Z-{OLD_TAG}.md": OVERDUE
                 for day in range(1, 8)
             },
         },
@@ -156,6 +185,47 @@ FAULTS = [
         {"fact/.a.md.abcd1234.tmp": "half"},
         make=old("fact/.a.md.abcd1234.tmp"),
         fixed=True,
+    ),
+    Fault(
+        "lock-left",
+        ".memvault/lock.held",
+        {".memvault/lock.held": GONE, ".memvault/.gitignore": "*\n"},
+        fixed=True,
+    ),
+    Fault(
+        "lock-left",
+        ".memvault/agents/bob/lock.held",
+        {".memvault/agents/bob/lock.held": "1 abcdefghijkl other", ".memvault/.gitignore": "*\n"},
+        fixed=True,
+        make=old(".memvault/agents/bob/lock.held"),
+    ),
+    Fault(
+        "lock-left",
+        ".memvault/lock.held.checked",
+        {".memvault/lock.held.checked": "", ".memvault/.gitignore": "*\n"},
+        fixed=True,
+        make=old(".memvault/lock.held.checked"),
+    ),
+    *(
+        Fault(
+            "revision-damaged",
+            f".memvault/history/ab/{name}",
+            {f".memvault/history/ab/{name}": text, ".memvault/.gitignore": "*\n"},
+        )
+        for name, text in (
+            (f"29990101T000000.000Z-{OLD_TAG}.md", "---\n---\n\nOld"),
+            (f"29990101T000000.000Z-{OLD_TAG}.md", ""),
+            ("29990101T000000.000Z-.md", OVERDUE),
+            (f"29990101T00000.000Z-{OLD_TAG}.md", OVERDUE),
+        )
+    ),
+    Fault(
+        "revision-damaged",
+        f".memvault/history/ab/29990101T000000.000Z-{OLD_TAG}.md",
+        {".memvault/history/ab/.keep": "", ".memvault/.gitignore": "*\n"},
+        make=lambda root: (
+            root / f".memvault/history/ab/29990101T000000.000Z-{OLD_TAG}.md"
+        ).symlink_to("gone"),
     ),
     Fault(
         "journal-unreadable",

@@ -11,6 +11,7 @@ import contextlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -61,6 +62,19 @@ def split(text: str) -> Parts:
         text[closing.start() : closing.end()],
         text[closing.end() :],
     )
+
+
+def repeated_keys(header: str) -> list[str]:
+    """Return the keys that a header has more than once; none of one that does not parse."""
+    import yaml
+
+    try:
+        parse_header(header)
+    except ValueError:
+        return []
+    root = yaml.compose(header, Loader=loader())
+    count = Counter(str(name.value) for name, _ in root.value) if root is not None else Counter()
+    return [key for key, times in count.items() if times > 1]
 
 
 def new_header(values: Mapping[str, Any], newline: str = "\n") -> str:

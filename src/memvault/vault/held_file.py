@@ -9,11 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from memvault import clock, plain_files
 from memvault.vault import atomic
 
+_HELD = ".held"
+_CHECK = ".checked"
+_GUARD = _HELD + _CHECK
 _ELSEWHERE = 600.0
 """Seconds after which a holder on another machine, of which nothing is known, counts as gone."""
 _HERE = 24 * 3_600.0
@@ -26,7 +30,7 @@ class HeldFile:
     """The file that stands for a lock."""
 
     def __init__(self, lock: Path) -> None:
-        self.path = lock.with_name(f"{lock.name}.held")
+        self.path = lock.with_name(f"{lock.name}{_HELD}")
         self._own = b""
 
     def take(self) -> bool:
@@ -41,7 +45,7 @@ class HeldFile:
                 atomic.create(self.path, holder)
                 self._own = holder
                 return True
-            self._take_away()
+            self.take_away()
         return False
 
     @property
@@ -66,13 +70,13 @@ class HeldFile:
     def _read(self) -> bytes:
         return plain_files.read(self.path, plain_files.SETTING)
 
-    def _take_away(self) -> None:
+    def take_away(self) -> None:
         """Take the file away if its holder is gone.
 
         Only one process may do so at a time. So a file that is still there after
         its holder was found gone is that holder's, and no new one's.
         """
-        guard = self.path.with_name(f"{self.path.name}.checked")
+        guard = self.path.with_name(f"{self.path.name}{_CHECK}")
         with contextlib.suppress(OSError):
             found = self._read()
             if not _is_left(found, self.path.lstat().st_mtime):
@@ -88,6 +92,29 @@ class HeldFile:
                     os.unlink(self.path)
             finally:
                 os.unlink(guard)
+
+
+def left_below(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder that stand for locks of processes that are gone."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            with contextlib.suppress(OSError):
+                created = path.lstat().st_mtime
+                if name.endswith(_HELD):
+                    if _is_left(plain_files.read(path, plain_files.SETTING), created):
+                        yield path
+                elif name.endswith(_GUARD) and time.time() - created > _CHECKED:
+                    yield path
+
+
+def sweep_below(folder: Path) -> None:
+    """Take away what ``left_below`` yields."""
+    for path in left_below(folder):
+        if path.name.endswith(_HELD):
+            HeldFile(path.with_name(path.name.removesuffix(_HELD))).take_away()
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _is_left(holder: bytes, created: float) -> bool:

@@ -24,6 +24,7 @@ from memvault.vault import atomic, layout
 from memvault.vault.codec import etag
 
 _STAMPED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
+_REVISION = re.compile(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _LAST_YEAR = 9_000
@@ -112,6 +113,16 @@ class History:
             f"There is no revision {revision!r} of {mem_id}",
             f"the latest are {known}" if known else "it has no earlier revisions",
         )
+
+    def damaged(self) -> Iterator[tuple[Path, str]]:
+        """Yield the files among the revisions that cannot be used, and what is wrong with each."""
+        for folder in () if self._linked else _names(self._revisions):
+            for name in _names(self._revisions / folder):
+                path = self._revisions / folder / name
+                if not name.startswith("."):
+                    problem = _problem(path)
+                    if problem:
+                        yield path, problem
 
     def replaced_since(
         self, mem_ids: Iterable[str], moment: datetime
@@ -237,6 +248,18 @@ class History:
 
 def _folder_name(mem_id: str) -> str:
     return hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
+
+
+def _problem(path: Path) -> str:
+    """Say what is wrong with a revision's file, in words that follow its name."""
+    named = _REVISION.fullmatch(path.name)
+    if named is None:
+        return "has a name that is none of a revision"
+    try:
+        data = plain_files.read(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "" if etag(data) == named[1] else "has other bytes than it was kept with"
 
 
 def _stamp(earlier: list[str]) -> str:

@@ -9,7 +9,7 @@ Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """The gravest first."""
 
-Kind = Literal["header", "trash", "sweep", "ignore", "prune", "reindex", "vectors"]
+Kind = Literal["header", "trash", "sweep", "unlock", "ignore", "prune", "reindex", "vectors"]
 
 
 class Fix(NamedTuple):
@@ -76,17 +76,22 @@ CODES: Mapping[str, Code] = {
     "supersedes-broken": Code(
         "warning", "`supersedes` or `superseded_by` with a name that no memory has"
     ),
+    "supersedes-circle": Code("warning", "Memories that replace each other in a circle"),
+    "key-twice": Code("warning", "A header that has one key twice: the last one counts"),
     "names-merge": Code(
         "warning", "Names that are one where case or the form of Unicode does not count"
     ),
     "time-ahead": Code("warning", "A time more than a day ahead, in a header or of a file"),
     "vault-inside": Code("warning", "A vault inside another one: both have the inner one's notes"),
     "link-outside": Code("warning", "A link of the file system that leads out of the vault"),
+    "link-dangling": Code("warning", "A link of the file system that leads nowhere"),
+    "file-special": Code("warning", "A pipe, a socket or a device that is called like a memory"),
     "git-locked": Code("warning", "A lock of git's that is older than an hour"),
     "model-missing": Code("warning", "An embedding model that cannot be used on this machine"),
     "move-left": Code(
         "warning", "A move to another type's folder that was cut off and cannot be finished now"
     ),
+    "revision-damaged": Code("warning", "A revision that cannot be read, or is not as it was kept"),
     "private-not-ignored": Code(
         "warning", "`.memvault` without the file that keeps it out of git", "writes it"
     ),
@@ -100,6 +105,9 @@ CODES: Mapping[str, Code] = {
         "deletes them for good, only if named",
     ),
     "temporary-left": Code("note", "A half-written file of a killed process", "deletes it"),
+    "lock-left": Code(
+        "note", "A file that stood for the lock of a process that is gone", "deletes it"
+    ),
     "journal-unreadable": Code("note", "Lines of the journal that cannot be read"),
     "link-broken": Code("note", "A `[[link]]` that leads to no file"),
     "link-settled": Code(
@@ -107,6 +115,7 @@ CODES: Mapping[str, Code] = {
         "`conflict_with` a memory that is gone: the conflict was settled",
         "takes the line out of the header",
     ),
+    "id-unusable": Code("note", "An `id` that cannot be a memId: one made of the path is used"),
     "type-unknown": Code(
         "note",
         "A type that is neither built in nor in `memvault.toml`",

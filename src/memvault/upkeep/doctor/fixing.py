@@ -5,7 +5,7 @@ from __future__ import annotations
 from memvault.call import Call
 from memvault.errors import Conflict
 from memvault.upkeep.doctor.findings import Fix
-from memvault.vault import atomic
+from memvault.vault import atomic, held_file
 from memvault.vault.private import private_folder
 
 
@@ -26,6 +26,8 @@ def apply(call: Call, fix: Fix) -> None:
             call.store.discard(fix.path, fix.etag)
         case "sweep":
             atomic.sweep_below(call.root)
+        case "unlock":
+            held_file.sweep_below(private_folder(call.root))
         case "ignore":
             private_folder(call.root)
         case "prune":

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.upkeep.doctor.findings import Finding, Fix
-from memvault.upkeep.doctor.look import Look, Note
+from memvault.upkeep.doctor.look import Look, Note, Other
 from memvault.upkeep.doctor.names import copies
 from memvault.vault import layout
 from memvault.vault.codec import MODIFIED, printable
@@ -18,6 +18,7 @@ from memvault.vault.codec import MODIFIED, printable
 _BROKEN = ("broken front matter: ", "the front matter cannot be indexed: ")
 """How a record's problem begins where its header is not read."""
 _AHEAD = timedelta(days=1)
+_SHOWN = 5
 
 
 def readable(look: Look) -> Iterator[Finding]:
@@ -60,6 +61,26 @@ def marked(look: Look) -> Iterator[Finding]:
         yield Finding(
             "git-markers", path, "The marks of a conflict in git are in it: choose what is to stay"
         )
+
+
+def doubled(look: Look) -> Iterator[Finding]:
+    """Find headers that have a key twice."""
+    entries: tuple[Note | Other, ...] = (*look.notes, *look.others)
+    for entry in entries:
+        if entry.doubled:
+            keys = ", ".join(repr(key) for key in entry.doubled[:_SHOWN])
+            said = f"Its header has {keys} more than once, and the last one counts: keep one"
+            yield Finding("key-twice", entry.path, said)
+
+
+def unusable_ids(look: Look) -> Iterator[Finding]:
+    """Find ids that cannot be a memId; one that is left empty is none."""
+    for note in look.notes:
+        own = note.record.metadata.get("id")
+        if own in (None, "") or own == note.record.mem_id:
+            continue
+        said = f"Its id {own!r} cannot be a memId, so {note.record.mem_id} is used, of its path"
+        yield Finding("id-unusable", note.path, said)
 
 
 def shared_ids(look: Look) -> Iterator[Finding]:

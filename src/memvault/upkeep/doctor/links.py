@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from memvault.upkeep.doctor.findings import Finding, Fix
@@ -51,6 +51,47 @@ def superseding(look: Look) -> Iterator[Finding]:
                 if not names.another(note, name):
                     said = f"Its {key} names {name!r}, which is no other memory"
                     yield Finding("supersedes-broken", note.path, said)
+
+
+def circles(look: Look) -> Iterator[Finding]:
+    """Find memories that replace each other in a circle, each circle by one of its files."""
+    names = _Names(look)
+    replaced: dict[str, list[str]] = {}
+    for note in look.notes:
+        for key in (SUPERSEDES, SUPERSEDED_BY):
+            for name in names_under(note.record.metadata, key):
+                other = names.another(note, name)
+                if other and other != note.path:
+                    newer, older = (note.path, other) if key == SUPERSEDES else (other, note.path)
+                    replaced.setdefault(newer, []).append(older)
+    for circle in _circles(replaced):
+        first = circle.index(min(circle))
+        turned = circle[first:] + circle[:first]
+        shown = ", ".join(map(printable, turned[1 : _SHOWN + 1]))
+        more = f" and {len(turned) - 1 - _SHOWN} more" if len(turned) - 1 > _SHOWN else ""
+        said = f"It and {shown}{more} replace each other in a circle: take one supersedes out"
+        yield Finding("supersedes-circle", turned[0], said)
+
+
+def _circles(after: Mapping[str, list[str]]) -> Iterator[list[str]]:
+    """Yield circles of a graph, of those that share a place not every one."""
+    done: set[str] = set()
+    told: set[str] = set()
+    for start in sorted(after):
+        way: dict[str, Iterator[str]] = {} if start in done else {start: iter(after[start])}
+        while way:
+            here = next(reversed(way))
+            for place in way[here]:
+                if place in way and not {here, place} & told:
+                    circle = list(way)[list(way).index(place) :]
+                    told.update(circle)
+                    yield circle
+                elif place not in way and place not in done:
+                    way[place] = iter(after.get(place, ()))
+                    break
+            else:
+                done.add(here)
+                del way[here]
 
 
 def kept_twice(look: Look) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ system are never followed.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import os
@@ -25,20 +26,24 @@ from memvault.upkeep.doctor import git_index
 from memvault.upkeep.doctor.tree import Tree, walked
 from memvault.upkeep.paths import without_paths
 from memvault.upkeep.status import too_large
-from memvault.vault import atomic, codec, layout, moving
-from memvault.vault.frontmatter import split
+from memvault.vault import atomic, codec, held_file, layout, moving
+from memvault.vault.frontmatter import repeated_keys, split
 from memvault.vault.markdown import in_conflict
+from memvault.vault.plain_yaml import MAX_HEADER
 
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 _CODE = re.compile(r"``[^`\n]+``|`[^`\n]*`")
 _FENCE = re.compile(r"[ ]{0,3}(?:```|~~~)")
+_TOP_LINE = re.compile(r"^([^\s#:-][^:\n]*):", re.MULTILINE | re.ASCII)
+"""What stands before the first colon of a line that is not indented."""
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Note(NamedTuple):
     """A memory: its record, the etag and time that its file has now, what it links to.
 
-    ``marked`` says whether git's marks are in it, ``trouble`` why it cannot be read.
+    ``marked`` says whether git's marks are in it, ``trouble`` why it cannot be read;
+    ``doubled`` names the keys that its header has more than once.
     """
 
     record: Record
@@ -47,6 +52,7 @@ class Note(NamedTuple):
     links: tuple[str, ...] = ()
     marked: bool = False
     trouble: str = ""
+    doubled: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -61,6 +67,7 @@ class Other(NamedTuple):
     marked: bool = False
     broken: str = ""
     trouble: str = ""
+    doubled: tuple[str, ...] = ()
 
 
 class Machine(NamedTuple):
@@ -68,7 +75,8 @@ class Machine(NamedTuple):
 
     ``stale`` are memories that the index has otherwise than they are, and ``waiting``
     those without deep vectors. ``old_vectors`` counts the other models' folders, ``overdue``
-    what the history should keep no longer.
+    what the history should keep no longer. ``held`` are locks' files of processes that are
+    gone, ``damaged`` are revisions, each with what is wrong.
     """
 
     model_problem: str
@@ -78,6 +86,8 @@ class Machine(NamedTuple):
     journal: tuple[tuple[str, int], ...]
     overdue: int
     temporary: tuple[str, ...]
+    held: tuple[str, ...]
+    damaged: tuple[tuple[str, str], ...]
     state_too_large: tuple[tuple[str, str], ...]
     move_left: bool
     unignored: bool
@@ -135,7 +145,8 @@ def _note(call: Call, record: Record) -> Note:
         text = codec.decode(data).text
         marked = in_conflict(text)
         links = tuple(dict.fromkeys(_links(split(text).body)))
-    return Note(record, codec.etag(data), mtime, links, marked)
+    doubled = () if marked else _doubled(data)
+    return Note(record, codec.etag(data), mtime, links, marked, doubled=doubled)
 
 
 def _other(root: Path, path: str) -> Other:
@@ -150,7 +161,23 @@ def _other(root: Path, path: str) -> Other:
             codec.read_header(data)
         except ValueError as error:
             return Other(path, broken=str(error))
+        return Other(path, doubled=_doubled(data))
     return Other(path)
+
+
+def _doubled(data: bytes) -> tuple[str, ...]:
+    """Return the keys that a header has more than once; only where some seem so it is parsed."""
+    if data[:2] in _UTF16:
+        data = codec.decode(data).text.encode("utf-8", "replace")
+    head = data.removeprefix(codecs.BOM_UTF8)
+    if not head.startswith(b"---"):
+        return ()
+    text = head[:MAX_HEADER].decode("latin-1").replace("\r", "\n")  # its lines are the same
+    lines = _TOP_LINE.findall(text, 0, max(text.find("\n---", 3), 0) or len(text))
+    keys = [line.strip(" \t\"'") for line in lines]
+    if len(set(keys)) == len(keys) and not text[3:].lstrip().startswith("{"):
+        return ()
+    return tuple(repeated_keys(split(codec.decode(data).text).header))
 
 
 def _trouble(error: OSError) -> str:
@@ -182,6 +209,8 @@ def _machine(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -
     waiting = index.deep_waiting() if waits and not index.deep.is_at_work() else 0
     old = len(index.deep.others()) if waits and not waiting else 0
     is_private = private.is_dir() and not private.is_symlink()
+    left = held_file.left_below(private) if is_private else ()
+    damaged = call.store.history.damaged()
     return Machine(
         problem,
         waiting,
@@ -190,6 +219,8 @@ def _machine(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -
         tuple(call.store.changes.journal.unread()),
         call.store.history.overdue().files,
         tuple(sorted(_relative(root, path) for path in atomic.abandoned_below(root))),
+        tuple(sorted(_relative(root, path) for path in left)),
+        tuple(sorted((_relative(root, path), said) for path, said in damaged)),
         tuple((entry["filePath"], entry["problem"]) for entry in too_large(root)),
         os.path.lexists(root / moving.FILE),
         is_private and not (private / ".gitignore").is_file(),

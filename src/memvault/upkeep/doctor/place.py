@@ -25,11 +25,16 @@ def nested(look: Look) -> Iterator[Finding]:
         yield Finding("vault-inside", "", f"{said}: move it out, or name it under ignore there")
 
 
-def links_out(look: Look) -> Iterator[Finding]:
-    """Find links of the file system that lead out of the vault."""
+def no_files(look: Look) -> Iterator[Finding]:
+    """Find links of the file system that lead out of the vault or nowhere, pipes and devices."""
     for path in look.tree.links_out:
         said = "The link leads out of the vault, so memvault does not follow it"
         yield Finding("link-outside", path, said)
+    for path in look.tree.dangling:
+        yield Finding("link-dangling", path, "The link leads nowhere: what it names is gone")
+    for path in look.tree.special:
+        said = "It is a pipe, a socket or a device, so memvault does not read it"
+        yield Finding("file-special", path, said)
 
 
 def private(look: Look) -> Iterator[Finding]:
@@ -38,6 +43,9 @@ def private(look: Look) -> Iterator[Finding]:
     for path in machine.temporary:
         fix = Fix("sweep", "delete it")
         yield Finding("temporary-left", path, "A killed process left it half-written", fix)
+    for path in machine.held:
+        said = "The process that held this lock is gone"
+        yield Finding("lock-left", path, said, Fix("unlock", "delete it"))
     if machine.move_left:
         said = "A move was cut off, and finishing it did not work: is another memvault running?"
         yield Finding("move-left", moving.FILE, said)
@@ -52,6 +60,11 @@ def private(look: Look) -> Iterator[Finding]:
     if machine.git_locked:
         said = "git's lock is older than an hour: delete the file if no git is running"
         yield Finding("git-locked", ".git/index.lock", said)
+
+
+def past(look: Look) -> Iterator[Finding]:
+    """Find what is wrong with the journal, the revisions and the trash."""
+    machine = look.machine
     for name, count in machine.journal:
         said = f"{count} of its lines cannot be read, so undo knows nothing of what they say"
         yield Finding("journal-unreadable", f".memvault/journal/{name}", said)
@@ -59,6 +72,9 @@ def private(look: Look) -> Iterator[Finding]:
         fix = Fix("prune", "delete them for good", for_good=True)
         said = f"{machine.overdue} revisions and trashed files are past the limits of [history]"
         yield Finding("history-over-limit", ".memvault", said, fix)
+    for path, problem in machine.damaged:
+        said = f"The revision {problem}, so restore and undo do not use it"
+        yield Finding("revision-damaged", path, said)
 
 
 def index(look: Look) -> Iterator[Finding]:

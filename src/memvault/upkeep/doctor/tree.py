@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from memvault.vault import layout
+
+_Kind = Literal["file", "folder", "link out", "unreadable", "dangling", "special"]
+"""What an entry of a folder is, in the order of ``Tree``."""
 
 
 class Tree(NamedTuple):
     """Plain files and folders by their paths; ``unreadable`` could not be listed.
 
-    ``links_out`` are links that lead out of the vault; they are not followed.
+    ``links_out`` are links that lead out of the vault, ``dangling`` those that lead
+    nowhere; none is followed. ``special`` are called like memories and are no files.
     What begins with a dot, or is ignored by the settings, is not in it.
     """
 
@@ -20,15 +25,14 @@ class Tree(NamedTuple):
     folders: tuple[str, ...]
     links_out: tuple[str, ...]
     unreadable: tuple[str, ...]
+    dangling: tuple[str, ...]
+    special: tuple[str, ...]
 
 
 def walked(root: Path, ignore: tuple[str, ...]) -> Tree:
     """Return what lies in a vault."""
     real = os.path.realpath(root)
-    files: list[str] = []
-    folders: list[str] = []
-    links: list[str] = []
-    unreadable: list[str] = []
+    found: dict[_Kind, list[str]] = {kind: [] for kind in get_args(_Kind)}
     pending = [""]
     while pending:
         folder = pending.pop()
@@ -38,17 +42,36 @@ def walked(root: Path, ignore: tuple[str, ...]) -> Tree:
                     path = f"{folder}/{entry.name}" if folder else entry.name
                     if entry.name.startswith(".") or (ignore and layout.is_ignored(path, ignore)):
                         continue
-                    if entry.is_symlink():
-                        target = os.path.realpath(entry.path)
-                        if target != real and not target.startswith(real + os.sep):
-                            links.append(path)
-                    elif entry.is_dir(follow_symlinks=False):
-                        folders.append(path)
+                    kind = _kind(entry, real)
+                    if kind == "folder":
                         pending.append(path)
-                    elif entry.is_file(follow_symlinks=False):
-                        files.append(path)
+                    if kind is not None:
+                        found[kind].append(path)
         except FileNotFoundError:
             continue  # gone between the listing and the look at it
         except OSError:
-            unreadable.append(folder)
-    return Tree(*(tuple(sorted(part)) for part in (files, folders, links, unreadable)))
+            found["unreadable"].append(folder)
+    return Tree(*(tuple(sorted(paths)) for paths in found.values()))
+
+
+def _kind(entry: os.DirEntry[str], real: str) -> _Kind | None:
+    """Say what an entry is; nothing of a link within the vault, and of what is called otherwise."""
+    if entry.is_symlink():
+        target = os.path.realpath(entry.path)
+        if target != real and not target.startswith(real + os.sep):
+            return "link out"
+        return None if _leads(entry) else "dangling"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    if entry.is_file(follow_symlinks=False):
+        return "file"
+    return "special" if entry.name[-3:].lower() == ".md" else None
+
+
+def _leads(entry: os.DirEntry[str]) -> bool:
+    """Say whether there is something where a link leads, as far as this user may know."""
+    try:
+        entry.stat()
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+    return True

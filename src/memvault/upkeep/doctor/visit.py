@@ -16,6 +16,8 @@ from memvault.upkeep.doctor.look import Look, look
 CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (
     headers.readable,
     headers.marked,
+    headers.doubled,
+    headers.unusable_ids,
     headers.shared_ids,
     headers.types,
     headers.times,
@@ -23,12 +25,14 @@ CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (
     names.merging,
     names.titles,
     links.superseding,
+    links.circles,
     links.kept_twice,
     links.kept_twice_by_agents,
     links.wikilinks,
     place.nested,
-    place.links_out,
+    place.no_files,
     place.private,
+    place.past,
     place.index,
 )
 """Every check."""
