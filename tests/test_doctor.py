@@ -107,6 +107,18 @@ def test_a_number_behind_a_name_alone_is_no_conflict(vault: Vault, folder: Path)
     assert told(examined(vault)) == {("sync-conflict", "Long 2.md")}
 
 
+@pytest.mark.parametrize("text", ["", "# \n", "- [ ] \n- [ ] \n", "---\ntags: []\n---\n"])
+@pytest.mark.parametrize("name", ["Untitled", "Todo"])
+def test_notes_that_say_next_to_nothing_are_no_copies(
+    vault: Vault, folder: Path, name: str, text: str
+) -> None:
+    """What an editor calls new notes is no copy of a sync, though all say the same nothing."""
+    for number in ("", " 2", " 3"):
+        write(folder, f"{name}{number}.md", text)
+    write(folder, "draft.md~", "An editor's own copy.\n")
+    assert examined(vault)["findings"] == []
+
+
 def test_the_oldest_of_one_id_keeps_it_on_every_machine(vault: Vault, folder: Path) -> None:
     """Of memories that share an id the others get one made of their path, whoever fixes it."""
     text = "---\nid: bee\ncreated: 2026-01-0{}\n---\n\nThey sting.\n"

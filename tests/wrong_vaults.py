@@ -64,6 +64,8 @@ COPIES = (
     "bee_conflict-20260102-101112",
     "bee 2",
     "bee (1)",
+    "bee~HEAD",
+    "bee~02d8a2c (Say more)",
 )
 TWICE = "---\nid: bee-2\nconflict_with: '[[{}]]'\n---\n\nThey sting.\n"
 OVERDUE = "---\n---\n\nOld.\n"
@@ -108,6 +110,10 @@ FAULTS = [
         "sync-conflict",
         "log (conflicted copy 2026-01-02).txt",
         {"log (conflicted copy 2026-01-02).txt": "x"},
+    ),
+    *(
+        Fault("sync-conflict", f"bee.md~{side}", {"bee.md/wasp.md": "# A\n", f"bee.md~{side}": "B"})
+        for side in ("HEAD", "main", "02d8a2c (Say a.b)")
     ),
     Fault("kept-twice", "b.md", {"a.md": HEADER.format("bee", "A."), "b.md": TWICE.format("bee")}),
     Fault("link-settled", "b.md", {"b.md": TWICE.format("bee")}, fixed=True, undone=True),

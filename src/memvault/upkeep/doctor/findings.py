@@ -67,7 +67,7 @@ CODES: Mapping[str, Code] = {
     "index-wrong": Code("error", "An index that says other than the files", "makes it anew"),
     "sync-conflict": Code(
         "warning",
-        "A copy that Obsidian Sync, Dropbox, Syncthing, iCloud, ownCloud or Nextcloud kept",
+        "A copy that Obsidian Sync, Dropbox, Syncthing, iCloud, ownCloud, Nextcloud or git kept",
         "moves it to the trash where it says the same as the original",
     ),
     "kept-twice": Code(

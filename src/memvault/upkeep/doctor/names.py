@@ -20,17 +20,22 @@ from memvault.vault.normal_form import folded
 # ownCloud, doc.owncloud.com/desktop/next/conflicts.html, and Nextcloud:
 #   NAME (conflicted copy DATE TIME).EXT, earlier NAME_conflict-DATE-TIME.EXT
 # Obsidian Sync, obsidian.md/help/sync/troubleshoot: NAME (Conflicted copy DEVICE DATETIME).EXT
+# git, where a folder has the file's name: NAME~HEAD, NAME~BRANCH, NAME~COMMIT (SUBJECT)
 # iCloud, github.com/logseq/logseq issue 6972: NAME 2.EXT, which people write too
 _CONFLICT = re.compile(
     r"(?:\.sync-conflict-\d{8}-\d{6}(?:-[a-z0-9]{7})?"
     r"| \([^()]{0,80}\bconflicted copy\b[^()]{0,80}\)(?: \(\d{1,3}\))?"
     r"| \((?:[^()]{0,80} )?conflict(?: [-\d]{4,20}[^()]{0,80})?\)"
-    r"|_conflict-\d{8}-\d{6})\Z",
+    r"|_conflict-\d{8}-\d{6}"
+    r"|~HEAD|~[0-9a-f]{7,40}(?: \([^\n]{0,200}\))?)\Z",
     re.IGNORECASE,
 )
+_BESIDE_FOLDER = re.compile(r"\.md~.", re.IGNORECASE)
 _NUMBERED = re.compile(r"(.+) (?:[2-9]|\((?:[1-9])\))")
 _LIKE = 0.8
 """The share of lines that two files with names like iCloud's have in common at least."""
+_SAYS_MUCH = 100
+"""Characters from which on a text is not as another one by chance, as new notes are."""
 _MADE = re.compile(r"(.+)-[a-z0-9]{6}")
 _NUMBER = re.compile(r"-\d{1,6}$")
 _LONGEST_ID_SLUG = 40
@@ -56,11 +61,10 @@ def _is_copy(look: Look, note: Note, first: Note) -> bool:
     own = note.record.metadata.get("id")
     if own is not None or first.record.metadata.get("id") is not None:
         return own == first.record.metadata.get("id")
-    if note.etag == first.etag:
-        return True
     lines = [_lines(look, entry) for entry in (note, first)]
+    alike = lines[0] & lines[1]
     most = max(map(len, lines))
-    return most > 0 and len(lines[0] & lines[1]) >= _LIKE * most
+    return sum(map(len, alike)) >= _SAYS_MUCH and len(alike) >= _LIKE * most
 
 
 def _lines(look: Look, note: Note) -> set[str]:
@@ -83,7 +87,12 @@ def conflict_copies(look: Look) -> Iterator[Finding]:
             yield Finding("sync-conflict", copy.path, f"{said}: put them together, then forget one")
     memories = {note.path for note in look.notes}
     for path in look.tree.files:
-        if path not in memories and _original(PurePosixPath(path).stem):
+        if path in memories:
+            continue
+        if _BESIDE_FOLDER.search(path):
+            said = "git gave it this name beside a folder of its own, so it is no memory: rename it"
+            yield Finding("sync-conflict", path, said)
+        elif _original(PurePosixPath(path).stem):
             yield Finding("sync-conflict", path, "It is a copy that a sync kept of a conflict")
 
 
