@@ -26,6 +26,7 @@ _VARYING = (
     (re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{20}"), "<revision>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3}Z)?"), "<time>"),
     (re.compile(r"(?<=  )20\d\d-\d\d-\d\d$", re.MULTILINE), "<date>"),
+    (re.compile(r"(?<=oldest from )20\d\d-\d\d-\d\d"), "<date>"),
     (re.compile(r"(?<=^> )20\d\d-\d\d-\d\d(?= )", re.MULTILINE), "<date>"),
     (re.compile(r"\b[0-9a-f]{20}\b"), "<etag>"),
     (
