@@ -79,6 +79,7 @@ def revert(store: Store, memory: Memory, revision: str) -> Memory:
 
     Raises:
         NotFound: there is no such revision.
+        Conflict: it is damaged.
     """
-    earlier = store.history.read(memory.mem_id, revision)
+    earlier = store.history.whole(memory.mem_id, revision)
     return store.rewrite(memory, earlier).memory

@@ -110,7 +110,8 @@ def compared(call: Call, named: Named, revision: str, other: str) -> dict[str, A
         known = history.revisions(named.mem_id)
         if not known:
             raise NotFound(
-                f"There is no earlier revision of {named.mem_id}", "it was not changed by a tool"
+                f"There is no earlier revision of {named.mem_id}",
+                "a tool keeps one when it changes the text; memvault log NAME says what was done",
             )
         revision = known[-1]
     first = history.read(named.mem_id, revision)

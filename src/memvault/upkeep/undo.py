@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -29,10 +30,11 @@ _NEW = ("created", "restored")
 
 
 class Step(NamedTuple):
-    """One file on its way back: from the etag that the change left, to where its bytes are kept.
+    """One file on its way back: from the etag that the change left, to that which it found.
 
-    ``left`` is empty where the change left no file. ``kept`` names a revision, or
-    with ``trashed`` a folder of the trash; it is empty where there was no file.
+    Either is empty where there was no file. ``kept`` names the revision that has the
+    bytes, or with ``trashed`` the folder of the trash; of that an older journal does
+    not say which bytes are there.
     """
 
     path: str
@@ -40,11 +42,7 @@ class Step(NamedTuple):
     left: str
     kept: str
     trashed: bool
-
-    @property
-    def found(self) -> str:
-        """The etag that the change found; empty where there was no file or it is in the trash."""
-        return "" if self.trashed else self.kept.rpartition("-")[2]
+    found: str
 
 
 def chosen(call: Call, wanted: str) -> Change:
@@ -86,7 +84,9 @@ def steps(files: Iterable[FileChange]) -> list[Step]:
         if earlier is None:
             kept = "" if change.kind in _NEW else change.before
             trashed = change.kind == "forgotten"
-            earlier = Step(change.path, Subject(change.mem_id, change.title), "", kept, trashed)
+            had = change.after if trashed else kept.rpartition("-")[2]
+            subject = Subject(change.mem_id, change.title)
+            earlier = Step(change.path, subject, "", kept, trashed, had)
         if change.kind == "restored" and earlier.trashed and change.before == earlier.kept:
             continue  # into the trash and out again
         found[change.path] = earlier._replace(left="" if change.kind in _GONE else change.after)
@@ -114,15 +114,23 @@ def undo(call: Call, change: Change) -> list[FileChange]:
     with contextlib.ExitStack() as locks:
         for lock in locks_of(call.root, [entry.path for entry in change.files]):
             locks.enter_context(lock)
-        for step in _todo(call.store, change):
+        for step in _todo(call.store, change, call.store.changes.journal.changes()):
             _take(call.store, step)
     return call.deed.files
 
 
-def _todo(store: Store, change: Change) -> list[Step]:
-    """Return the steps that are still to be taken; errors as for ``undo``."""
+def _todo(store: Store, change: Change, changes: Iterable[Change] = ()) -> list[Step]:
+    """Return the steps that are still to be taken; errors as for ``undo``.
+
+    ``changes``, the newest first, are for what an error says to type.
+    """
     wanted = steps(change.files)
     open_steps = [step for step in wanted if not _is_done(store, step)]
+    if not open_steps and change.undone_by:
+        raise Conflict(
+            f"{change.change_id} was undone by {change.undone_by}",
+            f"memvault undo {change.undone_by} takes that back",
+        )
     if not open_steps:
         where = wanted[0].path if wanted else "its files"
         raise Conflict(
@@ -130,7 +138,7 @@ def _todo(store: Store, change: Change) -> list[Step]:
             "memvault undo --list shows what can be undone",
         )
     for step in open_steps:
-        _check(store, step, change)
+        _check(store, step, change, changes)
     return open_steps
 
 
@@ -144,28 +152,46 @@ def _is_undone(store: Store, change: Change) -> bool:
 
 def _is_done(store: Store, step: Step) -> bool:
     now = _etag_of(store, step.path)
-    if step.trashed:
+    if step.trashed and not step.found:
         return bool(now) and not _trashed(store, step)
     return now == step.found
 
 
-def _check(store: Store, step: Step, change: Change) -> None:
-    if _etag_of(store, step.path) != step.left:
-        raise Conflict(
-            f"{step.path} has changed since {change.change_id}, so undoing would lose that",
-            f"memvault log {step.subject.mem_id} names its revisions, memvault restore "
-            "--revision puts one back",
-        )
+def _check(store: Store, step: Step, change: Change, changes: Iterable[Change]) -> None:
+    now = _etag_of(store, step.path)
+    if now != step.left:
+        raise Conflict(*_in_the_way(step, change, now, changes))
     if step.trashed:
         if not _trashed(store, step):
             raise NotFound(f"{step.path} is no longer in the trash", "it may have been restored")
     elif step.kept:
-        mem_id = step.subject.mem_id
-        if etag(store.history.read(mem_id, step.kept)) != step.found:
-            raise Conflict(
-                f"The revision {step.kept} of {step.path} was changed, so undo does not trust it",
-                f"memvault show {mem_id} --revision {step.kept} shows it",
-            )
+        store.history.whole(step.subject.mem_id, step.kept)
+
+
+def _in_the_way(step: Step, change: Change, now: str, changes: Iterable[Change]) -> tuple[str, str]:
+    """Say why a file that is not as a change left it cannot go back, and what to type."""
+    path, mem_id, name = step.path, step.subject.mem_id, change.change_id
+    if not now:
+        said = f"{path} is no longer there, so {name} cannot be undone"
+        hint = f"move it back if it was moved, as memvault show {mem_id} says, and undo again"
+    elif not step.left:
+        said = f"The path {path} is taken by another file since {name}"
+        beside = f", or memvault restore {mem_id} puts the old one beside it"
+        hint = f"move that file away and undo again{beside if step.trashed else ''}"
+    else:
+        said = f"{path} has changed since {name}, so undoing would lose that"
+        hint = f"memvault log {mem_id} names its revisions"
+        if step.kept:
+            hint += ", memvault restore --revision puts one back"
+        elif layout.is_memory_path(path):
+            hint = f"memvault forget {mem_id} moves it to the trash as it is now"
+    for later in takewhile(lambda entry: entry.change_id != name, changes):
+        left = [entry for entry in later.files if entry.path == path]
+        if left and not later.undoes and not later.undone_by:
+            if now == ("" if left[-1].kind in _GONE else left[-1].after):
+                hint = f"memvault undo {later.change_id} first, which came after it"
+            break
+    return said, hint
 
 
 def _etag_of(store: Store, path: str) -> str:

@@ -142,7 +142,10 @@ class Changes:
     def discard(self, path: str, subject: Subject) -> Discarded:
         """Move a file into the trash; errors as for ``History.discard``."""
         item = self._history.discard(self.root, path)
-        self._note("forgotten", path, subject, item.folder, "")
+        after = ""
+        with contextlib.suppress(OSError):
+            after = etag(plain_files.read(item.file))
+        self._note("forgotten", path, subject, item.folder, after)
         return item
 
     def put_back(self, item: Discarded, paths: Iterable[str], subject: Subject) -> str:
@@ -167,6 +170,8 @@ class Changes:
         title = detect.masked(subject.title)
         made = FileChange(kind, path, subject.mem_id, title, before, after)
         deed.files.append(made)
+        if kind in ("changed", "removed"):
+            self._history.trim(subject.mem_id, before)
         change = Change(deed.change_id, clock.iso(), deed.tool, deed.agent, (made,), deed.undoes)
         try:
             private_folder(self.root)

@@ -23,7 +23,7 @@ class FileChange(NamedTuple):
 
     ``before`` names where the bytes from before are: a revision, of what was
     forgotten or restored a folder of the trash, nothing of what was created.
-    ``after`` is the etag that the file had then, nothing where it was gone.
+    ``after`` is the etag that the file had then, in the trash too, nothing where it was gone.
     """
 
     kind: Kind

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from memvault import clock, plain_files
 from memvault.config import KEPT, Kept
-from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused
+from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused, StorageError
 from memvault.vault import atomic, layout
 from memvault.vault.codec import etag
 
@@ -68,18 +68,25 @@ class History:
     def keep(self, mem_id: str, data: bytes, file: Path | None = None) -> str:
         """Keep a file's bytes from before a change; return the revision's name.
 
-        With ``file`` it is the file itself that is kept, under a second name.
+        With ``file`` it is the file itself that is kept, under a second name. Of
+        revisions past the limit the oldest go once the change is made, by ``trim``.
         """
         folder = self._folder(mem_id)
+        self.trim(mem_id)
         revision = f"{_stamp(self.revisions(mem_id))}-{etag(data)}"
         if file is None:
             atomic.create(folder / f"{revision}.md", data)
         else:
             atomic.name_too(file, folder / f"{revision}.md", data)
-        others = [name for name in self.revisions(mem_id) if name != revision]
-        for old in others[: max(0, len(others) + 1 - self.limits.revisions)]:
-            (folder / f"{old}.md").unlink(missing_ok=True)
         return revision
+
+    def trim(self, mem_id: str, made: str = "") -> None:
+        """Delete a memory's oldest revisions past the limit, but not the one just made."""
+        known = self.revisions(mem_id)
+        others = [name for name in known if name != made]
+        for old in others[: max(0, len(known) - self.limits.revisions)]:
+            with contextlib.suppress(OSError):
+                (self._folder(mem_id) / f"{old}.md").unlink()
 
     def drop(self, mem_id: str, revision: str) -> None:
         """Forget a revision of a change that was not made after all."""
@@ -97,6 +104,8 @@ class History:
 
         Raises:
             NotFound: there is no such revision.
+            Ambiguous: there are several.
+            StorageError: it cannot be read.
         """
         fitting = [name for name in self.revisions(mem_id) if name.startswith(revision)]
         if len(fitting) > 1 and revision not in fitting:
@@ -106,8 +115,13 @@ class History:
                 {"revisions": fitting},
             )
         if revision and fitting:
-            with contextlib.suppress(OSError), atomic.explained(self._folder(mem_id)):
+            try:
                 return plain_files.read(self._folder(mem_id) / f"{fitting[-1]}.md")
+            except OSError as error:
+                raise StorageError(
+                    f"The revision {fitting[-1]} of {mem_id} cannot be read: {error.strerror}",
+                    "memvault doctor names damaged revisions, memvault log the others",
+                ) from error
         known = ", ".join(self.revisions(mem_id)[-3:])
         raise NotFound(
             f"There is no revision {revision!r} of {mem_id}",
@@ -124,6 +138,22 @@ class History:
                     if problem:
                         yield path, problem
 
+    def whole(self, mem_id: str, revision: str) -> bytes:
+        """Return the bytes of a revision that is to be put back; errors as for ``read``.
+
+        Raises:
+            Conflict: they are not those that it was kept with.
+        """
+        data = self.read(mem_id, revision)
+        known = self.revisions(mem_id)
+        if not any(name.startswith(revision) and name.endswith(etag(data)) for name in known):
+            raise Conflict(
+                f"The revision {revision} of {mem_id} is damaged: it has other bytes than it was "
+                "kept with",
+                f"memvault show {mem_id} --revision {revision} shows what it says now",
+            )
+        return data
+
     def replaced_since(
         self, mem_ids: Iterable[str], moment: datetime
     ) -> Iterator[tuple[str, bytes, str]]:
@@ -139,7 +169,7 @@ class History:
                 if later:
                     earlier = revisions[: -len(later)]
                     since = clock.iso(_moment(earlier[-1])) if earlier else ""
-                    with contextlib.suppress(OSError, NotFound, Refused):
+                    with contextlib.suppress(NotFound, Refused, StorageError):
                         yield mem_id, self.read(mem_id, later[0]), since
 
     def discard(self, root: Path, path: str) -> Discarded:
