@@ -18,12 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ROOT, Run, titles, without_rights, write
+from conftest import ROOT, Run, child, refused, titles, without_rights, write
 from memvault import Vault, clock, open_vault
 from memvault.vault.normal_form import folded
 
 EVERY = [sys.executable, str(ROOT / "tests" / "every_tool.py")]
 SHIM = [sys.executable, str(ROOT / "tests" / "without_locks.py"), "ENOLCK", EVERY[1]]
+READS = "reading still works"
 POOR = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 _READ_ONLY = """
 mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 99
@@ -119,8 +120,49 @@ def test_a_read_only_vault_is_read_and_says_so(root: Path) -> None:
         elif found["error"]["code"] != "not_found":
             assert found["error"]["code"] == "storage", (name, found)
             assert found["error"]["message"].startswith("The file system is read-only: ")
-            assert found["error"]["hint"] == "reading still works"
+            taking = name == "peek_inbox"
+            hint = "2 wait there, for a call that can write to the vault" if taking else READS
+            assert found["error"]["hint"] == hint
+    assert results["memory_load"][1]["success"]
     assert sum(found["success"] for _, found in results.values()) >= 30
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_read_only_vault_gives_out_what_it_can(folder: Path, made: bool) -> None:
+    """Without the right to write, a memory is loaded and an empty inbox is empty; events stay."""
+    weak = without_rights()
+    write(folder, "a.md", "# A\n\nzebra\n")
+    if made:
+        assert child(folder, "load", "a.md").code == 0
+    with _read_only(folder):
+        loaded = child(folder, "load", "a.md", "--json", prefix=weak)
+        assert (loaded.code, loaded.json["content"]) == (0, "# A\n\nzebra")
+        assert "not in active memory" in loaded.json["warnings"][0]
+        peeked = child(folder, "inbox", "peek", "--json", prefix=weak)
+        assert (peeked.code, peeked.json["events"], peeked.json["remaining"]) == (0, [], 0)
+        assert "no plan was run" in peeked.json["warnings"][0]
+    assert child(folder, "inbox", "push", "ci", "green").code == 0
+    with _read_only(folder):
+        peeked = child(folder, "inbox", "peek", prefix=weak)
+        assert "Permission denied" in refused(peeked, 1)
+        assert "1 waits" in peeked.err
+        others = child(folder, "inbox", "peek", "--filter", "talk", "--json", prefix=weak)
+        assert (others.code, others.json["remaining"]) == (0, 1)
+    assert "green" in child(folder, "inbox", "peek").out
+
+
+@contextmanager
+def _read_only(root: Path) -> Iterator[None]:
+    """Take the right to write from everything in a folder, for a while."""
+    paths = [root, *root.rglob("*")]
+    modes = [path.stat().st_mode for path in paths]
+    try:
+        for path, mode in zip(paths, modes, strict=True):
+            path.chmod(mode & ~0o222)
+        yield
+    finally:
+        for path, mode in zip(paths, modes, strict=True):
+            path.chmod(mode)
 
 
 def test_a_read_only_home_costs_nothing_but_speed(folder: Path, run: Run, tmp_path: Path) -> None:

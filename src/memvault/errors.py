@@ -8,6 +8,7 @@
     ├── Conflict               1   conflict
     ├── Refused                1   refused
     ├── StorageError           1   storage
+    │   └── Unwritable         1   storage
     ├── EmbedderError          1   embedder
     ├── UsageError             2   usage
     ├── VaultNotFound          3   vault_not_found
@@ -34,6 +35,7 @@ __all__ = [
     "Refused",
     "StorageError",
     "TimedOut",
+    "Unwritable",
     "UsageError",
     "VaultNotFound",
     "VaultUnreadable",
@@ -99,6 +101,10 @@ class StorageError(MemvaultError):
     """The disk said no: full, read-only, no permission."""
 
     code = "storage"
+
+
+class Unwritable(StorageError):
+    """The disk, or this user's rights, allow no writing; reading may work all the same."""
 
 
 class EmbedderError(MemvaultError):

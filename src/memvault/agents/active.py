@@ -104,7 +104,7 @@ class ActiveMemory:
         Raises:
             UsageError: the memory ends before ``offset``.
         """
-        piece, text = self._cut(memory, offset, wanted)
+        piece, text = self.cut(memory, offset, wanted)
         with self._locked():
             before = self._read()
             return piece, text, self._kept(before, [*_without(before, piece.mem_id), piece])
@@ -135,7 +135,7 @@ class ActiveMemory:
                     f"{piece.mem_id} is no longer in the vault",
                     "memvault restore may bring it back",
                 )
-            whole, _ = self._cut(change(memory), 0, 0)
+            whole, _ = self.cut(change(memory), 0, 0)
             return self._kept(before, [*_without(before, piece.mem_id), whole])
 
     @contextlib.contextmanager
@@ -172,15 +172,19 @@ class ActiveMemory:
                 fresh.append(piece._replace(path=memory.path, title=memory.title))
             else:
                 offset = min(piece.offset, max(0, len(_content(memory)) - 1))
-                fresh.append(self._cut(memory, offset, piece.wanted)[0])
+                fresh.append(self.cut(memory, offset, piece.wanted)[0])
         total, out = sum(piece.tokens for piece in fresh), 0
         while total > self._budget and out < len(fresh) - 1:
             total -= fresh[out].tokens
             out += 1
         return Held(fresh[out:], fresh[:out], gone, twins)
 
-    def _cut(self, memory: Memory, offset: int, wanted: int) -> tuple[Piece, str]:
-        """Make a piece: as long as wanted, as the fixed maximum and the budget allow."""
+    def cut(self, memory: Memory, offset: int, wanted: int) -> tuple[Piece, str]:
+        """Make a piece: as long as wanted, as the fixed maximum and the budget allow.
+
+        Raises:
+            UsageError: the memory ends before ``offset``.
+        """
         whole = _content(memory)
         if offset and offset >= len(whole):
             raise UsageError(

@@ -176,9 +176,17 @@ def _metadata(memory: Memory) -> dict[str, Any]:
 
 def _put_in(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
     from memvault.agents.active import MAX_LENGTH
+    from memvault.errors import Unwritable
 
     memory = call.engine.resolve(mem_id)
-    piece, text, held = _active(call).load(memory, offset, length)
+    active = _active(call)
+    evicted: list[str] = []
+    try:
+        piece, text, held = active.load(memory, offset, length)
+        evicted = _left(call, held)
+    except Unwritable as error:
+        piece, text = active.cut(memory, offset, length)
+        call.notes.append(f"the memory is not in active memory: {error.message}")
     count_shown(call, [memory])
     result = {
         "memId": piece.mem_id,
@@ -186,7 +194,7 @@ def _put_in(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]
         "totalLength": piece.total,
         "offset": piece.offset,
         "content": text,
-        "evicted": _left(call, held),
+        "evicted": evicted,
         "tokens": piece.tokens,
         "etag": piece.etag,
     }

@@ -186,7 +186,7 @@ def peek_inbox(
     Each event goes to exactly one caller; only if that one is killed just then may it come
     twice. remaining counts the events that are left, of every type.
     """
-    popped = call.inbox.pop(count, kind)
+    popped = call.inbox.pop_if_possible(count, kind)
     return {"events": _handed_out(call, popped), "remaining": popped.remaining}
 
 

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from memvault import clock
-from memvault.errors import Refused, StorageError
+from memvault.errors import Refused, StorageError, Unwritable
 
 _TEMPORARY = re.compile(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
 """The names of temporary files, which since some time carry their process's number."""
@@ -22,12 +22,13 @@ _ABANDONED = 3_600.0
 """Seconds after which a process of another machine is not writing a file any more."""
 _ANYBODYS = 24 * 3_600.0
 """The same where no process is named."""
+_NO_WRITING = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
 @contextmanager
 def explained(path: Path | str) -> Iterator[None]:
-    """Turn what the operating system says of a file into a ``StorageError``.
+    """Turn what the operating system says of a file into a ``StorageError``, or ``Unwritable``.
 
     ``FileExistsError`` and ``FileNotFoundError`` pass: they are answers.
     """
@@ -48,7 +49,8 @@ def explained(path: Path | str) -> Iterator[None]:
             error.errno or 0,
             (error.strerror or str(error), "nothing was changed; check the disk and try again"),
         )
-        raise StorageError(f"{reason}: {path}", hint) from error
+        kind = Unwritable if error.errno in _NO_WRITING else StorageError
+        raise kind(f"{reason}: {path}", hint) from error
 
 
 _A_FILE = 3

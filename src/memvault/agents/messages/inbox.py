@@ -20,7 +20,7 @@ from memvault.agents.messages import files as message_files
 from memvault.agents.messages import services
 from memvault.agents.messages.leases import Lease, Leases
 from memvault.agents.messages.services import PLAN, SERVICE, SPACE_MESSAGE, TALK
-from memvault.errors import UsageError
+from memvault.errors import Unwritable, UsageError
 from memvault.vault import atomic, layout
 
 if TYPE_CHECKING:
@@ -142,6 +142,25 @@ class Inbox:
             if taken:  # else others took the files away by hand
                 undoing.pop_all()
         return Popped(taken, left, lease if taken else None)
+
+    def pop_if_possible(self, count: int, kind: str | None) -> Popped:
+        """Take events as ``pop`` does; where nothing can be written, none if none is wanted.
+
+        Raises:
+            Unwritable: there are some, and they cannot be taken.
+        """
+        try:
+            return self.pop(count, kind)
+        except Unwritable as error:
+            names = message_files.listed(self.folder)
+            waiting = [event for event in map(self._event, names) if event is not None]
+            wanted = sum(kind in (None, event.kind) for event in waiting)
+            if wanted:
+                waits = f"{wanted} wait" if wanted > 1 else "1 waits"
+                error.hint = f"{waits} there, for a call that can write to the vault"
+                raise
+            self.problems.append(f"no plan was run: {error.message}")
+            return Popped([], len(waiting))
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
