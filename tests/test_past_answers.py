@@ -132,13 +132,13 @@ def test_what_another_tool_did_later_is_to_be_undone_first(run: Run, vault: Vaul
 
 def test_a_diff_of_what_has_no_revisions_says_what_was_done(run: Run, vault: Vault) -> None:
     """Of a memory that was forgotten and restored there is no other text; the log says so."""
-    remember(vault, title="A", content="One.")
+    made = remember(vault, title="A", content="One.")
     vault.call("memory_forget", query="A", confirm=True)
     vault.call("memory_undo")
     ran = run("diff", "A")
     assert refused(ran, 1)
     assert "not changed by a tool" not in ran.err
-    assert "memvault log" in ran.err
+    assert f"memvault log {made['memId']}" in ran.err
 
 
 def test_what_was_redone_can_be_undone_again(run: Run, vault: Vault, folder: Path) -> None:

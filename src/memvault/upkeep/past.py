@@ -111,7 +111,8 @@ def compared(call: Call, named: Named, revision: str, other: str) -> dict[str, A
         if not known:
             raise NotFound(
                 f"There is no earlier revision of {named.mem_id}",
-                "a tool keeps one when it changes the text; memvault log NAME says what was done",
+                "a tool keeps one when it changes the text; "
+                f"memvault log {named.mem_id} says what was done",
             )
         revision = known[-1]
     first = history.read(named.mem_id, revision)

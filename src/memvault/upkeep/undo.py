@@ -124,13 +124,20 @@ def _todo(store: Store, change: Change, changes: Iterable[Change] = ()) -> list[
 
     ``changes``, the newest first, are for what an error says to type.
     """
-    wanted = steps(change.files)
-    open_steps = [step for step in wanted if not _is_done(store, step)]
-    if not open_steps and change.undone_by:
+    try:
+        return _open_steps(store, change, changes)
+    except MemvaultError as error:
+        if not change.undone_by:
+            raise
         raise Conflict(
             f"{change.change_id} was undone by {change.undone_by}",
             f"memvault undo {change.undone_by} takes that back",
-        )
+        ) from error
+
+
+def _open_steps(store: Store, change: Change, changes: Iterable[Change]) -> list[Step]:
+    wanted = steps(change.files)
+    open_steps = [step for step in wanted if not _is_done(store, step)]
     if not open_steps:
         where = wanted[0].path if wanted else "its files"
         raise Conflict(
