@@ -93,6 +93,17 @@ def test_an_entry_is_set_where_a_key_is_given_twice() -> None:
     assert codec.edit(b"---\na: 1\na: 2\n---\n", {"a": 3}, None) == b"---\na: 1\na: 3\n---\n"
 
 
+@pytest.mark.parametrize("marks", ["\ufeff", "\ufeff\ufeff"])
+def test_a_mark_of_byte_order_in_a_header_moves_no_edit(marks: str) -> None:
+    """An edit finds its place behind a mark of byte order, and keeps the mark and other lines."""
+    file = f"---\n{marks}a: 1\nb: 2\n---\n".encode()
+    assert codec.edit(file, {"b": "x"}, None) == f"---\n{marks}a: 1\nb: x\n---\n".encode()
+    assert codec.edit(file, {"a": None}, None) == f"---\n{marks}b: 2\n---\n".encode()
+    tagged = f"---\n{marks}!\nb:\n-\n---".encode()  # what is left would be no mapping
+    with pytest.raises(Refused, match="cannot be edited safely"):
+        codec.edit(tagged, {"b": None}, None)
+
+
 def test_an_edit_after_which_the_file_would_read_otherwise_is_refused() -> None:
     """Where one byte told that a file is not UTF-8, taking it away may not change the rest."""
     file = b"---\na: \xff\n---\n" + "Grüße".encode() + b"\n"

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from memvault.errors import Refused
 from memvault.vault.plain_yaml import MAX_HEADER, loader, parse_header, plain, whole
 
-_OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)")
+_OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")
+"""Marks of byte order behind the line are of it: YAML's places leave one out."""
 _CLOSING = re.compile(r"(?:(?<=[\r\n])|\A)(?:---|\.\.\.)[ \t]*(?:\r\n|\n|\r|\Z)")
 _PLAIN = re.compile(r"\w(?:[\w .,;/+()@%'=~^-]|:(?=[^\s]))*")
 _LONGEST = MAX_HEADER - len("---\r\n")
