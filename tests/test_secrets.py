@@ -98,6 +98,21 @@ def test_a_vault_may_not_look_for_secrets(vault: Vault, folder: Path) -> None:
     assert "warnings" not in remember(vault, made("AWS key")[1])
 
 
+def test_doctor_tells_of_secrets_that_a_person_wrote(vault: Vault, folder: Path) -> None:
+    """A finding names the kind and line of each, and no secret; what is said to be fine is not."""
+    (token, said), (_, other) = made("GitHub token"), made("Stripe key")
+    write(folder, "a.md", f"# A\n\n{said}\n\n{other}\n")
+    write(folder, "fine.md", f"---\nsecrets: allowed\n---\n\n{said}\n")
+    write(folder, "line.md", f"# Line\n\n{said} <!-- gitleaks:allow -->\n")
+    (finding,) = vault.call("vault_doctor", only=["secret-in-text"])["findings"]
+    assert (finding["filePath"], finding["severity"], finding["fix"]) == ("a.md", "warning", "")
+    assert "GitHub token in line 3, Stripe key in line 5; take it out" in finding["message"]
+    assert token not in str(finding)
+    write(folder, "memvault.toml", 'version = 1\n[secrets]\non_write = "off"\n')
+    with open_vault(folder) as other_vault:
+        assert other_vault.call("vault_doctor", only=["secret-in-text"])["findings"] == []
+
+
 def test_an_undo_is_never_refused(vault: Vault, folder: Path) -> None:
     """What undo brings back was there before, secret or not."""
     remember(vault, made("AWS key")[1])

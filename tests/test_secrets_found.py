@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import uuid
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, SHARED
+from conftest import ROOT, SHARED, examples
 from made_secrets import MADE, made
 from memvault.secrets_found.detect import allows, found, masked, masked_part, values
+from memvault.secrets_found.formats import FORMS, SHORTEST_WORD, Form, pattern
 
+SIZES = (30_000, 120_000)
 PROSE = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=300)
 KINDS = st.sampled_from(sorted(MADE))
 
@@ -27,6 +30,42 @@ def test_a_secret_of_each_kind_is_found_by_its_line(kind: str) -> None:
         (secret,) = found(whole)
         assert (secret.kind, secret.line) == (kind, 4)
         assert whole[secret.start : secret.end] == value
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
+def test_what_is_looked_for_first_is_in_every_secret_of_a_form(form: Form) -> None:
+    """A form's mark is in each of its secrets, and in one word with it where the form says so."""
+
+    @settings(max_examples=examples(20))
+    @given(st.from_regex(form.written))
+    def holds(text: str) -> None:
+        match = re.search(form.written, text)
+        assert match is not None
+        secret = match[0]
+        assert any(mark in secret for mark in form.marks)
+        if form.is_word:
+            assert secret.split() == [secret]
+            assert len(secret) >= SHORTEST_WORD
+
+    holds()
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
+def test_no_form_takes_the_square_of_a_texts_length(form: Form) -> None:
+    """Four times a text of a form's own beginnings and letters takes about four times as long."""
+    began = form.marks[0]
+    for unit in (began, f" {began}", *(f"\n{began}{letter * 25}" for letter in "aA0-_.=/:@ ")):
+        for front, repeated in (("", unit), (f" {began}", unit[-1])):
+            short, long = (front + repeated * (size // len(repeated)) for size in SIZES)
+            assert _looked(form, long) < 10 * max(_looked(form, short), 0.005)
+
+
+def _looked(form: Form, text: str) -> float:
+    """Return the seconds of this process's own that one search takes."""
+    began = time.process_time()
+    for _ in pattern(form).finditer(text):
+        pass
+    return time.process_time() - began
 
 
 @given(kinds=st.lists(KINDS, max_size=4), texts=st.lists(PROSE, min_size=5, max_size=5))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from conftest import write
+from made_secrets import made
 from memvault import Vault
 from memvault.vault.codec import etag
 
@@ -117,6 +118,13 @@ FAULTS = [
     ),
     Fault("kept-twice", "b.md", {"a.md": HEADER.format("bee", "A."), "b.md": TWICE.format("bee")}),
     Fault("link-settled", "b.md", {"b.md": TWICE.format("bee")}, fixed=True, undone=True),
+    Fault("secret-in-text", "a.md", {"a.md": HEADER.format("a", made("AWS key")[1])}),
+    Fault("secret-in-text", "a.md", {"a.md": f"# Deploy\n\n{made('password in a URL')[1]}\n"}),
+    Fault(
+        "secret-in-text",
+        "agents/main/goals/g.md",
+        {"agents/main/goals/g.md": f"---\nid: g\n---\n\n{made('private key')[1]}\n"},
+    ),
     Fault("supersedes-broken", "a.md", {"a.md": "---\nsupersedes: [gone]\n---\n"}),
     Fault("supersedes-broken", "a.md", {"a.md": "---\nsuperseded_by: '[[gone]]'\n---\n"}),
     Fault("supersedes-broken", "a.md", {"a.md": "---\nid: me\nsupersedes: me\n---\n"}),

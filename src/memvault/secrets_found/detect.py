@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from memvault.secrets_found.formats import FORMS, is_placeholder, pattern
+from memvault.secrets_found.formats import FORMS, SHORTEST_WORD, Form, is_placeholder, pattern
 
 KEY = "secrets"
 """The header's key under which a memory says that its secrets are ``allowed``."""
@@ -130,17 +130,16 @@ def mask(kind: str) -> str:
 def _spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield where secrets stand, and their kinds; a long one is one wherever it stands again."""
     repeated: set[tuple[str, str]] = set()
-    for form in FORMS:
-        if any(mark in text for mark in form.marks):
-            compiled = pattern(form)
-            for match in compiled.finditer(text):
-                group = 1 if compiled.groups else 0
-                value = match[group]
-                if is_placeholder(form, value):
-                    continue
-                yield *match.span(group), form.kind
-                if group and len(value) >= _ANYWHERE and len(repeated) < _MOST_REPEATED:
-                    repeated.add((value, form.kind))
+    for form in _marked(text):
+        compiled = pattern(form)
+        for match in compiled.finditer(text):
+            group = 1 if compiled.groups else 0
+            value = match[group]
+            if is_placeholder(form, value):
+                continue
+            yield *match.span(group), form.kind
+            if group and len(value) >= _ANYWHERE and len(repeated) < _MOST_REPEATED:
+                repeated.add((value, form.kind))
     if _Sources.more is not None:
         yield from _Sources.more(text)
     for value, kind in repeated:
@@ -148,6 +147,19 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
         while start >= 0:
             yield start, start + len(value), kind
             start = text.find(value, start + len(value))
+
+
+def _marked(text: str) -> list[Form]:
+    """Return the forms of which a mark is where it has to be; most texts have few long words."""
+    words = " ".join([word for word in text.split() if len(word) >= SHORTEST_WORD])
+    found = []
+    for form in FORMS:
+        place = words if form.is_word else text
+        for mark in form.marks:
+            if mark in place:
+                found.append(form)
+                break
+    return found
 
 
 def _marked_lines(text: str, lines: list[int]) -> set[int]:

@@ -24,16 +24,22 @@ _PLACEHOLDERS = frozenset(
 )
 
 
+SHORTEST_WORD = 20
+"""Characters of a secret that is a word of its own, with what must stand beside it."""
+
+
 class Form(NamedTuple):
     """A kind of secret, what every one of it holds, and its pattern.
 
-    Where the pattern has a group, that is the secret.
+    Where the pattern has a group, that is the secret. What ``is_word`` has no blank
+    in it and ``SHORTEST_WORD`` characters or more, its mark among them.
     """
 
     kind: str
     marks: tuple[str, ...]
     written: str
     is_token: bool = True
+    is_word: bool = True
 
 
 def _token(kind: str, mark: str, rest: str) -> Form:
@@ -57,24 +63,28 @@ FORMS = (
         rf"(?:(?:{_GAP}{{1,20}}+{_LINE}{{1,80}}+){{0,2}}{_GAP}{{1,20}}"
         r"-----END [A-Z0-9 ]{1,40}-----)?",
         is_token=False,
+        is_word=False,
     ),
     Form(
         "private key",
         ("Private-Lines: ",),
         rf"Private-Lines: \d{{1,3}}\r?\n(?:{_LINE}{{1,80}}\r?\n)+",
         is_token=False,
+        is_word=False,
     ),
     Form(
         "password in a URL",
         ("://",),
         r"://[^\s:/?#@\"'<>\[\]]{0,200}:([^\s/?#\"'<>]{3,200})@(?=[\w\[])",
         is_token=False,
+        is_word=False,
     ),
     Form(
         "credentials in a header",
         ("uthorization", "UTHORIZATION"),
         r"(?:[Aa]uthorization|AUTHORIZATION)[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?"
         r"(?:[Bb]earer|[Bb]asic|[Tt]oken)[ \t]{1,3}([A-Za-z0-9._~+/=-]{16,})",
+        is_word=False,
     ),
     _tokens("AWS key", "AKIA ASIA ABIA ACCA", "[A-Z2-7]{16}"),
     Form(
@@ -82,6 +92,7 @@ FORMS = (
         ("aws", "AWS", "Aws", "ecret"),
         r"(?:aws|AWS|Aws|[Ss]ecret|SECRET)[\w .-]{0,30}?(?:[Kk]ey|KEY)[\w\"']{0,10}"
         r"[ \t]{0,3}[:=][ \t]{0,3}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
+        is_word=False,
     ),
     _tokens("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", f"{_ANY}{{36,255}}"),
     _token("GitHub token", "github_pat_", f"{_ANY}{{22}}_{_ANY}{{59}}"),

@@ -52,7 +52,7 @@ def overwritten(before: bytes, after: bytes) -> Refused | None:
 def refusal(secrets: Sequence[Secret]) -> HoldsSecret:
     """Return what stops a write that brings secrets along."""
     return HoldsSecret(
-        f"A secret is not written, as memvault.toml says: {_told(secrets)}",
+        f"A secret is not written, as memvault.toml says: {told(secrets)}",
         "say where it is kept instead, or write gitleaks:allow on its line if it is fine",
     )
 
@@ -60,12 +60,12 @@ def refusal(secrets: Sequence[Secret]) -> HoldsSecret:
 def warning(path: str, secrets: Sequence[Secret]) -> str:
     """Return what is said of secrets that were written."""
     return (
-        f"{path} holds a secret now: {_told(secrets)}; keep it elsewhere, and revoke it if others "
+        f"{path} holds a secret now: {told(secrets)}; keep it elsewhere, and revoke it if others "
         "can read the vault or its history; secrets: allowed in the header says that it is fine"
     )
 
 
-def _told(secrets: Sequence[Secret]) -> str:
+def told(secrets: Sequence[Secret]) -> str:
     """Say which kinds of secrets stand where, and not what they are."""
     places = list(dict.fromkeys((one.kind, one.line) for one in secrets))
     told = [f"{kind} in line {line}" for kind, line in places[:_NAMED]]

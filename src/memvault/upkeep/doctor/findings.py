@@ -73,6 +73,9 @@ CODES: Mapping[str, Code] = {
     "kept-twice": Code(
         "warning", "A memory that `memvault git sync` kept as two, since both sides changed it"
     ),
+    "secret-in-text": Code(
+        "warning", "A key, a token, a private key or a password in a URL, not said to be fine"
+    ),
     "supersedes-broken": Code(
         "warning", "`supersedes` or `superseded_by` with a name that no memory has"
     ),

@@ -22,11 +22,12 @@ from memvault.call import Call
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.index.protocol import Record
 from memvault.recall.filters import Filters
+from memvault.secrets_found.detect import Secret
 from memvault.upkeep.doctor import git_index
 from memvault.upkeep.doctor.tree import Tree, walked
 from memvault.upkeep.paths import without_paths
 from memvault.upkeep.status import too_large
-from memvault.vault import atomic, codec, held_file, layout, moving
+from memvault.vault import atomic, codec, held_file, layout, moving, new_secrets
 from memvault.vault.frontmatter import repeated_keys, split
 from memvault.vault.markdown import in_conflict
 from memvault.vault.plain_yaml import MAX_HEADER
@@ -43,7 +44,8 @@ class Note(NamedTuple):
     """A memory: its record, the etag and time that its file has now, what it links to.
 
     ``marked`` says whether git's marks are in it, ``trouble`` why it cannot be read;
-    ``doubled`` names the keys that its header has more than once.
+    ``doubled`` names the keys that its header has more than once, ``secrets`` says which
+    it holds and does not call fine, and where.
     """
 
     record: Record
@@ -53,6 +55,7 @@ class Note(NamedTuple):
     marked: bool = False
     trouble: str = ""
     doubled: tuple[str, ...] = ()
+    secrets: tuple[Secret, ...] = ()
 
     @property
     def path(self) -> str:
@@ -68,6 +71,7 @@ class Other(NamedTuple):
     broken: str = ""
     trouble: str = ""
     doubled: tuple[str, ...] = ()
+    secrets: tuple[Secret, ...] = ()
 
 
 class Machine(NamedTuple):
@@ -116,7 +120,7 @@ def look(call: Call) -> Look:
     notes = tuple(_note(call, record) for record in records)
     known = {record.path for record in records}
     others = tuple(
-        _other(call.root, path)
+        _other(call, path)
         for path in tree.files
         if path[-3:].lower() == ".md" and path not in known and not layout.is_memory_path(path)
     )
@@ -146,23 +150,30 @@ def _note(call: Call, record: Record) -> Note:
         marked = in_conflict(text)
         links = tuple(dict.fromkeys(_links(split(text).body)))
     doubled = () if marked else _doubled(data)
-    return Note(record, codec.etag(data), mtime, links, marked, doubled=doubled)
+    secrets = _secrets(call, data)
+    return Note(record, codec.etag(data), mtime, links, marked, "", doubled, secrets)
 
 
-def _other(root: Path, path: str) -> Other:
+def _other(call: Call, path: str) -> Other:
     try:
-        data = plain_files.read(root / path)
+        data = plain_files.read(call.root / path)
     except OSError as error:
         return Other(path, trouble=_trouble(error))
+    found = Other(path, secrets=_secrets(call, data))
     if b"<<<<<<< " in data and in_conflict(codec.decode(data).text):
-        return Other(path, marked=True)
+        return found._replace(marked=True)
     if path.startswith(("agents/", "spaces/")):
         try:
             codec.read_header(data)
         except ValueError as error:
-            return Other(path, broken=str(error))
-        return Other(path, doubled=_doubled(data))
-    return Other(path)
+            return found._replace(broken=str(error))
+        return found._replace(doubled=_doubled(data))
+    return found
+
+
+def _secrets(call: Call, data: bytes) -> tuple[Secret, ...]:
+    """Return the secrets of a file, in a vault that looks for any."""
+    return () if call.settings.secrets.on_write == "off" else tuple(new_secrets.of(b"", data))
 
 
 def _doubled(data: bytes) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from memvault.call import Call
 from memvault.errors import MemvaultError, UsageError
-from memvault.upkeep.doctor import fixing, headers, links, names, place
+from memvault.upkeep.doctor import fixing, headers, links, names, place, secrets
 from memvault.upkeep.doctor.findings import CODES, SEVERITIES, Finding
 from memvault.upkeep.doctor.look import Look, look
 
@@ -29,6 +29,7 @@ CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (
     links.kept_twice,
     links.kept_twice_by_agents,
     links.wikilinks,
+    secrets.in_texts,
     place.nested,
     place.no_files,
     place.private,
