@@ -13,6 +13,7 @@ from conftest import Run, write
 from made_secrets import MADE, made
 from memvault import Vault, open_vault
 from memvault.tools.core.registry import Tool
+from memvault.vault import new_secrets
 from test_undo import files
 from tool_calls import WRITING, writing_call
 
@@ -136,10 +137,45 @@ def test_a_refusal_is_a_failure_with_a_hint(run: Run, folder: Path) -> None:
     value, said = made("GitHub token")
     ran = run("remember", "Deploy", said, "--type", "fact")
     assert ran.code == 1
-    assert "GitHub token in line" in ran.err
+    assert "A secret is not written, as memvault.toml says: GitHub token in content\n" in ran.err
     assert "hint: " in ran.err
     assert value not in ran.err
     assert not (folder / "fact").exists()
+
+
+def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: Path) -> None:
+    """It says which argument it is, and the line of a longer one; never a line of no file."""
+    refusing(folder)
+    (token, said), (key, other) = made("GitHub token"), made("AWS key")
+
+    def refused(tool: str, **given: Any) -> str:
+        error = vault.call(tool, **given)["error"]
+        assert error["code"] == "refused"
+        assert not any(secret in str(error) for secret in (token, key))
+        return str(error["message"]).partition("says: ")[2]
+
+    new = {"title": "T", "content": "x", "memoryType": "fact"}
+    assert refused("memory_remember", **{**new, "title": said}) == "GitHub token in title"
+    assert refused("memory_remember", **{**new, "tags": ["a", said]}) == "GitHub token in tags[1]"
+    long = {**new, "title": other, "content": f"One\n\n{said}\n"}
+    assert (
+        refused("memory_remember", **long) == "AWS key in title, GitHub token in line 3 of content"
+    )
+    several = [{"key": "a", "value": "b"}, {"key": said, "value": other}]
+    places = "GitHub token in memories[1].key, AWS key in memories[1].value"
+    assert refused("set_memories", memories=several) == places
+    many = "\n".join([f"{made('AWS key')[1]}" for _ in range(7)])
+    assert refused("memory_remember", **{**new, "content": many}).endswith("of content, and 2 more")
+
+
+def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
+    """Where no argument holds it alone, the refusal has the kind and no line."""
+    value, said = made("AWS secret key")
+    refusal = new_secrets.refusal(new_secrets.of(b"", said.encode()))
+    refusal.name_places({"metadata": {"aws_secret_access_key": value}, "title": None})
+    assert refusal.message.endswith("memvault.toml says: AWS secret key")
+    refusal.name_places({"metadata": {said: 1}})
+    assert refusal.message.endswith("memvault.toml says: AWS secret key in metadata")
 
 
 def test_of_several_texts_none_is_written_where_one_is_refused(vault: Vault, folder: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from memvault.errors import Refused
 from memvault.secrets_found import detect
@@ -11,10 +13,23 @@ from memvault.secrets_found.detect import Secret
 from memvault.vault import codec
 
 _NAMED = 5
+_REFUSED = "A secret is not written, as memvault.toml says: "
+_PLAIN_KEY = re.compile(r"\w{1,19}")
+"""A key that can be named: it is too short to be a secret itself."""
 
 
 class HoldsSecret(Refused):
     """A text with a secret, in a vault that takes none."""
+
+    def name_places(self, given: Mapping[str, Any]) -> None:
+        """Say which of a tool's arguments hold a secret, where they do by themselves."""
+        places = [
+            f"{one.kind} in {f'line {one.line} of ' if chr(10) in text.strip() else ''}{name}"
+            for name, text in _texts("", given)
+            for one in detect.found(text)
+        ]
+        if places:
+            self.message = _REFUSED + _few(places)
 
 
 def of(before: bytes, after: bytes) -> list[Secret]:
@@ -50,11 +65,25 @@ def overwritten(before: bytes, after: bytes) -> Refused | None:
 
 
 def refusal(secrets: Sequence[Secret]) -> HoldsSecret:
-    """Return what stops a write that brings secrets along."""
+    """Return what stops a write that brings secrets along, of a file that has no lines yet."""
     return HoldsSecret(
-        f"A secret is not written, as memvault.toml says: {told(secrets)}",
-        "say where it is kept instead, or write gitleaks:allow on its line if it is fine",
+        _REFUSED + _few([one.kind for one in secrets]),
+        "say where it is kept instead; in a text, gitleaks:allow on its line says that it is fine",
     )
+
+
+def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield each text in a value, keys among them, and which argument it is in."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield name, str(key)
+            inner = f"{name}.{key}" if name else str(key)
+            yield from _texts(inner if _PLAIN_KEY.fullmatch(str(key)) else name, entry)
+    elif isinstance(value, list | tuple):
+        for place, entry in enumerate(value):
+            yield from _texts(f"{name}[{place}]", entry)
 
 
 def warning(path: str, secrets: Sequence[Secret]) -> str:
@@ -67,7 +96,11 @@ def warning(path: str, secrets: Sequence[Secret]) -> str:
 
 def told(secrets: Sequence[Secret]) -> str:
     """Say which kinds of secrets stand where, and not what they are."""
-    places = list(dict.fromkeys((one.kind, one.line) for one in secrets))
-    told = [f"{kind} in line {line}" for kind, line in places[:_NAMED]]
-    more = f", and {len(places) - len(told)} more" if len(places) > len(told) else ""
-    return ", ".join(told) + more
+    return _few([f"{one.kind} in line {one.line}" for one in secrets])
+
+
+def _few(places: Sequence[str]) -> str:
+    """Name the first of several places, each once."""
+    named = list(dict.fromkeys(places))
+    more = f", and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return ", ".join(named[:_NAMED]) + more

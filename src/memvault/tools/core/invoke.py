@@ -9,6 +9,7 @@ from memvault.call import LOCAL, Call, Caller, Delivery, never
 from memvault.errors import MemvaultError, StorageError, as_error
 from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
+from memvault.vault.new_secrets import HoldsSecret
 from memvault.workspace import Workspace
 
 
@@ -48,6 +49,8 @@ def call(
             made.delivery.abandon()
             if isinstance(error, StorageError):
                 made.deed.tell(error)
+            if isinstance(error, HoldsSecret):
+                error.name_places(arguments)
             if isinstance(error, MemvaultError):
                 _commit(made)  # what it did before it failed
             raise
