@@ -106,6 +106,34 @@ def test_a_resource_over_mcp_tells_no_secret(folder: Path) -> None:
         call.workspace.close()
 
 
+def test_a_memory_whose_name_is_a_secret_can_be_asked_for(vault: Vault, folder: Path) -> None:
+    """A file's name and a memId come masked; by the other one the memory is shown."""
+    pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+    from memvault.call import Call
+    from memvault.mcp import answers
+    from memvault.workspace import Workspace
+
+    (value, _), (other, _) = made("GitHub token"), made("Stripe key")
+    write(folder, f"fact/use {value}.md", "One.\n")
+    write(folder, "fact/two.md", f"---\nid: {other}\n---\n\nTwo.\n")
+    listed = over_mcp(folder, "memory_list", {})
+    first, second = sorted(listed["memories"], key=lambda entry: str(entry["filePath"]))[::-1]
+    assert first["filePath"] == "fact/use [masked: GitHub token].md"
+    assert second["memId"] == "[masked: Stripe key]"
+    shown = [
+        over_mcp(folder, "memory_show", {"memId": name})
+        for name in (first["memId"], second["filePath"])
+    ]
+    assert [one["content"].strip() for one in shown] == ["One.", "Two."]
+    call = Call(Workspace(folder))
+    (resource,) = answers.resources(call, None).resources
+    assert answers.read_memory(call, str(resource.uri)).contents
+    call.workspace.close()
+    told = f"{listed} {shown} {resource}"
+    assert value not in told
+    assert other not in told
+
+
 def test_a_failure_over_mcp_tells_no_secret(vault: Vault, folder: Path) -> None:
     """What a client asked for is not told again where it holds a secret."""
     value, said = made("GitHub token")

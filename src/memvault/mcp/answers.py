@@ -70,7 +70,8 @@ def resources(call: Call, cursor: str | None) -> types.ListResourcesResult:
     """List the memories in the order of their memIds, a page at a time.
 
     The cursor is the last memId of a page, so that no memory is left out or
-    told twice where others come and go meanwhile.
+    told twice where others come and go meanwhile. One whose memId holds a secret
+    has no address that could be told.
     """
     from memvault.recall.filters import Filters
 
@@ -78,6 +79,7 @@ def resources(call: Call, cursor: str | None) -> types.ListResourcesResult:
         records = call.engine.listed(Filters())
     named = {record.mem_id: record for record in records if record.mem_id > (cursor or "")}
     page = [named[mem_id] for mem_id in sorted(named)[:_PAGE]]
+    told = [record for record in page if detect.masked(record.mem_id) == record.mem_id]
     found = [
         types.Resource(
             uri=SCHEME + quote(record.mem_id, safe=""),
@@ -86,7 +88,7 @@ def resources(call: Call, cursor: str | None) -> types.ListResourcesResult:
             description=_whole(_described(record)),
             mime_type=_MARKDOWN,
         )
-        for record in page
+        for record in told
     ]
     more = page[-1].mem_id if len(named) > len(page) else None
     return types.ListResourcesResult(resources=found, next_cursor=more)

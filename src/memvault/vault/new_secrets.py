@@ -36,13 +36,26 @@ def of(before: bytes, after: bytes) -> list[Secret]:
     """Return the secrets that come with a file's new bytes, unless its header allows them."""
     text = codec.decode(after).text
     secrets = detect.found(text)
-    if not secrets:
+    if not secrets or _are_fine(after):
         return []
-    with contextlib.suppress(ValueError):
-        if detect.allows(codec.read_header(after)[0] or {}):
-            return []
     known = detect.values(codec.decode(before).text)
     return [one for one in secrets if text[one.start : one.end] not in known]
+
+
+def in_file(path: str, data: bytes) -> str:
+    """Say which secrets are in a file or its name, and where; nothing if its header allows them."""
+    secrets = detect.found(f"{path}\n{codec.decode(data).text}")
+    if not secrets or _are_fine(data):
+        return ""
+    lines = ((one.kind, one.line - 1) for one in secrets)
+    return _few([f"{kind} in {f'line {line}' if line else 'its name'}" for kind, line in lines])
+
+
+def _are_fine(data: bytes) -> bool:
+    """Say whether a file's header allows its secrets."""
+    with contextlib.suppress(ValueError):
+        return detect.allows(codec.read_header(data)[0] or {})
+    return False
 
 
 def overwritten(before: bytes, after: bytes) -> Refused | None:
@@ -89,12 +102,12 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
 def warning(path: str, secrets: Sequence[Secret]) -> str:
     """Return what is said of secrets that were written."""
     return (
-        f"{path} holds a secret now: {told(secrets)}; keep it elsewhere, and revoke it if others "
+        f"{path} holds a secret now: {_told(secrets)}; keep it elsewhere, and revoke it if others "
         "can read the vault or its history; secrets: allowed in the header says that it is fine"
     )
 
 
-def told(secrets: Sequence[Secret]) -> str:
+def _told(secrets: Sequence[Secret]) -> str:
     """Say which kinds of secrets stand where, and not what they are."""
     return _few([f"{one.kind} in line {one.line}" for one in secrets])
 

@@ -22,7 +22,6 @@ from memvault.call import Call
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.index.protocol import Record
 from memvault.recall.filters import Filters
-from memvault.secrets_found.detect import Secret
 from memvault.upkeep.doctor import git_index
 from memvault.upkeep.doctor.tree import Tree, walked
 from memvault.upkeep.paths import without_paths
@@ -55,7 +54,7 @@ class Note(NamedTuple):
     marked: bool = False
     trouble: str = ""
     doubled: tuple[str, ...] = ()
-    secrets: tuple[Secret, ...] = ()
+    secrets: str = ""
 
     @property
     def path(self) -> str:
@@ -71,7 +70,7 @@ class Other(NamedTuple):
     broken: str = ""
     trouble: str = ""
     doubled: tuple[str, ...] = ()
-    secrets: tuple[Secret, ...] = ()
+    secrets: str = ""
 
 
 class Machine(NamedTuple):
@@ -150,7 +149,7 @@ def _note(call: Call, record: Record) -> Note:
         marked = in_conflict(text)
         links = tuple(dict.fromkeys(_links(split(text).body)))
     doubled = () if marked else _doubled(data)
-    secrets = _secrets(call, data)
+    secrets = _secrets(call, record.path, data)
     return Note(record, codec.etag(data), mtime, links, marked, "", doubled, secrets)
 
 
@@ -159,7 +158,7 @@ def _other(call: Call, path: str) -> Other:
         data = plain_files.read(call.root / path)
     except OSError as error:
         return Other(path, trouble=_trouble(error))
-    found = Other(path, secrets=_secrets(call, data))
+    found = Other(path, secrets=_secrets(call, path, data))
     if b"<<<<<<< " in data and in_conflict(codec.decode(data).text):
         return found._replace(marked=True)
     if path.startswith(("agents/", "spaces/")):
@@ -171,9 +170,9 @@ def _other(call: Call, path: str) -> Other:
     return found
 
 
-def _secrets(call: Call, data: bytes) -> tuple[Secret, ...]:
-    """Return the secrets of a file, in a vault that looks for any."""
-    return () if call.settings.secrets.on_write == "off" else tuple(new_secrets.of(b"", data))
+def _secrets(call: Call, path: str, data: bytes) -> str:
+    """Say which secrets a file holds, in a vault that looks for any."""
+    return "" if call.settings.secrets.on_write == "off" else new_secrets.in_file(path, data)
 
 
 def _doubled(data: bytes) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from memvault.upkeep.doctor.findings import Finding
 from memvault.upkeep.doctor.look import Look, Note, Other
-from memvault.vault.new_secrets import told
 
 
 def in_texts(look: Look) -> Iterator[Finding]:
@@ -14,6 +13,6 @@ def in_texts(look: Look) -> Iterator[Finding]:
     entries: tuple[Note | Other, ...] = (*look.notes, *look.others)
     for entry in entries:
         if entry.secrets:
-            said = f"It holds a secret: {told(entry.secrets)}; take it out, and revoke it if"
+            said = f"It holds a secret: {entry.secrets}; take it out, and revoke it if"
             said += " others can read the vault; secrets: allowed in the header says it is fine"
             yield Finding("secret-in-text", entry.path, said)
