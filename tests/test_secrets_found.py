@@ -146,6 +146,14 @@ def test_a_header_may_say_that_its_secrets_are_fine() -> None:
         assert not allows({"secrets": value})
 
 
+def test_a_secret_key_is_found_in_capitals_too() -> None:
+    """Variables of a shell are written in capitals, with the issuer's name or without."""
+    value, _ = made("AWS secret key")
+    for name in ("AWS_SECRET_ACCESS_KEY", "SECRET_ACCESS_KEY", "Secret access key"):
+        (secret,) = found(f"export {name}={value}")
+        assert secret.kind == "AWS secret key"
+
+
 def test_a_secret_that_stands_twice_is_masked_twice() -> None:
     """What is known for a secret by what stands around it is one elsewhere in the text, too."""
     value, said = made("password in a URL")

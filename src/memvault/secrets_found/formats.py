@@ -89,7 +89,7 @@ FORMS = (
     _tokens("AWS key", "AKIA ASIA ABIA ACCA", "[A-Z2-7]{16}"),
     Form(
         "AWS secret key",
-        ("aws", "AWS", "Aws", "ecret"),
+        ("aws", "AWS", "Aws", "ecret", "ECRET"),
         r"(?:aws|AWS|Aws|[Ss]ecret|SECRET)[\w .-]{0,30}?(?:[Kk]ey|KEY)[\w\"']{0,10}"
         r"[ \t]{0,3}[:=][ \t]{0,3}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
         is_word=False,
