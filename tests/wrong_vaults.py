@@ -118,7 +118,7 @@ FAULTS = [
     ),
     Fault("kept-twice", "b.md", {"a.md": HEADER.format("bee", "A."), "b.md": TWICE.format("bee")}),
     Fault("link-settled", "b.md", {"b.md": TWICE.format("bee")}, fixed=True, undone=True),
-    Fault("secret-in-text", "a.md", {"a.md": HEADER.format("a", made("AWS key")[1])}),
+    Fault("secret-in-text", "a.md", {"a.md": HEADER.format("bee", made("AWS key")[1])}),
     Fault("secret-in-text", "a.md", {"a.md": f"# Deploy\n\n{made('password in a URL')[1]}\n"}),
     Fault(
         "secret-in-text",

@@ -149,17 +149,16 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
             start = text.find(value, start + len(value))
 
 
-def _marked(text: str) -> list[Form]:
-    """Return the forms of which a mark is where it has to be; most texts have few long words."""
+def _marked(text: str) -> Iterator[Form]:
+    """Yield the forms of which the text may hold a secret; most texts have few long words."""
     words = " ".join([word for word in text.split() if len(word) >= SHORTEST_WORD])
-    found = []
     for form in FORMS:
         place = words if form.is_word else text
         for mark in form.marks:
             if mark in place:
-                found.append(form)
+                if not form.is_word or pattern(form).search(words):
+                    yield form
                 break
-    return found
 
 
 def _marked_lines(text: str, lines: list[int]) -> set[int]:
