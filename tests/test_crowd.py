@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +22,24 @@ from memvault import open_vault
 
 SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
 PROCESSES, SECONDS = (16, max(60.0, SOAK / 10)) if SOAK else (4, 5.0)
-LONGEST = 5.0 if SOAK else 60.0
-"""Seconds that nobody waits longer than: in the long form what is promised."""
-SHARED = max(1.0, PROCESSES / (os.cpu_count() or 1))
-"""How much longer work takes where so many share the processors: that is no waiting."""
+LONGEST = 5.0
+"""Seconds that nobody waits longer than, in the suite for locks alone, where the disk is shared."""
 MARK = re.compile(rb"mark-\w+-\d+-")
 WHOLE = {"vault_reindex", "model_use", "vault_doctor"}
 """Tools that make or check the whole index, each when the one before has done so."""
 NEVER = {"bug", "timed_out", "storage"}
 """Failures that no crowd is a reason for; a wait that finds nothing times out by itself."""
+EXCHANGE, HERE = 2, -100
+"""What ``renameat2`` calls putting each of two files in the other's place, and this folder."""
 
 
 class Editor(threading.Thread):
     """A person's editor: it writes in place, writes and renames, and deletes, without any lock.
 
-    ``replaced`` names the files that it wrote under another name: what others
-    wrote into them in that moment is gone, and nothing can keep it.
+    It renames by putting its file and the old one in each other's place at once,
+    so it has exactly what it replaced. ``overwritten`` holds the marks that were in there and not
+    in what it had read: it wrote older text over them, and nobody else can keep them.
+    ``written`` holds its own marks.
     """
 
     def __init__(self, root: Path, bin_: Path) -> None:
@@ -44,7 +48,8 @@ class Editor(threading.Thread):
         self._bin = bin_
         self._bin.mkdir()
         self._over = threading.Event()
-        self.replaced: set[str] = set()
+        self.overwritten: set[str] = set()
+        self.written: dict[str, str] = {}
         self.done: Counter[str] = Counter()
 
     def run(self) -> None:
@@ -53,26 +58,50 @@ class Editor(threading.Thread):
             files = [*self._root.glob("*.md"), *self._root.glob("fact/*.md")]
             if not files:
                 continue
-            file = chance.choice(files)
-            way = chance.choice(["in place", "in place", "renamed", "deleted"])
+            way = chance.choice([self._in_place, self._in_place, self._renamed, self._deleted])
             with contextlib.suppress(FileNotFoundError):
-                if way == "in place":
-                    with file.open("r+b", 0) as opened:
-                        data = opened.read()
-                        opened.seek(0)
-                        opened.write(data + b"edited\n")
-                elif way == "renamed":
-                    self.replaced.add(file.relative_to(self._root).as_posix())
-                    other = file.with_name(f".{file.name}.swp")
-                    other.write_bytes(file.read_bytes() + b"edited\n")
-                    other.rename(file)
-                else:
-                    file.rename(self._bin / str(self.done.total()))
-                self.done[way] += 1
+                way(chance.choice(files), f"mark-editor-{self.done.total()}-")
+                self.done[way.__name__] += 1
+
+    def _in_place(self, file: Path, mark: str) -> None:
+        with file.open("r+b", 0) as opened:
+            data = opened.read()
+            opened.seek(0)
+            opened.write(data + f"{mark}\n".encode())
+        self.written[mark] = "in place"
+
+    def _renamed(self, file: Path, mark: str) -> None:
+        read = file.read_bytes()
+        other = file.with_name(f".{file.name}.swp")
+        other.write_bytes(read + f"{mark}\n".encode())
+        try:
+            _exchange(other, file)
+            self.overwritten |= _marks(other.read_bytes()) - _marks(read)
+        finally:
+            other.unlink()
+        self.written[mark] = "renamed"
+
+    def _deleted(self, file: Path, mark: str) -> None:
+        file.rename(self._bin / mark)
 
     def end(self) -> None:
         self._over.set()
         self.join()
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Put two files in each other's place at once.
+
+    Raises:
+        FileNotFoundError: one of them is gone.
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.renameat2(HERE, os.fsencode(one), HERE, os.fsencode(other), EXCHANGE):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
+
+
+def _marks(data: bytes) -> set[str]:
+    return {mark.decode() for mark in MARK.findall(data)}
 
 
 def _played(root: Path) -> list[list[dict[str, Any]]]:
@@ -100,8 +129,14 @@ def _played(root: Path) -> list[list[dict[str, Any]]]:
     return told
 
 
-def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path, record_property: Any) -> None:
-    """No acknowledged text is lost, no call waits without end, meets a bug or fails unexplained."""
+def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path) -> None:
+    """No acknowledged text is lost but what the editor overwrote, and no call waits 5 seconds.
+
+    A text is kept if it is in a file of the vault, its history, trash and logs
+    included, or in the editor's bin. Forgiven is what was in a file that the
+    editor replaced, and was not in what it had read of that file: it took older
+    text and put it in the newer one's place. No call meets a bug or fails unexplained.
+    """
     root = tmp_path / "vault"
     shutil.copytree(filled, root)
     settings = "version = 1\nworld.enabled = true\n"
@@ -123,27 +158,43 @@ def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path, record_prop
     found: set[str] = set()
     for path in (*root.rglob("*"), *(tmp_path / "bin").iterdir()):
         if path.is_file():
-            found |= {mark.decode() for mark in MARK.findall(path.read_bytes())}
-    kept = [call for call in told if call.get("mark")]
-    lost = [call for call in kept if call["mark"] not in found]
-    slow: dict[str, float] = {}
-    for call in told:
-        waited = call["seconds"] - call["work"] * SHARED
-        slow[call["tool"]] = max(slow.get(call["tool"], 0.0), round(waited, 2))
-    longest = sorted(slow.items(), key=lambda entry: -entry[1])
+            found |= _marks(path.read_bytes())
+    kept = {call["mark"]: call["tool"] for call in told if call.get("mark")} | editor.written
+    missing = {mark: by for mark, by in kept.items() if mark not in found}
+    lost = {mark: by for mark, by in missing.items() if mark not in editor.overwritten}
     figures = {
         "calls": len(told),
         "marked": len(kept),
-        "lost": len(lost),
+        "overwritten by the editor": len(missing) - len(lost),
+        "lost": lost,
         "failed": {f"{tool} {code}": count for (tool, code), count in failed.items()},
         "slowest": round(max(call["seconds"] for call in told), 2),
-        "longest waits": longest[:12],
+        "longest asleep": _longest((call["tool"], call["asleep"]) for call in told),
+        "longest waits for a lock": _longest(
+            (f"{call['tool']} {lock}", waited)
+            for call in told
+            for lock, waited in call["locks"].items()
+        ),
         "editor": dict(editor.done),
     }
-    print(json.dumps(figures))
+    print(json.dumps(figures, indent=1))
     assert not wrong, wrong[:5]
-    assert not [call for call in lost if call["path"] not in editor.replaced], figures
-    assert not [entry for entry in longest if entry[1] > LONGEST and entry[0] not in WHOLE], figures
+    assert not lost, figures
+    late = [
+        call
+        for call in told
+        if call["tool"] not in WHOLE
+        and (call["asleep"] if SOAK else sum(call["locks"].values())) > LONGEST
+    ]
+    assert not late, (late[:5], figures)
     with open_vault(root) as vault:
         assert vault.call("memory_list", limit=5)["success"]
         assert vault.call("memory_log", limit=5)["success"]
+
+
+def _longest(found: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return the longest of each kind, the longest first."""
+    most: dict[str, float] = {}
+    for name, seconds in found:
+        most[name] = max(most.get(name, 0.0), round(seconds, 2))
+    return dict(sorted(most.items(), key=lambda entry: -entry[1])[:12])
