@@ -54,8 +54,13 @@ def named(arguments: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     memories = [path for path in paths if path.parts[0] not in ("agents", "spaces", "tools")]
     if not memories or chance.random() < 0.2:
         return arguments
-    target = chance.choice(memories).as_posix()
+    target = chance.choice(contested(memories, chance)).as_posix()
     return {key: target if key in NAMES else value for key, value in arguments.items()}
+
+
+def contested(files: list[Path], chance: random.Random) -> list[Path]:
+    """Return half of the time a few of some files, so that many are at the same ones."""
+    return sorted(files)[:3] if chance.random() < 0.5 else files
 
 
 def watched() -> Counter[str]:

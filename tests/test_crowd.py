@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import ROOT, write
+from crowd_worker import contested
 from memvault import open_vault
 
 SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
@@ -34,12 +35,13 @@ EXCHANGE, HERE = 2, -100
 
 
 class Editor(threading.Thread):
-    """A person's editor: it writes in place, writes and renames, and deletes, without any lock.
+    """A person's editor: it reads, and later writes in place, or writes and renames, or deletes.
 
-    It renames by putting its file and the old one in each other's place at once,
-    so it has exactly what it replaced. ``overwritten`` holds the marks that were in there and not
-    in what it had read: it wrote older text over them, and nobody else can keep them.
-    ``written`` holds its own marks.
+    It takes no lock, and never looks whether the file is still as it was read. What
+    it replaces it has in its hands: it keeps the file open, or puts the new file and the
+    old one in each other's place at once. ``overwritten`` holds the marks that were in
+    there and not in what it had read: it wrote older text over them, which nobody else can help.
+    ``written`` holds the marks that it wrote itself, by how.
     """
 
     def __init__(self, root: Path, bin_: Path) -> None:
@@ -47,31 +49,42 @@ class Editor(threading.Thread):
         self._root = root
         self._bin = bin_
         self._bin.mkdir()
+        self._chance = random.Random(5)
         self._over = threading.Event()
         self.overwritten: set[str] = set()
         self.written: dict[str, str] = {}
         self.done: Counter[str] = Counter()
 
     def run(self) -> None:
-        chance = random.Random(5)
-        while not self._over.wait(chance.uniform(0, 0.05)):
+        ways = [self._in_place, self._in_place, self._deleted]
+        if sys.platform == "linux":
+            ways += [self._renamed, self._renamed]
+        while not self._pauses():
             files = [*self._root.glob("*.md"), *self._root.glob("fact/*.md")]
             if not files:
                 continue
-            way = chance.choice([self._in_place, self._in_place, self._renamed, self._deleted])
+            way = self._chance.choice(ways)
             with contextlib.suppress(FileNotFoundError):
-                way(chance.choice(files), f"mark-editor-{self.done.total()}-")
+                file = self._chance.choice(contested(files, self._chance))
+                way(file, f"mark-editor-{self.done.total()}-")
                 self.done[way.__name__] += 1
 
+    def _pauses(self) -> bool:
+        return self._over.wait(self._chance.uniform(0, 0.05))
+
     def _in_place(self, file: Path, mark: str) -> None:
+        read = file.read_bytes()
+        self._pauses()
         with file.open("r+b", 0) as opened:
-            data = opened.read()
+            self.overwritten |= _marks(opened.read()) - _marks(read)
             opened.seek(0)
-            opened.write(data + f"{mark}\n".encode())
+            opened.truncate()
+            opened.write(read + f"{mark}\n".encode())
         self.written[mark] = "in place"
 
     def _renamed(self, file: Path, mark: str) -> None:
         read = file.read_bytes()
+        self._pauses()
         other = file.with_name(f".{file.name}.swp")
         other.write_bytes(read + f"{mark}\n".encode())
         try:
@@ -133,9 +146,10 @@ def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path) -> None:
     """No acknowledged text is lost but what the editor overwrote, and no call waits 5 seconds.
 
     A text is kept if it is in a file of the vault, its history, trash and logs
-    included, or in the editor's bin. Forgiven is what was in a file that the
-    editor replaced, and was not in what it had read of that file: it took older
-    text and put it in the newer one's place. No call meets a bug or fails unexplained.
+    included, or in the editor's bin. Forgiven is, first, what was in a file when the
+    editor replaced it, and was not in what it had read of that file. And, second, what
+    the editor itself put under the file's name between a tool's last look at it and its
+    rename: that is counted. No call meets a bug or fails unexplained.
     """
     root = tmp_path / "vault"
     shutil.copytree(filled, root)
@@ -162,11 +176,13 @@ def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path) -> None:
     kept = {call["mark"]: call["tool"] for call in told if call.get("mark")} | editor.written
     missing = {mark: by for mark, by in kept.items() if mark not in found}
     lost = {mark: by for mark, by in missing.items() if mark not in editor.overwritten}
+    replaced = [mark for mark, by in lost.items() if by == "renamed"]
     figures = {
         "calls": len(told),
         "marked": len(kept),
         "overwritten by the editor": len(missing) - len(lost),
         "lost": lost,
+        "renamed by the editor": f"{len(replaced)} of {editor.done['_renamed']} lost",
         "failed": {f"{tool} {code}": count for (tool, code), count in failed.items()},
         "slowest": round(max(call["seconds"] for call in told), 2),
         "longest asleep": _longest((call["tool"], call["asleep"]) for call in told),
@@ -179,7 +195,7 @@ def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path) -> None:
     }
     print(json.dumps(figures, indent=1))
     assert not wrong, wrong[:5]
-    assert not lost, figures
+    assert len(replaced) == len(lost), figures
     late = [
         call
         for call in told
