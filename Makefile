@@ -33,11 +33,11 @@ unit: $(STAMP)
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n auto --dist worksteal
 
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
-# 300 random steps in two clones, ten times, and a sync killed at 47 points.
+# 300 random steps in two clones, ten times, and a sync killed at each point.
 soak: $(STAMP)
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} $(BIN)/python -m pytest -q -s \
 	    tests/test_faults.py tests/test_crowd.py
-	MEMVAULT_GIT_STEPS=300 MEMVAULT_GIT_SEEDS=10 MEMVAULT_GIT_STRIDE=3 \
+	MEMVAULT_GIT_STEPS=300 MEMVAULT_GIT_SEEDS=10 MEMVAULT_GIT_STRIDE=1 \
 	    $(BIN)/python -m pytest -q tests/test_git_soak.py tests/test_git_killed.py
 
 # Write the reference and the transcripts anew from the program.

@@ -1,7 +1,8 @@
 """One of a crowd that works in a vault at once: it calls every tool that writes, by chance.
 
-It prints a line for each call: the tool, how long it took, how much of that it
-worked, and of what is done the mark that its text carries and the file that the result names.
+It prints a line for each call: the tool, how long it took; how long it waited
+for each lock, and how long it was asleep in all, which leaves out the time in
+which it worked or others had the processors; and of what is done the mark that its text carries.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import json
 import random
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from memvault import open_vault
+from memvault.vault.lock import FileLock
 from tool_calls import WRITING_BY_ITSELF, soon
 
 TEXTS = {
@@ -51,8 +54,38 @@ def named(arguments: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     memories = [path for path in paths if path.parts[0] not in ("agents", "spaces", "tools")]
     if not memories or chance.random() < 0.2:
         return arguments
-    target = chance.choice(memories).as_posix()
+    target = chance.choice(contested(memories, chance)).as_posix()
     return {key: target if key in NAMES else value for key, value in arguments.items()}
+
+
+def contested(files: list[Path], chance: random.Random) -> list[Path]:
+    """Return half of the time a few of some files, so that many are at the same ones."""
+    return sorted(files)[:3] if chance.random() < 0.5 else files
+
+
+def watched() -> Counter[str]:
+    """Return a count, kept from now on, of the seconds that this process waits for each lock."""
+    waits: Counter[str] = Counter()
+    acquire = FileLock.acquire
+
+    def counted(lock: FileLock, timeout: float | None = None) -> bool:
+        began = time.monotonic()
+        try:
+            return acquire(lock, timeout)
+        finally:
+            waits["/".join(lock.path.parts[-2:])] += time.monotonic() - began  # type: ignore[assignment]
+
+    FileLock.acquire = counted  # type: ignore[assignment,method-assign]
+    return waits
+
+
+def awake() -> float:
+    """Return the seconds that this thread worked, or could have if a processor had been free."""
+    try:
+        ran, queued, _ = Path("/proc/thread-self/schedstat").read_text("ascii").split()
+    except OSError:  # only Linux counts them
+        return time.thread_time()
+    return (int(ran) + int(queued)) / 1e9
 
 
 def work(who: str, seconds: float) -> None:
@@ -60,6 +93,7 @@ def work(who: str, seconds: float) -> None:
     chance = random.Random(who)
     until = time.monotonic() + seconds
     number = 0
+    waits = watched()
     while time.monotonic() < until:
         with open_vault(".", agent=chance.choice(["main", who])) as vault:
             for _ in range(20):
@@ -70,14 +104,15 @@ def work(who: str, seconds: float) -> None:
                 mark = f"mark-{who}-{number}-"
                 name = tool.name if tool else "memory_undo"
                 arguments = marked(named(soon(tool), chance), mark) if tool else {}
-                began, used = time.monotonic(), time.process_time()
+                waits.clear()
+                began, used = time.monotonic(), awake()
                 done = vault.call(name, **arguments)
-                took, used = time.monotonic() - began, time.process_time() - used
-                told = {"tool": name, "seconds": took, "work": used}
+                took, used = time.monotonic() - began, awake() - used
+                told = {"tool": name, "seconds": took, "asleep": took - used, "locks": waits}
                 if not done["success"]:
                     told["error"] = done["error"]
                 elif mark in json.dumps(arguments):
-                    told |= {"mark": mark, "path": done.get("filePath", "")}
+                    told["mark"] = mark
                 print(json.dumps(told), flush=True)
                 if time.monotonic() >= until:
                     break

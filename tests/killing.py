@@ -3,8 +3,8 @@
 A ``Killing`` is a process that has loaded the program and a piece of work: a
 text that defines ``work(root)``. Each time it is asked, a copy of it does the
 work and kills itself in front of the change with the given number, whether that
-is a file that is written, linked, renamed or taken away, a folder, or a
-statement of a database.
+is a file that is written, linked, renamed or taken away, a folder, a
+statement of a database, or a run of git.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def die_at(
     left = number
     within = tuple(map(str, folders))
 
-    def change(event: str, arguments: tuple[object, ...]) -> None:
+    def change(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen" and Path(arguments[0]).name == "git":
+            counted(" ".join(["git", *map(str, arguments[1][1:])]))
         if event not in CHANGES:
             return
         if event == "open" and not int(str(arguments[2])) & (os.O_WRONLY | os.O_RDWR):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import random
@@ -12,30 +13,35 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from conftest import ROOT, write
+from crowd_worker import contested
 from memvault import open_vault
 
 SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
 PROCESSES, SECONDS = (16, max(60.0, SOAK / 10)) if SOAK else (4, 5.0)
-LONGEST = 5.0 if SOAK else 60.0
-"""Seconds that nobody waits longer than: in the long form what is promised."""
-SHARED = max(1.0, PROCESSES / (os.cpu_count() or 1))
-"""How much longer work takes where so many share the processors: that is no waiting."""
+LONGEST = 5.0
+"""Seconds that nobody waits longer than, in the suite for locks alone, where the disk is shared."""
 MARK = re.compile(rb"mark-\w+-\d+-")
 WHOLE = {"vault_reindex", "model_use", "vault_doctor"}
 """Tools that make or check the whole index, each when the one before has done so."""
 NEVER = {"bug", "timed_out", "storage"}
 """Failures that no crowd is a reason for; a wait that finds nothing times out by itself."""
+EXCHANGE, HERE = 2, -100
+"""What ``renameat2`` calls putting each of two files in the other's place, and this folder."""
 
 
 class Editor(threading.Thread):
-    """A person's editor: it writes in place, writes and renames, and deletes, without any lock.
+    """A person's editor: it reads, and later writes in place, or writes and renames, or deletes.
 
-    ``replaced`` names the files that it wrote under another name: what others
-    wrote into them in that moment is gone, and nothing can keep it.
+    It takes no lock, and never looks whether the file is still as it was read. What
+    it replaces it has in its hands: it keeps the file open, or puts the new file and the
+    old one in each other's place at once. ``overwritten`` holds the marks that were in
+    there and not in what it had read: it wrote older text over them, which nobody else can help.
+    ``written`` holds the marks that it wrote itself, by how.
     """
 
     def __init__(self, root: Path, bin_: Path) -> None:
@@ -43,36 +49,72 @@ class Editor(threading.Thread):
         self._root = root
         self._bin = bin_
         self._bin.mkdir()
+        self._chance = random.Random(5)
         self._over = threading.Event()
-        self.replaced: set[str] = set()
+        self.overwritten: set[str] = set()
+        self.written: dict[str, str] = {}
         self.done: Counter[str] = Counter()
 
     def run(self) -> None:
-        chance = random.Random(5)
-        while not self._over.wait(chance.uniform(0, 0.05)):
+        ways = [self._in_place, self._in_place, self._deleted]
+        if sys.platform == "linux":
+            ways += [self._renamed, self._renamed]
+        while not self._pauses():
             files = [*self._root.glob("*.md"), *self._root.glob("fact/*.md")]
             if not files:
                 continue
-            file = chance.choice(files)
-            way = chance.choice(["in place", "in place", "renamed", "deleted"])
+            way = self._chance.choice(ways)
             with contextlib.suppress(FileNotFoundError):
-                if way == "in place":
-                    with file.open("r+b", 0) as opened:
-                        data = opened.read()
-                        opened.seek(0)
-                        opened.write(data + b"edited\n")
-                elif way == "renamed":
-                    self.replaced.add(file.relative_to(self._root).as_posix())
-                    other = file.with_name(f".{file.name}.swp")
-                    other.write_bytes(file.read_bytes() + b"edited\n")
-                    other.rename(file)
-                else:
-                    file.rename(self._bin / str(self.done.total()))
-                self.done[way] += 1
+                file = self._chance.choice(contested(files, self._chance))
+                way(file, f"mark-editor-{self.done.total()}-")
+                self.done[way.__name__] += 1
+
+    def _pauses(self) -> bool:
+        return self._over.wait(self._chance.uniform(0, 0.05))
+
+    def _in_place(self, file: Path, mark: str) -> None:
+        read = file.read_bytes()
+        self._pauses()
+        with file.open("r+b", 0) as opened:
+            self.overwritten |= _marks(opened.read()) - _marks(read)
+            opened.seek(0)
+            opened.truncate()
+            opened.write(read + f"{mark}\n".encode())
+        self.written[mark] = "in place"
+
+    def _renamed(self, file: Path, mark: str) -> None:
+        read = file.read_bytes()
+        self._pauses()
+        other = file.with_name(f".{file.name}.swp")
+        other.write_bytes(read + f"{mark}\n".encode())
+        try:
+            _exchange(other, file)
+            self.overwritten |= _marks(other.read_bytes()) - _marks(read)
+        finally:
+            other.unlink()
+        self.written[mark] = "renamed"
+
+    def _deleted(self, file: Path, mark: str) -> None:
+        file.rename(self._bin / mark)
 
     def end(self) -> None:
         self._over.set()
         self.join()
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Put two files in each other's place at once.
+
+    Raises:
+        FileNotFoundError: one of them is gone.
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.renameat2(HERE, os.fsencode(one), HERE, os.fsencode(other), EXCHANGE):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
+
+
+def _marks(data: bytes) -> set[str]:
+    return {mark.decode() for mark in MARK.findall(data)}
 
 
 def _played(root: Path) -> list[list[dict[str, Any]]]:
@@ -100,8 +142,15 @@ def _played(root: Path) -> list[list[dict[str, Any]]]:
     return told
 
 
-def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path, record_property: Any) -> None:
-    """No acknowledged text is lost, no call waits without end, meets a bug or fails unexplained."""
+def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path) -> None:
+    """No acknowledged text is lost but what the editor overwrote, and no call waits 5 seconds.
+
+    A text is kept if it is in a file of the vault, its history, trash and logs
+    included, or in the editor's bin. Forgiven is, first, what was in a file when the
+    editor replaced it, and was not in what it had read of that file. And, second, what
+    the editor itself put under the file's name between a tool's last look at it and its
+    rename: that is counted. No call meets a bug or fails unexplained.
+    """
     root = tmp_path / "vault"
     shutil.copytree(filled, root)
     settings = "version = 1\nworld.enabled = true\n"
@@ -123,27 +172,45 @@ def test_what_a_crowd_was_told_is_done(filled: Path, tmp_path: Path, record_prop
     found: set[str] = set()
     for path in (*root.rglob("*"), *(tmp_path / "bin").iterdir()):
         if path.is_file():
-            found |= {mark.decode() for mark in MARK.findall(path.read_bytes())}
-    kept = [call for call in told if call.get("mark")]
-    lost = [call for call in kept if call["mark"] not in found]
-    slow: dict[str, float] = {}
-    for call in told:
-        waited = call["seconds"] - call["work"] * SHARED
-        slow[call["tool"]] = max(slow.get(call["tool"], 0.0), round(waited, 2))
-    longest = sorted(slow.items(), key=lambda entry: -entry[1])
+            found |= _marks(path.read_bytes())
+    kept = {call["mark"]: call["tool"] for call in told if call.get("mark")} | editor.written
+    missing = {mark: by for mark, by in kept.items() if mark not in found}
+    lost = {mark: by for mark, by in missing.items() if mark not in editor.overwritten}
+    replaced = [mark for mark, by in lost.items() if by == "renamed"]
     figures = {
         "calls": len(told),
         "marked": len(kept),
-        "lost": len(lost),
+        "overwritten by the editor": len(missing) - len(lost),
+        "lost": lost,
+        "renamed by the editor": f"{len(replaced)} of {editor.done['_renamed']} lost",
         "failed": {f"{tool} {code}": count for (tool, code), count in failed.items()},
         "slowest": round(max(call["seconds"] for call in told), 2),
-        "longest waits": longest[:12],
+        "longest asleep": _longest((call["tool"], call["asleep"]) for call in told),
+        "longest waits for a lock": _longest(
+            (f"{call['tool']} {lock}", waited)
+            for call in told
+            for lock, waited in call["locks"].items()
+        ),
         "editor": dict(editor.done),
     }
-    print(json.dumps(figures))
+    print(json.dumps(figures, indent=1))
     assert not wrong, wrong[:5]
-    assert not [call for call in lost if call["path"] not in editor.replaced], figures
-    assert not [entry for entry in longest if entry[1] > LONGEST and entry[0] not in WHOLE], figures
+    assert len(replaced) == len(lost), figures
+    late = [
+        call
+        for call in told
+        if call["tool"] not in WHOLE
+        and (call["asleep"] if SOAK else sum(call["locks"].values())) > LONGEST
+    ]
+    assert not late, (late[:5], figures)
     with open_vault(root) as vault:
         assert vault.call("memory_list", limit=5)["success"]
         assert vault.call("memory_log", limit=5)["success"]
+
+
+def _longest(found: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return the longest of each kind, the longest first."""
+    most: dict[str, float] = {}
+    for name, seconds in found:
+        most[name] = max(most.get(name, 0.0), round(seconds, 2))
+    return dict(sorted(most.items(), key=lambda entry: -entry[1])[:12])

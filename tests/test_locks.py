@@ -97,6 +97,36 @@ def test_a_holder_on_another_machine_has_ten_minutes(tmp_path: Path, minutes: in
     assert FileLock(tmp_path / "lock").acquire(0) is (minutes > 10)
 
 
+BUSY = """
+import platform, sys
+from memvault.vault import held_file
+platform.node = lambda: "another.machine"
+held_file._BEAT = 0.05
+"""
+"""Makes a process one of another machine, of which is heard often."""
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_holder_on_another_machine_may_take_longer(tmp_path: Path) -> None:
+    """As long as the holder lives it says so; killed, its lock is free after ten minutes."""
+    process = _started(tmp_path, BUSY + HOLDING, "ENOLCK")
+    assert process.stdout
+    assert process.stdout.readline() == "held\n"
+    held = tmp_path / "lock.held"
+    assert held.read_text().endswith("another.machine")
+    then = time.time() - 3_600
+    os.utime(held, (then, then))
+    until = time.monotonic() + 30
+    while held.stat().st_mtime < then + 1_800 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not FileLock(tmp_path / "lock").acquire(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert not FileLock(tmp_path / "lock").acquire(0)
+    os.utime(held, (then, then))
+    assert FileLock(tmp_path / "lock").acquire(0)
+
+
 @pytest.mark.usefixtures("without_locks")
 @pytest.mark.parametrize("text", ["", "x", f"999999999 a {platform.node()}", "\0" * 9_000])
 def test_a_file_that_names_no_holder_is_taken_away(tmp_path: Path, text: str) -> None:

@@ -4,6 +4,9 @@ The set is a list of pieces in the agent's private folder, least recently used
 first. Texts stay in the vault's files: a piece says which part of which memory
 is held and how many tokens it had when it was last looked at. Pieces are
 brought up to date whenever the set is changed or listed.
+
+All that an agent does waits for its lock. So what may take long, indexing in
+order to find a file that moved, is done before the lock is taken.
 """
 
 from __future__ import annotations
@@ -83,9 +86,7 @@ class ActiveMemory:
         if not self._file.is_file():
             return Held([], [], [])
         try:
-            with self._locked():
-                pieces = self._read()
-                return self._kept(pieces, pieces)
+            return self._kept(lambda pieces: pieces)
         except StorageError:
             return self._current(self._read())
 
@@ -105,9 +106,7 @@ class ActiveMemory:
             UsageError: the memory ends before ``offset``.
         """
         piece, text = self.cut(memory, offset, wanted)
-        with self._locked():
-            before = self._read()
-            return piece, text, self._kept(before, [*_without(before, piece.mem_id), piece])
+        return piece, text, self._kept(lambda pieces: [*_without(pieces, piece.mem_id), piece])
 
     def evict(self, name: str) -> Piece:
         """Take a memory out.
@@ -115,6 +114,7 @@ class ActiveMemory:
         Raises:
             NotFound: it is not in the set.
         """
+        self._named(self._read(), name)
         with self._locked():
             pieces = self._read()
             piece = self._named(pieces, name)
@@ -126,17 +126,21 @@ class ActiveMemory:
 
         Errors as for ``evict``.
         """
+        self._found(name)
         with self._locked():
-            before = self._read()
-            piece = self._named(before, name)
-            memory = self._memory(piece)
-            if memory is None:
-                raise NotFound(
-                    f"{piece.mem_id} is no longer in the vault",
-                    "memvault restore may bring it back",
-                )
-            whole, _ = self.cut(change(memory), 0, 0)
-            return self._kept(before, [*_without(before, piece.mem_id), whole])
+            whole, _ = self.cut(change(self._found(name)), 0, 0)
+        return self._kept(lambda pieces: [*_without(pieces, whole.mem_id), whole])
+
+    def _found(self, name: str) -> Memory:
+        """Read a memory that is in the set; errors as for ``evict``."""
+        piece = self._named(self._read(), name)
+        memory = self._memory(piece)
+        if memory is None:
+            raise NotFound(
+                f"{piece.mem_id} is no longer in the vault",
+                "memvault restore may bring it back",
+            )
+        return memory
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -144,12 +148,20 @@ class ActiveMemory:
             self._engine.look_again()  # others may have changed the set, and moved its files
             yield
 
-    def _kept(self, before: list[Piece], after: list[Piece]) -> Held:
-        """Bring the set up to date and keep it. The caller holds the agent's lock."""
-        held = self._current(after)
-        if held.pieces != before:
-            self._write(held.pieces)
-        return held
+    def _kept(self, change: Callable[[list[Piece]], list[Piece]]) -> Held:
+        """Change the set, bring it up to date and keep it."""
+        self._engine.look_again()
+        before = self._read()
+        held = self._current(change(before))
+        if held.pieces == before:
+            return held
+        with self._locked():
+            now = self._read()
+            if now != before:
+                held = self._current(change(now))
+            if held.pieces != now:
+                self._write(held.pieces)
+            return held
 
     def _current(self, pieces: list[Piece]) -> Held:
         """Bring pieces up to date with their files, then make them fit the budget."""

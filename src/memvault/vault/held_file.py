@@ -1,7 +1,8 @@
 """A lock for file systems that have none: a file that only one process can create.
 
 It says which process of which machine holds it, so that what a killed holder
-left is taken away: at once on the same machine, after a while on another.
+left is taken away: at once on the same machine, after a while on another. As
+long as it is held, however long that is, a thread touches it each minute.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from memvault import clock, plain_files
@@ -22,6 +23,8 @@ _ELSEWHERE = 600.0
 """Seconds after which a holder on another machine, of which nothing is known, counts as gone."""
 _HERE = 24 * 3_600.0
 """The same of a process that is alive here: by then its number may be another one's."""
+_BEAT = 60.0
+"""Seconds after which a holder says again that it is there."""
 _CHECKED = 60.0
 """Seconds after which whoever looked after a file is gone."""
 
@@ -32,6 +35,7 @@ class HeldFile:
     def __init__(self, lock: Path) -> None:
         self.path = lock.with_name(f"{lock.name}{_HELD}")
         self._own = b""
+        self._end_beat: Callable[[], None] | None = None
 
     def take(self) -> bool:
         """Take the lock if it is free; say whether it was.
@@ -44,6 +48,7 @@ class HeldFile:
             with contextlib.suppress(FileExistsError, FileNotFoundError):
                 atomic.create(self.path, holder)
                 self._own = holder
+                self._end_beat = self._beating()
                 return True
             self.take_away()
         return False
@@ -62,10 +67,27 @@ class HeldFile:
 
     def release(self) -> None:
         """Let go of the lock."""
+        if self._end_beat is not None:
+            self._end_beat()
         if self.is_there:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
         self._own = b""
+
+    def _beating(self) -> Callable[[], None]:
+        """Touch the file from now on, until what is returned is called."""
+        import threading  # only where there are no locks
+
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(_BEAT):
+                if self.is_there:
+                    with contextlib.suppress(OSError):
+                        os.utime(self.path)
+
+        threading.Thread(target=beat, daemon=True).start()
+        return over.set
 
     def _read(self) -> bytes:
         return plain_files.read(self.path, plain_files.SETTING)

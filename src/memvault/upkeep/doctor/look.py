@@ -253,7 +253,10 @@ def _model_problem(call: Call) -> str:
 
 
 def _stale(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -> tuple[str, ...]:
-    """Return the memories that the index has otherwise than they are, looked at twice."""
+    """Return the memories that the index has otherwise than they are, looked at twice.
+
+    What was changed around the second look says nothing of the index.
+    """
     present = {path for path in tree.files if layout.is_memory_path(path)}
     hidden = tuple(f"{folder}/" for folder in tree.unreadable)
     suspects = {note.path for note in notes if note.etag and note.etag != note.record.etag}
@@ -261,9 +264,11 @@ def _stale(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -> 
     suspects |= {path for path in known - present if not (hidden and path.startswith(hidden))}
     if not suspects:
         return ()
+    before = {path: _etag_of(call, path) for path in suspects}
     call.engine.look_again()  # somebody may have saved them meanwhile
     fresh = {record.path: record.etag for record in call.engine.listed(Filters())}
-    return tuple(sorted(path for path in suspects if _etag_of(call, path) != fresh.get(path, "")))
+    wrong = (path for path, etag in before.items() if etag != fresh.get(path, ""))
+    return tuple(sorted(path for path in wrong if _etag_of(call, path) == before[path]))
 
 
 def _etag_of(call: Call, path: str) -> str:
