@@ -131,6 +131,12 @@ class Parameter(NamedTuple):
                 raise UsageError(f"{self.key} has {key} twice", "give it once")
         return {key: value for entry in objects for key, value in entry.items()}
 
+    def entries(self, text: str) -> list[str]:
+        """Return the entries of a list that a text is: several where none can hold a comma."""
+        if self.arg.whole or self.arg.positional:
+            return [text]
+        return [part.strip() for part in text.split(",") if part.strip()]
+
     @property
     def named(self) -> str:
         """The key, with the option where that is spelled otherwise, for messages."""

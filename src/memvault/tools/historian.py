@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
 from memvault.errors import UsageError
+from memvault.model import FALLBACK_TYPE
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 group = Group("historian", "Remember and recall", place=10)
 
 _DEFAULT_LIMIT = 10
+_NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 _SIMILAR = 3
 _SIMILAR_TEXT = 2_000
 
@@ -43,7 +45,6 @@ def memory_list_types(call: Call) -> dict[str, Any]:
 
     Types that only occur in the vault's files are listed too.
     """
-    from memvault.model import FALLBACK_TYPE
     from memvault.recall.filters import Filters
 
     counts = Counter(record.memory_type for record in call.engine.listed(Filters()))
@@ -64,7 +65,7 @@ def memory_remember(
     call: Call,
     title: Annotated[str, Arg("What the memory is called", positional=True)],
     content: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
-    memory_type: Annotated[str, Arg(TYPE_HELP, flag="--type", cli_optional=True)],
+    memory_type: Annotated[str | None, Arg(_NEW_TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg("Tags of the memory")] = None,
     importance: Annotated[float | None, Arg("From 0 to 1", least=0, most=1)] = None,
     source: Annotated[str | None, Arg("Where this is known from")] = None,
@@ -83,7 +84,7 @@ def memory_remember(
     from memvault.vault import layout
 
     name = create.clean_title(title)
-    kind = layout.normal_type(memory_type) if memory_type.strip() else ""
+    kind = layout.normal_type(memory_type) if memory_type and memory_type.strip() else ""
     header = without_none(
         tags=None if tags is None else create.clean_tags(tags),
         importance=importance,

@@ -6,6 +6,7 @@ from typing import Any
 
 from memvault import schema
 from memvault.command_table import Command
+from memvault.leniency import LENIENCIES
 from memvault.schema import Parameter
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
@@ -65,9 +66,27 @@ def markdown() -> str:
         "The options `--vault DIR`, `--agent NAME`, `--json` and `--quiet` go with each of them.",
         "",
     ]
+    lines += _leniencies()
     for tool in registry.all_tools():
         lines += _section(tool)
     return "\n".join(lines)
+
+
+def _leniencies() -> list[str]:
+    """Return what is taken beyond the schemas, from the table that arguments are read by."""
+    rows = [f"| {entry.taken} | {entry.meaning} |" for entry in LENIENCIES]
+    return [
+        "## What is taken beyond the schemas",
+        "",
+        "Keys may be written in any case, with or without `_` and `-`.",
+        "Values that a schema does not allow are taken where they mean one thing only, inside",
+        "objects too:",
+        "",
+        "| taken | as |",
+        "|---|---|",
+        *rows,
+        "",
+    ]
 
 
 def _section(tool: Tool) -> list[str]:
