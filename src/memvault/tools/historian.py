@@ -21,7 +21,9 @@ from memvault.tools.core.shapes import (
     item,
     listed,
     moment,
+    note_unknown,
     noted,
+    tags_in,
     telling,
     without_none,
 )
@@ -142,8 +144,10 @@ def memory_recall(
         str,
         Arg(
             'What to look for; "quoted words" must be there as they are, '
-            "unless a long question only quotes them in passing",
+            "unless a long question only quotes them in passing; without it, what passes "
+            "the filters is listed, newest change first",
             positional=True,
+            words=True,
         ),
     ] = "",
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
@@ -188,6 +192,7 @@ def memory_recall(
     marked with asOf. What was deleted since, or changed before revisions were kept, is not known.
     """
     from memvault import clock
+    from memvault.recall.filters import Filters
     from memvault.recall.values import Request
 
     if rerank and (is_all or mode == "tag"):
@@ -199,10 +204,12 @@ def memory_recall(
     then = moment(as_of, "asOf", True)
     if then is not None and is_all:
         raise UsageError("asOf and isAll cannot be combined", "list with --until instead")
-    if is_all:
+    if is_all or (then is None and not query.strip() and chosen != Filters()):
         return _everything(call, chosen, query, limit, full)
     if not query.strip():
-        raise UsageError("The query is empty", "say what to look for, or list all with --all")
+        raise UsageError(
+            "The query is empty", "say what to look for, give a filter, or list all with --all"
+        )
     request = Request(
         query,
         mode,
@@ -216,6 +223,8 @@ def memory_recall(
     )
     answer = call.engine.search(request)
     found = noted(call, answer)
+    if not found:
+        note_unknown(call, tags_in(query) if mode == "tag" else chosen)
     count_shown(call, [entry.memory for entry in telling(found)])
     memories = [
         {
@@ -247,6 +256,8 @@ def _everything(
         }
         for memory, standing in zip(listed_now, call.engine.standings(listed_now), strict=True)
     ]
+    if not memories:
+        note_unknown(call, chosen)
     nothing = "There are no memories that pass the filters"
     return listed("memories", memories, nothing, count=len(memories))
 

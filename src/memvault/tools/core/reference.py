@@ -65,6 +65,11 @@ def markdown() -> str:
         "Every tool is a subcommand, an exact tool name, and a name for `memvault call NAME JSON`.",
         "The options `--vault DIR`, `--agent NAME`, `--json` and `--quiet` go with each of them.",
         "",
+        "On the command line the words of a query need no quotes. `-n`, `-t` and `-T` are",
+        "`--limit`, `--type` and `--tags`. Every argument is an option too, under its name in any",
+        "spelling, such as `--memoryType`. A text that is required and left out is what is piped",
+        "in. Commands and groups may be typed in the plural or singular.",
+        "",
     ]
     lines += _leniencies()
     for tool in registry.all_tools():
