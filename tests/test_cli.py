@@ -184,7 +184,7 @@ def test_a_text_may_begin_with_a_dash(notes: Path, run: Run, text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["list", "--limit", "- many"], "'--limit': '- many' is not"),
+        (["list", "--limit", "- many"], "'- many' is not"),
         (["list", "-5"], "extra argument(s) (-5)"),
         (["list", *(f"- {number}" for number in range(12))], "extra argument(s) (- 0 - 1 - 2 "),
         (["list", *(f"- {number}" for number in range(12))], " - 10 - 11)"),
@@ -197,7 +197,7 @@ def test_a_text_may_begin_with_a_dash(notes: Path, run: Run, text: str) -> None:
         (["active", "--agent", "- me"], "'- me'"),
         (["show", "- nothing"], "'- nothing'"),
         (["list", "--tags"], "--tags"),
-        (["recall", "- one", "- two"], "extra argument(s) (- two)"),
+        (["show", "- one", "- two"], "extra argument(s) (- two)"),
         (["list", "--json=- x"], "--json"),
         (["init", "- a", "- b"], "extra argument(s) (- b)"),
     ],
@@ -216,7 +216,7 @@ def test_every_message_shows_what_was_typed(
 FAILURES = [
     ("show nothing", 1, "not_found"),
     ("show ../outside.md", 1, "not_found"),
-    ("remember x --file-path ../../etc/passwd", 1, "not_found"),
+    ("remember x y --file-path ../../etc/passwd", 1, "not_found"),
     ("compound They x", 1, "ambiguous"),
     ("forget Wombats --confirm 0000", 1, "conflict"),
     ("recall ''", 2, "usage"),

@@ -14,7 +14,7 @@ import pytest
 from memvault.schema import Parameter
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
-from test_same_everywhere import canonical
+from plain_arguments import plain_arguments
 from tool_calls import call_of, over_mcp, printed, sayable, words
 
 BYTE, HALF = "\udcff", "\ud800"
@@ -37,7 +37,10 @@ def whole(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> dict[str,
     """Return the given arguments, and whatever else of texts can be given."""
     texts = (str, list, dict)
     more = [entry for entry in parameters if entry.required or set(texts) & set(entry.kinds)]
-    return {**{entry.key: usual(entry) for entry in more}, **canonical(parameters, given)}
+    return {
+        **{entry.key: usual(entry) for entry in more},
+        **plain_arguments(parameters, given, set()),
+    }
 
 
 def places(value: Any, way: Place = ()) -> Iterator[Place]:

@@ -233,10 +233,10 @@ def test_the_library_loads_as_little_as_the_command_line(indexed: Path) -> None:
 
 
 BUDGET = {
-    "recall wombat": 107,
-    "remember New Bilby": 116,
-    "goals set g Ship": 59,
-    "inbox peek": 63,
+    "recall wombat": 108,
+    "remember New Bilby": 117,
+    "goals set g Ship": 60,
+    "inbox peek": 64,
 }
 """How many of memvault's own modules a command may load on a small vault whose index is current."""
 

@@ -234,7 +234,7 @@ def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) ->
     assert "'novalue' has no value" in refused(run("memories", "set", "novalue"), 2)
     assert "needs ID" in refused(run("goals", "set"), 2)
     assert "no description" in refused(run("goals", "set", "g"), 2)
-    assert "needs INSTRUCTION" in refused(run("plans", "set", "p", "--cron", "* * * * *"), 2)
+    assert "no INSTRUCTION" in refused(run("plans", "set", "p", "--cron", "* * * * *"), 2)
 
 
 WRITING = """

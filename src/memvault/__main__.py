@@ -38,7 +38,7 @@ def _run(given: list[str]) -> int:
 
         print(f"memvault {__version__}")
         return 0
-    if given in ([], ["--help"], ["-h"]):
+    if given in ([], ["--help"], ["-h"], ["help"]):
         from memvault.cli.overview import overview
 
         print(overview(), end="")

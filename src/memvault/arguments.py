@@ -43,7 +43,9 @@ def _bound(
             )
         if parameter.name in bound:
             raise UsageError(f"{parameter.key} is given twice", "give it once")
-        bound[parameter.name] = _checked(parameter, value)
+        meant = _checked(parameter, value)
+        if meant is not None:
+            bound[parameter.name] = meant
     for parameter in known.values():
         if parameter.required and parameter.name not in bound:
             raise UsageError(f"{whose} needs {parameter.key}", parameter.arg.help)
@@ -51,9 +53,12 @@ def _bound(
 
 
 def _checked(parameter: Parameter, value: Any) -> Any:
-    """Return a value as what it is declared as: right type, one of the choices, in range."""
+    """Return a value as what it is declared as: right type, one of the choices, in range.
+
+    None is an argument that was left out.
+    """
     value = _typed(parameter, value)
-    if parameter.choices:
+    if parameter.choices and value is not None:
         value = _chosen(parameter, value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         _in_range(parameter, value)
@@ -64,7 +69,24 @@ def _checked(parameter: Parameter, value: Any) -> Any:
 
 
 def _typed(parameter: Parameter, value: Any) -> Any:
-    """Return a value as the type it is declared with: an integral 3.0 is the integer 3."""
+    """Return a value as the type it is declared with, or as ``leniency`` makes it."""
+    try:
+        return exact(parameter, value)
+    except UsageError:
+        from memvault import leniency  # what fits needs no table
+
+        found = leniency.meant(parameter, value)
+        if found is leniency.UNREAD:
+            raise
+        return found if found is None else _typed(parameter, found)
+
+
+def exact(parameter: Parameter, value: Any) -> Any:
+    """Return a value as the type it is declared with: an integral 3.0 is the integer 3.
+
+    Raises:
+        UsageError: it has another type.
+    """
     kinds = parameter.kinds
     if isinstance(value, bool):
         fits = bool in kinds
@@ -92,16 +114,20 @@ def _typed(parameter: Parameter, value: Any) -> Any:
 
 
 def _chosen(parameter: Parameter, value: Any) -> Any:
-    """Return the choice that is meant; of words the case does not matter."""
+    """Return the choice that is meant."""
     if value in parameter.choices or (not isinstance(value, str) and str in parameter.kinds):
         return value
-    lowered = {str(choice).lower(): choice for choice in parameter.choices}
-    if not isinstance(value, str) or value.lower() not in lowered:
-        names = ", ".join(map(str, parameter.choices))
-        raise UsageError(
-            f"{parameter.named} must be one of {names}, not {_short(value)}", parameter.arg.help
-        )
-    return lowered[value.lower()]
+    from memvault import leniency
+
+    found = leniency.meant(parameter, value)
+    if found is not leniency.UNREAD:
+        return found
+    names = [str(choice) for choice in parameter.choices]
+    near = get_close_matches(str(value).lower(), names, n=1)
+    raise UsageError(
+        f"{parameter.named} must be one of {', '.join(names)}, not {_short(value)}",
+        f"did you mean {near[0]}?" if near else parameter.arg.help,
+    )
 
 
 def _in_range(parameter: Parameter, value: float) -> None:

@@ -48,7 +48,8 @@ class Arg(NamedTuple):
     for a text; ``default`` is what the schema names as the default where the
     function decides it; ``whole`` keeps a list's entries on the command line
     from being split at commas; ``alias`` is another spelling of its option;
-    ``open`` lets the objects in a list hold further keys. With ``spread`` a
+    ``open`` lets the objects in a list hold further keys; ``words`` makes
+    all of a command's words one text, so that none need quotes. With ``spread`` a
     command takes the keys of one object in place of a list of them, and ``cli``
     says what else is different there.
     """
@@ -65,6 +66,7 @@ class Arg(NamedTuple):
     whole: bool = False
     alias: str = ""
     open: bool = False
+    words: bool = False
     spread: bool = False
     cli: Cli | None = None
 
@@ -130,6 +132,12 @@ class Parameter(NamedTuple):
             if keys.count(key) > 1:
                 raise UsageError(f"{self.key} has {key} twice", "give it once")
         return {key: value for entry in objects for key, value in entry.items()}
+
+    def entries(self, text: str) -> list[str]:
+        """Return the entries of a list that a text is: several where none can hold a comma."""
+        if self.arg.whole or self.arg.positional:
+            return [text]
+        return [part.strip() for part in text.split(",") if part.strip()]
 
     @property
     def named(self) -> str:

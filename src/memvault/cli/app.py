@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 from typing import Any
 
@@ -75,9 +76,12 @@ class Commands(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # Typer's signature
         """Name the visible commands."""
+        return list(dict.fromkeys(name.split(" ")[0] for name in self._below()))
+
+    def _below(self) -> list[str]:
+        """Return the words of the commands behind the group's own."""
         every = [*EXTRA_COMMANDS, *(command.words for command in COMMANDS)]
-        below = [name.removeprefix(self.prefix) for name in every if name.startswith(self.prefix)]
-        return list(dict.fromkeys(name.split(" ")[0] for name in below))
+        return [name.removeprefix(self.prefix) for name in every if name.startswith(self.prefix)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Build a command by its words or by its tool's exact name.
@@ -104,13 +108,31 @@ class Commands(typer.core.TyperGroup):
         registered = None if self.prefix else _registered(cmd_name, self.options)
         if registered is not None:
             return commands.tool_command(registered, cmd_name, self.options)
-        from difflib import get_close_matches
+        from memvault.cli import other_names
 
-        near = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
+        names = self.list_commands(ctx)
+        other = other_names.of_other_number(cmd_name, names)
+        if other is not None:
+            return self.get_command(ctx, other)
+        every = [*names, *self._below()]
+        near = other_names.meant(cmd_name, every)
         raise UsageError(
-            f"There is no command {cmd_name!r}",
-            f"did you mean {near[0]}?" if near else "memvault --help lists the commands",
+            f"memvault {self.prefix}has no command {cmd_name!r}"
+            if self.prefix
+            else f"There is no command {cmd_name!r}",
+            f"did you mean {self.prefix}{near}?"
+            if near
+            else f"memvault {self.prefix}--help lists the commands",
         )
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that a line names; ``help COMMAND`` asks for that command's help."""
+        if args[0] == "help":
+            if not args[1:]:
+                print(ctx.get_help())
+                raise typer.Exit
+            args = [*args[1:], "--help"]
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the same first page as the one shown before Typer is loaded."""
@@ -150,6 +172,7 @@ def _group(options: Options, prefix: str, name: str | None) -> Any:
     application = typer.Typer(
         name=name,
         cls=bound,
+        invoke_without_command=bool(prefix),  # a group alone shows its commands
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -161,14 +184,17 @@ def _group(options: Options, prefix: str, name: str | None) -> Any:
             print(f"memvault {__version__}")
             raise typer.Exit
 
-    def root(**given: Any) -> None:
+    def root(ctx: typer.Context, **given: Any) -> None:
         given.pop("version")
         options.take(**given)
+        if ctx.invoked_subcommand is None:
+            print(ctx.get_help())
 
     version = typer.Option(
         False, "--version", "-V", is_eager=True, callback=show_version, help="Show the version"
     )
-    commands.with_signature(root, {**commands.shared_options(), "version": (bool, version)})
+    shared = {**commands.shared_options(), "version": (bool, version)}
+    commands.with_signature(root, {"ctx": (typer.Context, inspect.Parameter.empty), **shared})
     application.callback()(root)
     return typer.main.get_command(application)
 

@@ -14,12 +14,14 @@ import typer
 import typer.main
 
 from memvault import schema, visible
-from memvault.cli import output
+from memvault.cli import output, spelling
 from memvault.cli.options import SHARED, Options
 from memvault.errors import UsageError
 from memvault.schema import Parameter
 from memvault.tools.core.registry import Tool
 
+_SHORT = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
+"""Options that have a letter, in every command that has them."""
 _FOUND_WRONG = {"vault_doctor": "errors"}
 """Tools that succeed, and whose command ends with 1 where the result counts what is wrong."""
 
@@ -30,9 +32,12 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
 
     def callback(**given: Any) -> None:
         take_shared(options, given)
+        spelling.place(parameters, given)
         found = {}
         for parameter in parameters:
-            value = _argument(parameter, given[parameter.name], options)
+            value = _piped(parameter, given, options)
+            if value is None:
+                value = _argument(parameter, given[parameter.name], options)
             if value is not None:
                 found[parameter.name] = value
             elif parameter.required and parameters != tool.parameters:
@@ -41,7 +46,21 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
         run_tool(tool.name, tool.arguments(found), options)
 
     declared = {parameter.name: _declared(parameter) for parameter in parameters}
-    return built(callback, name, tool.doc, declared)
+    declared |= spelling.by_name(parameters)
+    command = built(callback, name, tool.doc, declared)
+    command.keys = {schema.normal_key(entry.key): spelling.option(entry) for entry in parameters}
+    return command
+
+
+def _piped(parameter: Parameter, given: dict[str, Any], options: Options) -> str | None:
+    """Return the text that is piped in where a text is needed and none is written."""
+    arg = parameter.arg
+    needed = arg.text and arg.positional and parameter.required and list not in parameter.kinds
+    if not needed or given[parameter.name] is not None:
+        return None
+    from memvault.cli.piped import piped
+
+    return piped(_kebab_upper(parameter.key), arg.cli_optional, options.quiet)
 
 
 def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
@@ -114,9 +133,8 @@ def built(callback: Callable[..., None], name: str, doc: str, declared: dict[str
     application = typer.Typer(
         add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
     )
-    application.command(name, help=doc, context_settings={"help_option_names": ["-h", "--help"]})(
-        callback
-    )
+    settings = {"help_option_names": ["-h", "--help"]}
+    application.command(name, cls=spelling.Spelled, help=doc, context_settings=settings)(callback)
     command = typer.main.get_command(application)
     written = command.get_help
     # A vault's tool says there what it likes.
@@ -149,7 +167,7 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
         metavar = visible.line("|".join(map(str, parameter.choices)))
     if arg.positional:
         optional = not parameter.required or arg.cli_optional
-        if list in parameter.kinds:
+        if list in parameter.kinds or arg.words:
             kind, metavar = list[str] | None, f"{metavar}..."
         shown = f"[{metavar}]" if optional else metavar
         return kind, typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
@@ -165,7 +183,7 @@ def _declared(parameter: Parameter) -> tuple[Any, Any]:
         kind = (int if int in parameter.kinds else float) | None
     return kind, typer.Option(
         None,
-        *filter(None, (flag, arg.alias)),
+        *filter(None, (flag, arg.alias, _SHORT.get(flag))),
         metavar=metavar,
         help=_help(parameter),
         show_default=False,
@@ -178,6 +196,8 @@ def _help(parameter: Parameter) -> str:
     text = parameter.arg.help
     if parameter.arg.text:
         text += "; - reads standard input, @file a file"
+        if parameter.required and parameter.arg.positional and list not in parameter.kinds:
+            text += "; left out, it is what is piped in"
     if default in (None, False, "", 0.0):
         return visible.line(text)
     return visible.line(f"{text} (default {default})")
@@ -197,15 +217,15 @@ def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
         value = _number(value)
     if isinstance(value, str) and parameter.kinds == (dict,):
         return _from_json(parameter, value)
+    if parameter.arg.words and isinstance(value, list | tuple):
+        return " ".join(map(options.revealed, value))
     if isinstance(value, list | tuple):
         if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
             return _from_json(parameter, value[0])
         value = [options.revealed(entry) for entry in value]
         if parameter.arg.positional:
             return _long_values(value) if parameter.arg.text else value
-        if parameter.arg.whole:
-            return value
-        return [part.strip() for entry in value for part in entry.split(",") if part.strip()]
+        return [part for entry in value for part in parameter.entries(entry)]
     if isinstance(value, str) and parameter.arg.text:
         return long_text(value)
     return value

@@ -38,7 +38,7 @@ def overview() -> str:
     options = [(f"{flag} {takes}".strip(), text) for _, flag, takes, text in SHARED]
     options += [("--version", "Show the version"), ("--help", "Show this page, or the command's")]
     lines += ["Options, before or after the command:", *_rows(options), ""]
-    lines.append("memvault COMMAND --help says what a command takes.")
+    lines.append("memvault help COMMAND says what a command takes.")
     return "\n".join(lines) + "\n"
 
 

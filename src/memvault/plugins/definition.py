@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from memvault import schema
-from memvault.arguments import bind
+from memvault.arguments import bind, exact
 from memvault.command_table import COMMANDS
 from memvault.errors import UsageError
 from memvault.schema import Arg, Parameter, normal_name
@@ -162,7 +162,8 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
 def _fitting(parameter: Parameter, value: Any, what: str) -> Any:
     """Return a value as the parameter takes it."""
     try:
-        return bind((parameter,), {parameter.key: value}, parameter.name)[parameter.name]
+        typed = exact(parameter, value)
+        return bind((parameter,), {parameter.key: typed}, parameter.name)[parameter.name]
     except UsageError as error:
         raise UsageError(
             f"The {what} of the parameter {parameter.name} does not fit: {error.message}",

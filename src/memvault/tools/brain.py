@@ -15,7 +15,9 @@ from memvault.tools.core.shapes import (
     count_shown,
     filters,
     listed,
+    note_unknown,
     noted,
+    tags_in,
     telling,
 )
 
@@ -258,7 +260,9 @@ def memory_mutate(
 @group.tool("memory_search", "search", read_only=True)
 def memory_search(
     call: Call,
-    query: Annotated[str, Arg("What to look for; with Tag, one or more tags", positional=True)],
+    query: Annotated[
+        str, Arg("What to look for; with Tag, one or more tags", positional=True, words=True)
+    ],
     mode: Annotated[
         Literal["Vector", "Keyword", "Tag", "Hybrid"],
         Arg("How to search", key="type", flag="--mode"),
@@ -282,6 +286,8 @@ def memory_search(
         }
         for entry in noted(call, answer)
     ]
+    if not results and mode == "Tag":
+        note_unknown(call, tags_in(query))
     nothing = "No memory was found; other words may help"
     return {"best": answer.best, **listed("results", results, nothing)}
 

@@ -18,7 +18,8 @@ _DEFAULT_BUDGET = 2_000
 def context(
     call: Call,
     task: Annotated[
-        str, Arg("What is to be done; memories that fit it are recalled", positional=True)
+        str,
+        Arg("What is to be done; memories that fit it are recalled", positional=True, words=True),
     ] = "",
     budget: Annotated[
         int, Arg("Tokens that the block has at most, as the built-in tokenizer counts", least=0)

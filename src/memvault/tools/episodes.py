@@ -114,7 +114,7 @@ def store_episode(
 @group.tool("recall_similar_experience", "episode recall", read_only=True)
 def recall_similar_experience(
     call: Call,
-    query: Annotated[str, Arg("What the situation is like", positional=True)],
+    query: Annotated[str, Arg("What the situation is like", positional=True, words=True)],
     limit: Annotated[int, Arg("How many at most", least=1)] = 5,
     min_importance: Annotated[
         float, Arg("Leave out what matters less", least=0, most=1)

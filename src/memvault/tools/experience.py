@@ -37,7 +37,7 @@ def store_fact(
 @group.tool("recall_fact", "fact recall", read_only=True)
 def recall_fact(
     call: Call,
-    query: Annotated[str, Arg("What to know", positional=True)],
+    query: Annotated[str, Arg("What to know", positional=True, words=True)],
     limit: Annotated[int, Arg("How many at most", least=1)] = _FACTS,
     category: Annotated[str | None, Arg("Only facts of this category")] = None,
 ) -> dict[str, Any]:
@@ -141,7 +141,9 @@ def store_procedure(
 @group.tool("recall_procedure", "procedure recall", read_only=True)
 def recall_procedure(
     call: Call,
-    context: Annotated[str, Arg("What is to be done, or the situation", positional=True)],
+    context: Annotated[
+        str, Arg("What is to be done, or the situation", positional=True, words=True)
+    ],
     min_success_rate: Annotated[
         float, Arg("Leave out what succeeds less often", least=0, most=1)
     ] = _LEAST_RATE,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
 from memvault.errors import UsageError
+from memvault.model import FALLBACK_TYPE
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import (
@@ -20,7 +21,9 @@ from memvault.tools.core.shapes import (
     item,
     listed,
     moment,
+    note_unknown,
     noted,
+    tags_in,
     telling,
     without_none,
 )
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 group = Group("historian", "Remember and recall", place=10)
 
 _DEFAULT_LIMIT = 10
+_NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
 _SIMILAR = 3
 _SIMILAR_TEXT = 2_000
 
@@ -43,7 +47,6 @@ def memory_list_types(call: Call) -> dict[str, Any]:
 
     Types that only occur in the vault's files are listed too.
     """
-    from memvault.model import FALLBACK_TYPE
     from memvault.recall.filters import Filters
 
     counts = Counter(record.memory_type for record in call.engine.listed(Filters()))
@@ -64,7 +67,7 @@ def memory_remember(
     call: Call,
     title: Annotated[str, Arg("What the memory is called", positional=True)],
     content: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
-    memory_type: Annotated[str, Arg(TYPE_HELP, flag="--type", cli_optional=True)],
+    memory_type: Annotated[str | None, Arg(_NEW_TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg("Tags of the memory")] = None,
     importance: Annotated[float | None, Arg("From 0 to 1", least=0, most=1)] = None,
     source: Annotated[str | None, Arg("Where this is known from")] = None,
@@ -83,7 +86,7 @@ def memory_remember(
     from memvault.vault import layout
 
     name = create.clean_title(title)
-    kind = layout.normal_type(memory_type) if memory_type.strip() else ""
+    kind = layout.normal_type(memory_type) if memory_type and memory_type.strip() else ""
     header = without_none(
         tags=None if tags is None else create.clean_tags(tags),
         importance=importance,
@@ -141,8 +144,10 @@ def memory_recall(
         str,
         Arg(
             'What to look for; "quoted words" must be there as they are, '
-            "unless a long question only quotes them in passing",
+            "unless a long question only quotes them in passing; without it, what passes "
+            "the filters is listed, newest change first",
             positional=True,
+            words=True,
         ),
     ] = "",
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
@@ -187,6 +192,7 @@ def memory_recall(
     marked with asOf. What was deleted since, or changed before revisions were kept, is not known.
     """
     from memvault import clock
+    from memvault.recall.filters import Filters
     from memvault.recall.values import Request
 
     if rerank and (is_all or mode == "tag"):
@@ -198,10 +204,12 @@ def memory_recall(
     then = moment(as_of, "asOf", True)
     if then is not None and is_all:
         raise UsageError("asOf and isAll cannot be combined", "list with --until instead")
-    if is_all:
+    if is_all or (then is None and not query.strip() and chosen != Filters()):
         return _everything(call, chosen, query, limit, full)
     if not query.strip():
-        raise UsageError("The query is empty", "say what to look for, or list all with --all")
+        raise UsageError(
+            "The query is empty", "say what to look for, give a filter, or list all with --all"
+        )
     request = Request(
         query,
         mode,
@@ -215,6 +223,8 @@ def memory_recall(
     )
     answer = call.engine.search(request)
     found = noted(call, answer)
+    if not found:
+        note_unknown(call, tags_in(query) if mode == "tag" else chosen)
     count_shown(call, [entry.memory for entry in telling(found)])
     memories = [
         {
@@ -246,6 +256,8 @@ def _everything(
         }
         for memory, standing in zip(listed_now, call.engine.standings(listed_now), strict=True)
     ]
+    if not memories:
+        note_unknown(call, chosen)
     nothing = "There are no memories that pass the filters"
     return listed("memories", memories, nothing, count=len(memories))
 

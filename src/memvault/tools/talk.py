@@ -118,6 +118,13 @@ def _waited(word: str) -> dict[str, Any]:
         talk_id = word.rpartition("#")[2]
         if not talk_id.isdecimal() or len(talk_id) > _LONGEST_TALK_ID:
             raise UsageError(f"{talk_id!r} is not a talkId", "write agent:NAME#TALKID")
+    if kind.lower() not in ("user", "agent", "time", "hook"):
+        seconds = kind.replace(".", "", 1).isdecimal()
+        near = f"time:{kind}" if seconds else f"agent:{word}"
+        known = "events are agent:NAME, user, time:SECONDS and hook:NAME"
+        raise UsageError(
+            f"{word!r} is not an event", known if ":" in word else f"did you mean {near}? {known}"
+        )
     found: dict[str, Any] = {"eventType": kind, "parameter": rest}
     return {**found, "talkId": int(talk_id)} if talk_id else found
 

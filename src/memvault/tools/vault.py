@@ -18,6 +18,7 @@ from memvault.tools.core.shapes import (
     filters,
     given,
     item,
+    note_unknown,
     trashed,
 )
 
@@ -80,7 +81,10 @@ def memory_list(
     limit: Annotated[int | None, Arg("How many at most; all by default", least=1)] = None,
 ) -> dict[str, Any]:
     """List memories without their content, newest change first; examples are marked."""
-    records = call.engine.listed(filters(memory_type, tags, since, until, expression))
+    chosen = filters(memory_type, tags, since, until, expression)
+    records = call.engine.listed(chosen)
+    if not records:
+        note_unknown(call, chosen)
     shown = records[:limit]
     standings = call.engine.standings(shown)
     memories = [

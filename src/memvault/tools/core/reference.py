@@ -6,6 +6,7 @@ from typing import Any
 
 from memvault import schema
 from memvault.command_table import Command
+from memvault.leniency import LENIENCIES
 from memvault.schema import Parameter
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
@@ -64,10 +65,33 @@ def markdown() -> str:
         "Every tool is a subcommand, an exact tool name, and a name for `memvault call NAME JSON`.",
         "The options `--vault DIR`, `--agent NAME`, `--json` and `--quiet` go with each of them.",
         "",
+        "On the command line the words of a query need no quotes. `-n`, `-t` and `-T` are",
+        "`--limit`, `--type` and `--tags`. Every argument is an option too, under its name in any",
+        "spelling, such as `--memoryType`. A text that is required and left out is what is piped",
+        "in. Commands and groups may be typed in the plural or singular.",
+        "",
     ]
+    lines += _leniencies()
     for tool in registry.all_tools():
         lines += _section(tool)
     return "\n".join(lines)
+
+
+def _leniencies() -> list[str]:
+    """Return what is taken beyond the schemas, from the table that arguments are read by."""
+    rows = [f"| {entry.taken} | {entry.meaning} |" for entry in LENIENCIES]
+    return [
+        "## What is taken beyond the schemas",
+        "",
+        "Keys may be written in any case, with or without `_` and `-`.",
+        "Values that a schema does not allow are taken where they mean one thing only, inside",
+        "objects too:",
+        "",
+        "| taken | as |",
+        "|---|---|",
+        *rows,
+        "",
+    ]
 
 
 def _section(tool: Tool) -> list[str]:

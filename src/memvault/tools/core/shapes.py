@@ -139,6 +139,22 @@ def filters(
     )
 
 
+def note_unknown(call: Call, chosen: Filters) -> None:
+    """Note, where nothing was found, which type or tag of the filters no memory has."""
+    if chosen.memory_type or chosen.tags:
+        from memvault.recall.filters import Filters
+        from memvault.recall.unknown import unknown
+
+        call.notes += unknown(call.engine.listed(Filters()), chosen, call.settings.types)
+
+
+def tags_in(query: str) -> Filters:
+    """Return the filters that a search by tags alone stands for."""
+    from memvault.recall.filters import Filters
+
+    return Filters(tags=tuple(query.replace(",", " ").split()))
+
+
 def moment(text: str | None, name: str, end: bool) -> datetime | None:
     """Read an argument that is a date in some form: its first moment, or with ``end`` the last.
 

@@ -1,0 +1,96 @@
+"""Options as documents and JSON spell them, and what goes by position as an option too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+import typer
+import typer.core
+
+from memvault import schema
+from memvault.errors import UsageError
+from memvault.schema import Parameter
+
+_NAMED = "_by_name"
+"""What ends the name under which Typer gives a positional argument's option."""
+
+
+class Spelled(typer.core.TyperCommand):
+    """A command whose options may be spelled as in JSON: ``--memoryType``, ``--RUN_AFTER``.
+
+    ``keys`` has the options of the keys whose option is spelled otherwise.
+    """
+
+    keys: Mapping[str, str] = MappingProxyType({})
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse a command line, each option spelled as it was declared."""
+        return super().parse_args(ctx, self._respelled(args))
+
+    def _respelled(self, args: list[str]) -> list[str]:
+        options = {name: entry for entry in self.params for name in _names(entry)}
+        known = {schema.normal_key(name): name for name in options if name.startswith("--")}
+        known = {**self.keys, **known}
+        found: list[str] = []
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                return [*found, word, *words]
+            name, equals, value = word.partition("=")
+            if name.startswith("--") and name not in options:
+                name = known.get(schema.normal_key(name), name)
+            found.append(f"{name}{equals}{value}")
+            takes = name in options and not getattr(options[name], "is_flag", False)
+            if takes and not equals:  # what follows is its value, whatever it looks like
+                found += islice(words, 1)
+        return found
+
+
+def _names(parameter: Any) -> list[str]:
+    """Return how an option of Typer's is spelled; of an argument, nothing."""
+    if parameter.param_type_name == "argument":
+        return []
+    return [*parameter.opts, *parameter.secondary_opts]
+
+
+def option(parameter: Parameter) -> str:
+    """Return the option of an argument; of one that says yes or no, the yes."""
+    return parameter.flag.partition("/")[0]
+
+
+def by_name(parameters: tuple[Parameter, ...]) -> dict[str, tuple[Any, Any]]:
+    """Return hidden options for what a command takes by position: documents name arguments."""
+    taken = {option(entry) for entry in parameters if not entry.arg.positional}
+    return {
+        f"{entry.name}{_NAMED}": (
+            (list[str] if list in entry.kinds else str) | None,
+            typer.Option(None, entry.flag, hidden=True, metavar=entry.key),
+        )
+        for entry in parameters
+        if entry.arg.positional and entry.flag not in taken
+    }
+
+
+def place(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> None:
+    """Give what stands on the line by position to the arguments that have no value by name.
+
+    Raises:
+        UsageError: more is there than is left to be given.
+    """
+    ordered = [entry for entry in parameters if entry.arg.positional]
+    named = {entry.name: given.get(f"{entry.name}{_NAMED}") for entry in ordered}
+    named = {name: value for name, value in named.items() if value not in (None, [])}
+    if not named:
+        return
+    rest = [given[entry.name] for entry in ordered if given[entry.name] not in (None, [])]
+    for entry in ordered:
+        if entry.name in named:
+            given[entry.name] = named[entry.name]
+        else:
+            given[entry.name] = rest.pop(0) if rest else None
+    if rest:
+        key = next(entry.key for entry in ordered if entry.name in named)
+        raise UsageError(f"{key} is given twice", "give it once")

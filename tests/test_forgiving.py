@@ -1,0 +1,344 @@
+"""The command line takes what people and agents type: unquoted, piped, short, spelled otherwise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, refused, succeeded, titles, write
+from memvault import Vault
+from memvault.cli import commands
+from memvault.cli.options import Options
+from memvault.cli.overview import EXTRA_COMMANDS
+from memvault.command_table import COMMANDS
+from memvault.schema import Parameter, kebab, normal_key
+from memvault.tools.core import registry
+from memvault.tools.core.registry import Tool
+
+TOOLS = [pytest.param(tool, id=tool.name) for tool in registry.all_tools()]
+
+
+@pytest.fixture
+def notes(folder: Path) -> Path:
+    """A vault with three memories."""
+    write(folder, "issue/crows.md", "---\ntags: [bird]\n---\n\n# Crows\n\nThey fly at night.\n")
+    write(folder, "issue/owls.md", "---\ntags: [bird]\n---\n\n# Owls\n\nThey hunt at night.\n")
+    write(folder, "fact/moles.md", "# Moles\n\nThey dig.\n")
+    return folder
+
+
+@pytest.mark.usefixtures("notes")
+@pytest.mark.parametrize(
+    "command",
+    ["recall", "search", "context", "experience", "episode recall", "fact recall"],
+)
+def test_what_is_looked_for_needs_no_quotes(run: Run, command: str) -> None:
+    """The words of a query, a situation or a task are one text, wherever the options stand."""
+    quoted = succeeded(run(*command.split(), "what - flies at night", "--json"))
+    unquoted = succeeded(run(*command.split(), "what", "-", "flies", "--json", "at", "night"))
+    assert unquoted.json == quoted.json
+
+
+@pytest.mark.usefixtures("notes")
+def test_letters_stand_for_the_commonest_options(run: Run) -> None:
+    """-n is --limit, -t is --type and -T is --tags, in every command that has them."""
+    assert len(titles(run("recall", "night", "-n", "1", "--json").json)) == 1
+    assert titles(run("recall", "they", "-t", "fact", "--json").json) == ["Moles"]
+    assert len(titles(run("list", "-T", "bird", "-n9", "--json").json)) == 2
+    made = run("remember", "Bats", "They hear.", "-t", "fact", "-T", "a,b", "--json").json
+    assert (made["memoryType"], made["tags"]) == ("fact", ["a", "b"])
+    for tool in registry.all_tools():
+        letters = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
+        for entry in tool.shell_parameters:
+            if not entry.arg.positional and entry.flag in letters:
+                command = commands.tool_command(tool, tool.name, Options())
+                spelled = [param.opts for param in command.params]
+                assert [entry.flag, letters[entry.flag]] in spelled
+
+
+def test_filters_alone_list_what_fits(notes: Path, run: Run, vault: Vault) -> None:
+    """Without a query recall lists what passes the filters, newest change first."""
+    os.utime(notes / "issue/crows.md", (1_000_000_000, 1_000_000_000))
+    ran = succeeded(run("recall", "--type", "issue", "--json"))
+    assert titles(ran.json) == ["Owls", "Crows"]
+    assert titles(vault.call("memory_recall", tags=["bird"], limit=1)) == ["Owls"]
+    assert titles(vault.call("memory_recall", since="2 days", memoryType="issue")) == ["Owls"]
+    assert titles(vault.call("memory_recall", filter="type == 'fact'")) == ["Moles"]
+    assert "give a filter" in run("recall").err
+    refused(run("recall"), 2)
+    refused(run("recall", "--type", "", "--tags", ""), 2)
+
+
+PIPED = [
+    "remember Title",
+    "create Title",
+    "save",
+    "fact store",
+    "procedure store name",
+    "talk user",
+    "talk agent bob",
+    "talk log info",
+    "plans set p --at 2999-01-01",
+]
+
+
+@pytest.mark.parametrize("command", PIPED)
+def test_what_is_piped_in_is_the_content(run: Run, folder: Path, command: str) -> None:
+    """A text that a command needs is read from a pipe where none is written on the line."""
+    succeeded(run(*command.split(), stdin="The wombat\nsleeps.\n"))
+    said = [*folder.rglob("*.md"), *folder.rglob("*.jsonl")]
+    assert any("The wombat" in file.read_text("utf-8") for file in said)
+
+
+@pytest.mark.parametrize("command", PIPED)
+def test_an_empty_pipe_is_no_content(run: Run, folder: Path, command: str) -> None:
+    """Where nothing is in the pipe, nothing is written, and the hint says how to go on."""
+    ran = run(*command.split(), stdin=" \n")
+    assert "Standard input is empty" in refused(ran, 2)
+    assert "@file" in ran.err
+    assert not list(folder.rglob("*.md"))
+
+
+def test_a_text_on_the_line_leaves_the_pipe_alone(run: Run, folder: Path) -> None:
+    """What is written on the line counts, also where it is empty; no other pipe is read."""
+    succeeded(run("remember", "One", "written", stdin="piped"))
+    succeeded(run("remember", "Two", "", stdin="piped"))
+    succeeded(run("remember", "Three", "--content", "", stdin="piped"))
+    succeeded(run("inbox", "push", "hook", stdin="piped"))
+    assert not [file for file in folder.rglob("*.md") if "piped" in file.read_text("utf-8")]
+
+
+def _remembered(folder: Path, title: str, stdin: Any) -> subprocess.CompletedProcess[str]:
+    code = (
+        "import sys\nfrom memvault.cli import piped\nfrom memvault.__main__ import main\n"
+        "piped._SILENCE, piped._PATIENCE = 0.1, 0.3\nsys.exit(main(sys.argv[1:]))\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, "remember", title],
+        cwd=folder,
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_file_is_read_and_dev_null_is_not(folder: Path) -> None:
+    """Standard input from a file is the content; from /dev/null there is none, as before."""
+    text = write(folder.parent, "text.txt", "The wombat sleeps.\n")
+    with text.open("rb") as file:
+        assert _remembered(folder, "Read", file).returncode == 0
+    assert _remembered(folder, "Plain", subprocess.DEVNULL).returncode == 0
+    assert "wombat" in (folder / "context/read.md").read_text("utf-8")
+    assert (folder / "context/plain.md").read_text("utf-8").rstrip().endswith("---")
+
+
+def test_a_loop_over_a_file_keeps_its_lines(folder: Path) -> None:
+    """A file that someone has begun to read is theirs: a shell's loop sees each of its lines."""
+    list_of = write(folder.parent, "titles.txt", "One\nTwo\nThree\n")
+    script = f'while read -r title; do "{sys.executable}" -m memvault remember "$title"; done'
+    with list_of.open("rb") as file:
+        subprocess.run(["sh", "-c", script], cwd=folder, stdin=file, check=True)
+    assert {file.name for file in folder.glob("context/*.md")} == {"one.md", "two.md", "three.md"}
+
+
+def test_a_pipe_that_says_nothing_is_given_up(folder: Path) -> None:
+    """A pipe that a program left open holds nobody for ever: a note, an error, nothing written."""
+    reading, writing = os.pipe()
+    done = _remembered(folder, "Never", reading)
+    os.close(writing)
+    os.close(reading)
+    assert done.returncode == 2
+    note, error, hint = done.stderr.splitlines()
+    assert note == "note: waiting for CONTENT on standard input"
+    assert "Nothing came on standard input" in error
+    assert hint.startswith("hint: ")
+    assert not list(folder.rglob("*.md"))
+
+
+def _values(tool: Tool) -> Iterator[tuple[Parameter, list[str]]]:
+    """Yield the options of a command with what may stand behind each."""
+    for entry in tool.shell_parameters:
+        if entry.kinds == (bool,):
+            yield entry, []
+        elif str in entry.kinds or list in entry.kinds or dict in entry.kinds:
+            yield entry, ["--limit"]  # a value, though it looks like an option
+        else:
+            yield entry, ["3"]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_an_option_may_be_spelled_as_the_documents_have_it(tool: Tool) -> None:
+    """Each argument's key is an option in any spelling, of what goes by position too."""
+    command = commands.tool_command(tool, tool.name, Options())
+    flags = {normal_key(entry.flag) for entry in tool.shell_parameters}
+
+    def parsed(*line: str) -> dict[str, Any]:
+        found: dict[str, Any] = command.make_context(tool.name, list(line)).params
+        return found
+
+    for entry, value in _values(tool):
+        expected = parsed(entry.flag.split("/")[0], *value)
+        assert expected != parsed()
+        key = entry.flag.removeprefix("--").split("/")[0] if "=" in entry.key else entry.key
+        if normal_key(key) != normal_key(entry.flag) and normal_key(key) in flags:
+            continue  # what recall calls type is the option of another argument
+        snake = kebab(key).replace("-", "_")
+        for spelled in {key, kebab(key), snake, snake.upper(), key.lower()}:
+            assert parsed(f"--{spelled}", *value) == expected
+            if value:
+                assert parsed(f"--{spelled}={value[0]}") == expected
+
+
+def test_arguments_may_be_given_by_name(run: Run, folder: Path) -> None:
+    """What goes by position may be an option; what is left by position takes the other places."""
+    ran = run("remember", "--Title", "By name", "--content", "text", "--memory_type", "fact")
+    succeeded(ran)
+    succeeded(run("remember", "the content", "--title", "Half"))
+    assert "the content" in (folder / "context/half.md").read_text("utf-8")
+    assert "text" in (folder / "fact/by-name.md").read_text("utf-8")
+    assert titles(run("recall", "--query", "the content", "-n1", "--json").json) == ["Half"]
+    assert succeeded(run("plan", "set", "p", "i", "--runAfter", "1 day", "--json")).json["plans"]
+    assert "title is given twice" in refused(run("remember", "a", "b", "--title", "c"), 2)
+    assert "--title" not in run("remember", "--help").out
+
+
+WORDS = [command.words for command in COMMANDS] + list(EXTRA_COMMANDS)
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_help_shows_any_command(words: str, capsys: pytest.CaptureFixture[str], run: Run) -> None:
+    """``help COMMAND`` is ``COMMAND --help``, of groups too, and ``help`` alone the first page."""
+    from memvault.__main__ import main
+
+    for line in ([*words.split()], [words.split()[0]]):
+        assert main([*line, "--help"]) == 0
+        expected = capsys.readouterr().out
+        assert main(["help", *line]) == 0
+        assert capsys.readouterr().out == expected
+    if words == WORDS[0]:
+        assert run("help").out == run("--help").out == run("--json", "help").out
+
+
+GROUPS = sorted({words.split()[0] for words in WORDS if " " in words} - {"experience"})
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_alone_shows_its_commands(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A group without a command writes what it has to standard output, and that is no error."""
+    from memvault.__main__ import main
+
+    assert main([group]) == 0
+    shown = capsys.readouterr()
+    assert main([group, "--help"]) == 0
+    assert shown == (capsys.readouterr().out, "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("type", "types"),
+        ("goal get", "goals get"),
+        ("memory get", "memories get"),
+        ("skill categories", "skills categories"),
+        ("models list", "model list"),
+        ("tool lists", "tools list"),
+        ("facts recall x", "fact recall x"),
+    ],
+)
+def test_plural_and_singular_are_one(run: Run, typed: str, meant: str) -> None:
+    """A command or group may be typed in the other number where nothing else has that name."""
+    assert succeeded(run(*typed.split())) == run(*meant.split())
+
+
+def test_a_vaults_own_tool_comes_before_the_other_number(run: Run, folder: Path) -> None:
+    """A tool that the vault brings along is meant by its own name."""
+    write(
+        folder,
+        "tools/goal.md",
+        "---\nname: goal\ndescription: Says a goal\ncommand: [echo, '{}']\n---\n",
+    )
+    assert "tools trust goal" in run("goal").err
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("add x", "remember"),
+        ("find x", "recall"),
+        ("rm x", "forget"),
+        ("cat x", "show"),
+        ("ls", "list"),
+        ("history", "log"),
+        ("revert", "undo"),
+        ("sync", "git sync"),
+        ("goals list", "goals get"),
+        ("goals add", "goals set"),
+        ("goals rm", "goals delete"),
+        ("memorys", "memories"),
+    ],
+)
+def test_another_programs_word_is_explained(run: Run, typed: str, hint: str) -> None:
+    """A word that another program has for it is refused with the command that is meant."""
+    ran = run(*typed.split())
+    refused(ran, 2)
+    assert f"did you mean {hint}?" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("wait for bob", "did you mean agent:bob?"),
+        ("wait for 2.5", "did you mean time:2.5?"),
+        ("wait for mail:x", "events are agent:NAME"),
+        ("talk log warn x", "did you mean warning?"),
+        ("recall x --mode vektor", "did you mean vector?"),
+    ],
+)
+def test_a_misspelt_value_is_explained(run: Run, typed: str, hint: str) -> None:
+    """A value in the wrong form or word is refused with the right one."""
+    ran = run(*typed.split())
+    refused(ran, 2)
+    assert hint in ran.err
+
+
+@pytest.mark.parametrize(
+    ("call", "note"),
+    [
+        (("memory_recall", {"query": "x", "memoryType": "bugs"}), "did you mean issue?"),
+        (("memory_recall", {"query": "x", "memoryType": "Vector"}), "--mode vector"),
+        (("memory_recall", {"memoryType": "isue"}), "did you mean issue?"),
+        (
+            ("memory_recall", {"query": "x", "tags": ["birds"]}),
+            "no tag 'birds'; did you mean bird?",
+        ),
+        (("memory_recall", {"query": "brid", "type": "tag"}), "did you mean bird?"),
+        (("memory_search", {"query": "brid", "type": "Tag"}), "did you mean bird?"),
+        (("memory_list", {"memoryType": "decision"}), "architectural-decision or design-decision?"),
+        (("memory_list", {"memoryType": "zzz"}), "memvault types"),
+        (("memory_list", {"memoryType": "Issue", "tags": ["bird", "zzz"]}), "no tag 'zzz'"),
+    ],
+    ids=str,
+)
+@pytest.mark.usefixtures("notes")
+def test_unknown_types_and_tags_name_the_nearest(
+    vault: Vault, call: tuple[str, dict[str, Any]], note: str
+) -> None:
+    """A search for a type or tag that no memory has finds nothing and names what there is."""
+    found = vault.call(call[0], **call[1])
+    assert found["success"], found
+    assert [entry for entry in found["warnings"] if note in entry], found
+
+
+@pytest.mark.usefixtures("notes")
+def test_what_exists_gets_no_hint(vault: Vault) -> None:
+    """A type without memories, and a search that finds something, say nothing besides."""
+    assert "warnings" not in vault.call("memory_list", memoryType="learning")
+    assert "warnings" not in vault.call("memory_recall", query="x", memoryType="Issue")
