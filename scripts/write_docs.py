@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from memvault import command_table
+from memvault.cli import shell_words
 from memvault.tools.core import reference
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -20,6 +21,7 @@ def generated() -> dict[Path, str]:
     return {
         DOCS / "reference.md": reference.markdown(),
         DOCS / "tools.schema.json": f"{document}\n",
+        shell_words.FILE: shell_words.table(),
     }
 
 

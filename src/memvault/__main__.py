@@ -43,6 +43,10 @@ def _run(given: list[str]) -> int:
 
         print(overview(), end="")
         return 0
+    if given[:1] == ["__complete"]:  # at each key
+        from memvault.cli.completing import main as complete
+
+        return complete(given[1:])
     if given[:2] == ["git", "merge-file"]:  # git runs it once a file
         from memvault.upkeep.git.driver import main as merge
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from memvault.cli import commands, output, trusting
+from memvault.cli import commands, completion, output, trusting
 from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.errors import MemvaultError, UsageError
@@ -121,6 +121,16 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
                     help="Let the client name an extractor, and models, to run on this machine",
                 ),
             )
+        },
+    ),
+    "completion bash": (completion.bash, {}),
+    "completion zsh": (completion.zsh, {}),
+    "completion fish": (completion.fish, {}),
+    "completion install": (
+        completion.install,
+        {
+            "shell": _argument("[bash|zsh|fish]", "The shell (default that of $SHELL)"),
+            "remove": (bool, typer.Option(False, "--remove", help="Switch it off again")),
         },
     ),
     "vaults trust": (trusting.trust_vault, {"folder": _argument("DIR", "The vault")}),
