@@ -160,5 +160,5 @@ def extra_command(words: str, name: str, options: Options) -> Any:
         function(options, **shown)
 
     return commands.built(
-        callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[words], declared
+        callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[words], declared, words
     )
