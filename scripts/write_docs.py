@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 from memvault import command_table
+from memvault.cli import shell_words
+from memvault.cli.examples import EXAMPLES
 from memvault.tools.core import reference
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -18,8 +20,9 @@ def generated() -> dict[Path, str]:
     """Return each generated file's path and what it must hold."""
     document = json.dumps(reference.schema_document(), indent=2, ensure_ascii=False)
     return {
-        DOCS / "reference.md": reference.markdown(),
+        DOCS / "reference.md": reference.markdown(EXAMPLES),
         DOCS / "tools.schema.json": f"{document}\n",
+        shell_words.FILE: shell_words.table(),
     }
 
 

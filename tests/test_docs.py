@@ -13,7 +13,7 @@ import pytest
 
 from memvault import __all__ as public
 from memvault import __version__
-from memvault.cli.overview import overview
+from memvault.cli.overview import everything, overview
 from memvault.tools.core import registry
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,9 +42,17 @@ def test_every_test_says_what_a_user_can_rely_on() -> None:
     assert not missing
 
 
-def test_the_first_page_of_help_names_every_command() -> None:
-    """No command is hidden from the first page of help."""
-    page = overview()
+def test_the_first_page_of_help_fits_a_terminal() -> None:
+    """It has 35 lines at most, none wider than 80, and says how to see all commands."""
+    lines = overview().splitlines()
+    assert len(lines) <= 35
+    assert max(map(len, lines)) <= 80
+    assert any("help --all" in line for line in lines)
+
+
+def test_help_names_every_command() -> None:
+    """No command is hidden from the page of all of them."""
+    page = everything()
     for tool in registry.all_tools():
         assert re.search(rf"^  {tool.command} ", page, re.MULTILINE), tool.command
         assert tool.summary in page

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from conftest import Run, examples
 from memvault import Vault, schema
+from memvault.cli.examples import EXAMPLES
 from memvault.errors import UsageError
 from memvault.leniency import LENIENCIES, Leniency
 from memvault.tools.core import reference, registry
@@ -179,7 +180,7 @@ def test_what_is_taken_beyond_the_schema_is_in_the_table(tool: Tool, data: st.Da
 
 def test_every_leniency_is_in_the_reference_and_has_an_example() -> None:
     """The reference prints the whole table, and no entry is there that nothing shows."""
-    page = reference.markdown()
+    page = reference.markdown(EXAMPLES)
     used: set[Leniency] = set()
     for name, sent, _ in SENT:
         plain_arguments(registry.find(name).parameters, sent, used)

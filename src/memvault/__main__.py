@@ -39,10 +39,21 @@ def _run(given: list[str]) -> int:
         print(f"memvault {__version__}")
         return 0
     if given in ([], ["--help"], ["-h"], ["help"]):
+        from memvault.cli.help_page import coloured
         from memvault.cli.overview import overview
 
-        print(overview(), end="")
+        print(coloured(overview()), end="")
         return 0
+    if given in (["help", "--all"], ["--help", "--all"]):
+        from memvault.cli.help_page import coloured
+        from memvault.cli.overview import everything
+
+        print(coloured(everything()), end="")
+        return 0
+    if given[:1] == ["__complete"]:  # at each key
+        from memvault.cli.completing import main as complete
+
+        return complete(given[1:])
     if given[:2] == ["git", "merge-file"]:  # git runs it once a file
         from memvault.upkeep.git.driver import main as merge
 

@@ -139,7 +139,9 @@ class Commands(typer.core.TyperGroup):
         if self.prefix:
             super().format_help(ctx, formatter)
         else:
-            formatter.write(overview())
+            from memvault.cli.help_page import coloured
+
+            formatter.write(coloured(overview()))
 
 
 def _extra_command(words: str, name: str, options: Options) -> Any:

@@ -47,7 +47,7 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
 
     declared = {parameter.name: _declared(parameter) for parameter in parameters}
     declared |= spelling.by_name(parameters)
-    command = built(callback, name, tool.doc, declared)
+    command = built(callback, name, tool.doc, declared, tool.command)
     command.keys = {schema.normal_key(entry.key): spelling.option(entry) for entry in parameters}
     return command
 
@@ -127,8 +127,10 @@ def with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any,
     )
 
 
-def built(callback: Callable[..., None], name: str, doc: str, declared: dict[str, Any]) -> Any:
-    """Give a callback the signature that Typer reads, and make it a command."""
+def built(
+    callback: Callable[..., None], name: str, doc: str, declared: dict[str, Any], words: str
+) -> Any:
+    """Give a callback the signature that Typer reads, and make it a command; ``words`` name it."""
     with_signature(callback, {**declared, **shared_options()})
     application = typer.Typer(
         add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -136,9 +138,16 @@ def built(callback: Callable[..., None], name: str, doc: str, declared: dict[str
     settings = {"help_option_names": ["-h", "--help"]}
     application.command(name, cls=spelling.Spelled, help=doc, context_settings=settings)(callback)
     command = typer.main.get_command(application)
-    written = command.get_help
-    # A vault's tool says there what it likes.
-    command.get_help = lambda ctx: visible.text(written(ctx))  # type: ignore[method-assign]  # Typer makes it
+    written: Callable[[Any], str] = command.get_help
+
+    def page(ctx: Any) -> str:
+        from memvault.cli import help_page
+
+        ctx.max_content_width = help_page.width()
+        said = visible.text(written(ctx))  # a vault's tool says there what it likes
+        return help_page.coloured(help_page.with_examples(said, words))
+
+    command.get_help = page  # type: ignore[method-assign]  # Typer makes it
     for parameter in command.params:
         if parameter.param_type_name == "argument" and parameter.metavar is not None:
             # Typer brackets what may be missing, and to it everything may: we check that.

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from memvault.cli import commands, output, trusting
+from memvault.cli import commands, completion, output, trusting
 from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.errors import MemvaultError, UsageError
@@ -123,6 +123,16 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             )
         },
     ),
+    "completion bash": (completion.bash, {}),
+    "completion zsh": (completion.zsh, {}),
+    "completion fish": (completion.fish, {}),
+    "completion install": (
+        completion.install,
+        {
+            "shell": _argument("[bash|zsh|fish]", "The shell (default that of $SHELL)"),
+            "remove": (bool, typer.Option(False, "--remove", help="Switch it off again")),
+        },
+    ),
     "vaults trust": (trusting.trust_vault, {"folder": _argument("DIR", "The vault")}),
     "vaults untrust": (trusting.untrust_vault, {"folder": _argument("DIR", "The vault")}),
     "tools trust": (
@@ -150,5 +160,5 @@ def extra_command(words: str, name: str, options: Options) -> Any:
         function(options, **shown)
 
     return commands.built(
-        callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[words], declared
+        callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[words], declared, words
     )

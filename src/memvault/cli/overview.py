@@ -9,6 +9,10 @@ EXTRA_COMMANDS = {
     "init": "Make a folder a vault; files that are there stay as they are",
     "call": 'Run a tool with JSON arguments, as memvault call memory_recall \'{"query": "x"}\'',
     "mcp": "Serve the tools and memories to an MCP client, on standard input and output",
+    "completion bash": "Print the script that completes memvault in bash",
+    "completion zsh": "Print the script that completes memvault in zsh",
+    "completion fish": "Print the script that completes memvault in fish",
+    "completion install": "Switch completion on in bash, zsh or fish",
     "vaults trust": "Use a vault of another user without naming it",
     "vaults untrust": "Stop using a vault of another user without naming it",
     "tools trust": "Let a registered tool run on this machine, as it is now",
@@ -17,14 +21,51 @@ EXTRA_COMMANDS = {
 """Commands that no tool stands for, or, of ``call``, one with other words."""
 
 
+_DAILY = (
+    ("recall QUESTION", "Find what is known, the best first"),
+    ("remember TITLE TEXT", "Write a new memory"),
+    ("show MEMORY", "Read a memory whole"),
+    ("list", "List memories, newest change first"),
+    ("compound MEMORY TEXT", "Add to what is known"),
+    ("forget MEMORY", "Move a memory to the trash, after a preview"),
+    ("undo", "Take back your last change"),
+    ("context TASK", "Write what fits a task as one block for a prompt"),
+    ("git sync", "Commit, pull and push"),
+    ("doctor", "Find what is wrong, and with --fix put it right"),
+)
+"""The ten commands of every day, as the first page spells them."""
+_USAGE = (
+    "Usage: memvault [OPTIONS] COMMAND [ARGS]...",
+    "",
+    "The memory that people and their agents share: a folder of plain markdown.",
+    "",
+)
+
+
 def overview() -> str:
-    """Return the page that ``memvault --help`` shows."""
-    lines = [
-        "Usage: memvault [OPTIONS] COMMAND [ARGS]...",
+    """Return the first page: the commands of every day, and the way to all others."""
+    lines = [*_USAGE, "Every day:", *_rows(list(_DAILY))]
+    lines += [
         "",
-        "The memory that people and their agents share: a folder of plain markdown.",
+        "More:",
+        *_rows(
+            [
+                ("init", "Make a folder a vault"),
+                ("help --all", "All commands, by what they are for"),
+                ("help COMMAND", "What a command takes, with examples"),
+                ("completion install", "Complete commands and names with the Tab key"),
+            ]
+        ),
         "",
+        "Options, before or after the command:",
+        *_rows(_options()),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def everything() -> str:
+    """Return the page of all commands, by what they are for."""
+    lines = [*_USAGE]
     groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
     for command in COMMANDS:
         groups[command.group].append((command.words, command.summary))
@@ -35,11 +76,14 @@ def overview() -> str:
     groups["catalogue"] += tools
     for name, entries in groups.items():
         lines += [f"{GROUPS[name]}:", *_rows(entries), ""]
-    options = [(f"{flag} {takes}".strip(), text) for _, flag, takes, text in SHARED]
-    options += [("--version", "Show the version"), ("--help", "Show this page, or the command's")]
-    lines += ["Options, before or after the command:", *_rows(options), ""]
+    lines += ["Options, before or after the command:", *_rows(_options()), ""]
     lines.append("memvault help COMMAND says what a command takes.")
     return "\n".join(lines) + "\n"
+
+
+def _options() -> list[tuple[str, str]]:
+    options = [(f"{flag} {takes}".strip(), text) for _, flag, takes, text in SHARED]
+    return [*options, ("--version", "Show the version"), ("--help", "Show this, or a command's")]
 
 
 def _rows(entries: list[tuple[str, str]]) -> list[str]:

@@ -23,6 +23,7 @@ from memvault.plain_files import SETTING, read
 from memvault.user_folders import (
     SETTINGS_FILE,
     NotPrivate,
+    is_own_alone,
     make_private,
     user_folder,
     vault_above,
@@ -66,6 +67,16 @@ def place_of(root: Path) -> Place:
         "set MEMVAULT_CACHE to a folder that can be written"
     )
     return Place(None, f"{note}; {nowhere}" if note else nowhere)
+
+
+def existing(root: Path) -> Path | None:
+    """Return the folder of a vault's index if there is one that is this user's alone."""
+    for base in _bases():
+        folder = base / folder_name(Path(os.path.realpath(root)))
+        with contextlib.suppress(OSError):
+            if is_own_alone(base) and is_own_alone(folder):
+                return folder
+    return None
 
 
 def forget_older(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memvault import schema
@@ -55,8 +56,8 @@ def schema_document() -> dict[str, Any]:
     }
 
 
-def markdown() -> str:
-    """Return the reference page of all tools."""
+def markdown(examples: Mapping[str, Iterable[str]]) -> str:
+    """Return the reference page of all tools, with examples of each command by its words."""
     lines = [
         "# Tools",
         "",
@@ -74,6 +75,7 @@ def markdown() -> str:
     lines += _leniencies()
     for tool in registry.all_tools():
         lines += _section(tool)
+        lines += ["```console", *(f"$ {line}" for line in examples[tool.command]), "```", ""]
     return "\n".join(lines)
 
 

@@ -1,0 +1,122 @@
+"""Each command has examples, and each example works as it stands in the help."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, succeeded, write
+from git_clones import git
+from memvault import open_vault
+from memvault.cli.examples import EXAMPLES, NOT_RUN
+from memvault.cli.overview import EXTRA_COMMANDS
+from memvault.command_table import COMMANDS
+
+SETTINGS = "version = 1\n\n[world]\nenabled = true\n"
+FOREST = (
+    "---\nx: 0\ny: 0\nradius: 9\nterrain: forest\nresources:\n  wood: 50\n---\n\n# The forest\n"
+)
+TOOL = '{"name": "word_count", "description": "Count words", "parameters": [], "command": ["wc"]}'
+LINES = [line for lines in EXAMPLES.values() for line in lines if line not in NOT_RUN]
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault with what the examples speak of."""
+    base = tmp_path_factory.mktemp("examples")
+    root = base / "vault"
+    write(root, "memvault.toml", SETTINGS)
+    write(root, "places/forest.md", FOREST)
+    write(root, "notes.txt", "Some notes.\n")
+    write(root, "word_count.json", TOOL)
+    with open_vault(root, agent="bob") as bob:
+        assert bob.call("move_to", x=0, y=0)["success"]
+    with open_vault(root) as vault:
+
+        def call(tool: str, **given: object) -> None:
+            found = vault.call(tool, **given)
+            assert found["success"], found
+
+        for title, text, kind in (
+            ("Use PostgreSQL", "## Reasons\n\nOne database.", "architectural-decision"),
+            ("Deploy notes", "Deploys run on Fridays.", "context"),
+            ("Old notes", "No longer so.", "context"),
+            ("Thrown away", "Gone.", "context"),
+            ("Disk full", "Staging ran out of disk space.", "issue"),
+        ):
+            call("memory_remember", title=title, content=text, memoryType=kind, tags=["network"])
+        call("memory_forget", query="Thrown away", confirm=True)
+        for text in ("At ten.", "At noon."):
+            call("memory_compound", query="Deploy notes", modifications=text)
+        call("memory_load", memId="Deploy notes")
+        call(
+            "set_memories", memories=[{"key": key, "value": "x"} for key in ("deadline", "a", "b")]
+        )
+        call("set_goals", goals=[{"id": key, "description": "x"} for key in ("report", "launch")])
+        plan = {"instruction": "x", "scheduledAt": "2999-01-01"}
+        call("set_plans", plans=[{"name": name, **plan} for name in ("Follow up", "a", "b")])
+        call("store_fact", fact="Tea is served at four", category="people")
+        call(
+            "store_procedure", procedureName="roll", procedurePrompt="x", skillId="ops.deploy.roll"
+        )
+        call("talk_user", message="Which?")
+        call("enter_space", spaceId="team")
+        call(
+            "register_tool",
+            name="word_count",
+            description="Count words",
+            parameters=[],
+            command=["wc"],
+        )
+        call("move_to", x=0, y=0)
+    if shutil.which("git"):
+        git(base, "init", "--quiet", "--bare", "--initial-branch=main", "shared.git")
+        git(root, "init", "--quiet", "--initial-branch=main")
+        git(root, "remote", "add", "origin", "../shared.git")
+    return base
+
+
+def test_each_command_has_examples() -> None:
+    """Every command has two or three, which begin with or hold the command itself."""
+    assert EXAMPLES.keys() == {command.words for command in COMMANDS} | EXTRA_COMMANDS.keys()
+    for words, lines in EXAMPLES.items():
+        assert 2 <= len(lines) <= 3, words
+        assert all(f"memvault {words}" in line for line in lines), words
+    assert set(LINES) | NOT_RUN == {line for lines in EXAMPLES.values() for line in lines}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_each_example_works(
+    line: str, example: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An example typed into a shell in a vault ends well."""
+    if "git" in line.split() and not shutil.which("git"):
+        pytest.skip("there is no git")
+    shutil.copytree(example, tmp_path / "all", symlinks=True)
+    root = tmp_path / "all/vault"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MEMVAULT_DEEP", "off")
+    if not set("|<>~") & set(line):
+        succeeded(run(*shlex.split(line)[1:], cwd=root))
+        return
+    program = tmp_path / "bin" / "memvault"
+    write(tmp_path, "bin/memvault", f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    command = ["bash", "-c", line]
+    ran = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 0, (line, ran.stdout, ran.stderr)
+
+
+def test_help_shows_the_examples(run: Run) -> None:
+    """The help of a command ends with its examples."""
+    for words in ("recall", "git sync", "mcp"):
+        shown = succeeded(run(*words.split(), "--help")).out
+        listed = shown.partition("Examples:\n")[2].split("\n")
+        assert [line.strip() for line in listed if line] == list(EXAMPLES[words])
