@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 from memvault import command_table
-from memvault.tools.core import reference
+from memvault.tools.core import reference, skill
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 
 
 def generated() -> dict[Path, str]:
@@ -20,6 +21,7 @@ def generated() -> dict[Path, str]:
     return {
         DOCS / "reference.md": reference.markdown(),
         DOCS / "tools.schema.json": f"{document}\n",
+        ROOT / "vault-template" / "AGENTS.md": skill.agents_page(),
     }
 
 

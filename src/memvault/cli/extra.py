@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from memvault.cli import commands, output, trusting
+from memvault.cli import commands, output, telling, trusting
 from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.errors import MemvaultError, UsageError
@@ -121,6 +121,16 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
                     help="Let the client name an extractor, and models, to run on this machine",
                 ),
             )
+        },
+    ),
+    "skill": (
+        telling.tell,
+        {
+            "form": (
+                str,
+                typer.Option("agents", "--as", metavar="|".join(telling.FORMS), help="The form"),
+            ),
+            "out": (str, typer.Option("", "--out", metavar="DIR", help="Write it to a file there")),
         },
     ),
     "vaults trust": (trusting.trust_vault, {"folder": _argument("DIR", "The vault")}),

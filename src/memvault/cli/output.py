@@ -28,6 +28,14 @@ def result(name: str, found: Mapping[str, Any], as_json: bool, quiet: bool) -> N
         notes(found.get("warnings", ()))
 
 
+def text(whole: str, as_json: bool) -> None:
+    """Write a text that the program made, or as JSON its result ``text``."""
+    if as_json:
+        _print_json({"success": True, "text": whole})
+        return
+    _write([[(line, "")] for line in whole.splitlines()], _standard_output())
+
+
 def notes(texts: Iterable[str]) -> None:
     """Write to standard error what is to be said beside a result."""
     for note in texts:

@@ -9,6 +9,7 @@ EXTRA_COMMANDS = {
     "init": "Make a folder a vault; files that are there stay as they are",
     "call": 'Run a tool with JSON arguments, as memvault call memory_recall \'{"query": "x"}\'',
     "mcp": "Serve the tools and memories to an MCP client, on standard input and output",
+    "skill": "Print what an agent needs to know: which tool when, and how",
     "vaults trust": "Use a vault of another user without naming it",
     "vaults untrust": "Stop using a vault of another user without naming it",
     "tools trust": "Let a registered tool run on this machine, as it is now",
