@@ -11,9 +11,10 @@ from pathlib import Path
 from memvault import command_table
 from memvault.cli import shell_words
 from memvault.cli.examples import EXAMPLES
-from memvault.tools.core import reference
+from memvault.tools.core import reference, skill
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 
 
 def generated() -> dict[Path, str]:
@@ -23,6 +24,7 @@ def generated() -> dict[Path, str]:
         DOCS / "reference.md": reference.markdown(EXAMPLES),
         DOCS / "tools.schema.json": f"{document}\n",
         shell_words.FILE: shell_words.table(),
+        ROOT / "vault-template" / "AGENTS.md": skill.agents_page(),
     }
 
 

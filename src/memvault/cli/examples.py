@@ -9,6 +9,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "echo '{}' | memvault call memory_list -",
     ),
     "mcp": ("memvault mcp", "memvault mcp --vault . --agent historian"),
+    "skill": (
+        "memvault skill",
+        "memvault skill --as text",
+        "memvault skill --as claude --out skills",
+    ),
     "completion bash": ("memvault completion bash", "source <(memvault completion bash)"),
     "completion zsh": ("memvault completion zsh", "memvault completion zsh > _memvault"),
     "completion fish": ("memvault completion fish", "memvault completion fish > memvault.fish"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from memvault.cli import commands, completion, output, trusting
+from memvault.cli import commands, completion, output, telling, trusting
 from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.errors import MemvaultError, UsageError
@@ -131,6 +131,16 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         {
             "shell": _argument("[bash|zsh|fish]", "The shell (default that of $SHELL)"),
             "remove": (bool, typer.Option(False, "--remove", help="Switch it off again")),
+        },
+    ),
+    "skill": (
+        telling.tell,
+        {
+            "form": (
+                str,
+                typer.Option("agents", "--as", metavar="|".join(telling.FORMS), help="The form"),
+            ),
+            "out": (str, typer.Option("", "--out", metavar="DIR", help="Write it to a file there")),
         },
     ),
     "vaults trust": (trusting.trust_vault, {"folder": _argument("DIR", "The vault")}),

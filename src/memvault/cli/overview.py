@@ -13,6 +13,7 @@ EXTRA_COMMANDS = {
     "completion zsh": "Print the script that completes memvault in zsh",
     "completion fish": "Print the script that completes memvault in fish",
     "completion install": "Switch completion on in bash, zsh or fish",
+    "skill": "Print what an agent needs to know: which tool when, and how",
     "vaults trust": "Use a vault of another user without naming it",
     "vaults untrust": "Stop using a vault of another user without naming it",
     "tools trust": "Let a registered tool run on this machine, as it is now",

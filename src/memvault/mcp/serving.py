@@ -21,6 +21,7 @@ from memvault.call import Call, Caller
 from memvault.errors import MemvaultError
 from memvault.mcp import answers, wire
 from memvault.mcp.calls import PendingCall
+from memvault.tools.core import skill
 from memvault.workspace import Workspace
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -55,7 +56,7 @@ class Serving:
             "memvault",
             version=__version__,
             title="memvault",
-            instructions=answers.INSTRUCTIONS,
+            instructions=skill.over_mcp(),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,

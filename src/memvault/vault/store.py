@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -119,6 +119,19 @@ class Store:
             path = self.changes.create(self._names_beside(path), data, subject)
         return self._written(path, data)
 
+    def add_at(self, path: str, header: Mapping[str, Any], body: str) -> Memory:
+        """Write a new memory under exactly this path.
+
+        Raises:
+            FileExistsError: it is taken.
+        """
+        private_folder(self.root)
+        self._check_place(path)
+        data = codec.encode_new(header, body)
+        title = self.parse(data, FileState(path, len(data), 0, 0, 0)).title
+        self.changes.create([path], data, Subject(header["id"], title))
+        return self._written(path, data)
+
     def change(
         self,
         memory: Memory,
@@ -141,35 +154,54 @@ class Store:
         if self._moved(memory, memory_type) != memory.path and "id" not in memory.metadata:
             named["id"] = memory.mem_id  # one that is derived from the path would change with it
         edited = partial(self._edited, memory, named, body)
-        return self._rewritten(memory, edited, if_match, memory_type)
+        path = self._moved(memory, memory_type)
+        names = self._names_beside(path) if path != memory.path else ()
+        return self._rewritten(memory, edited, names, if_match)
+
+    def rename(self, memory: Memory, path: str, changes: Mapping[str, Any] | None = None) -> Change:
+        """Give a memory exactly this path, and set header keys; its memId stays.
+
+        Raises:
+            Conflict: the path is taken, or the file has other bytes by now.
+            Refused: the header cannot be patched.
+        """
+        own = {} if "id" in memory.metadata else {"id": memory.mem_id}
+        edited = partial(self._edited, memory, {**own, **(changes or {})}, None)
+        self._check_place(path)
+        return self._rewritten(memory, edited, [path])
 
     def rewrite(self, memory: Memory, data: bytes) -> Change:
         """Give a memory other bytes altogether; errors as for ``change``."""
-        return self._rewritten(memory, lambda *_: data, None, None)
+        return self._rewritten(memory, lambda *_: data)
 
     def _rewritten(
         self,
         memory: Memory,
         edited: Callable[[bytes, FileState], bytes],
-        if_match: str | None,
-        memory_type: str | None,
+        names: Iterable[str] = (),
+        if_match: str | None = None,
     ) -> Change:
+        """Give a memory new bytes, and where there are ``names`` the first that is free."""
         with self._lock():
             self._finish_move()
             data, state = self.read_bytes(memory.path)
             for seen in (if_match, memory.etag):
                 _check_etag(memory, data, seen)
             after = edited(data, state)
-            path = self._moved(memory, memory_type)
+            path = memory.path
             self._check_place(path)
             subject = Subject(memory.mem_id, memory.title)
-            if path == memory.path:
+            if not names:
                 check = partial(_check_etag, memory, seen=memory.etag)
                 revision = self.changes.replace(path, data, after, subject, check)
             else:
                 secrets = self.changes.checked(data, after)
                 revision = self.history.keep(memory.mem_id, data)
-                path = self._move(memory, path, after)
+                try:
+                    path = self._move(memory, names, after)
+                except BaseException:
+                    self.history.drop(memory.mem_id, revision)
+                    raise
                 self.changes.moved(memory.path, path, revision, codec.etag(after), subject)
                 self.changes.tell(path, secrets)
         return Change(self._written(path, after), revision)
@@ -178,15 +210,21 @@ class Store:
         """Return the memory just written, even if its file has gone since."""
         return self.parse(data, state_of(self.root, path) or FileState(path, len(data), 0, 0, 0))
 
-    def _move(self, memory: Memory, path: str, after: bytes) -> str:
-        """Write a memory's new bytes under a free name, and take the old file away."""
+    def _move(self, memory: Memory, names: Iterable[str], after: bytes) -> str:
+        """Write a memory's new bytes under the first free name, and take the old file away.
+
+        Raises:
+            Conflict: none is free.
+        """
         etag = codec.etag(after)
         try:
-            for target in self._names_beside(path):
+            for target in names:
                 moving.begin(self.root, moving.Move(memory.path, memory.etag, target, etag))
                 with contextlib.suppress(FileExistsError):
                     atomic.create(self.root / target, after)
                     break
+            else:
+                raise Conflict(f"{target} is there already", "choose another name")
             try:
                 _check_etag(memory, self.read_bytes(memory.path)[0], memory.etag)
                 with atomic.explained(memory.path):

@@ -1,0 +1,309 @@
+"""The six commands of Anthropic's memory tool, as its documentation describes them.
+
+platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool, read in November
+2026, says what each takes and answers. A file is the text of a memory without
+its header, which Claude neither sees nor changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from functools import partial
+from os import PathLike
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from memvault import clock, schema
+from memvault.anthropic import texts
+from memvault.anthropic.place import Place, check, inside_of, shown_name
+from memvault.call import Call, Caller
+from memvault.errors import Conflict, NotFound, UsageError
+from memvault.model import FALLBACK_TYPE, Memory
+from memvault.schema import Arg
+from memvault.tools.core import invoke
+from memvault.tools.core.registry import Tool
+from memvault.vault import layout
+
+FOLDER = "memories"
+"""The folder of a vault that is ``/memories`` unless another is chosen."""
+_MOST_LINES = 999_999
+_MOST_SHOWN = 16_000
+"""Characters that one view shows, as Claude is told of the tool."""
+_AROUND = 2
+"""Lines shown on both sides of what was replaced."""
+_DEEP = 2
+
+
+class Files:
+    """The files below ``/memories`` in one vault, for one agent."""
+
+    def __init__(
+        self,
+        vault: str | PathLike[str] | None = None,
+        folder: str = FOLDER,
+        agent: str = "claude",
+        memory_type: str = "",
+    ) -> None:
+        """Open a vault.
+
+        Raises:
+            VaultNotFound: there is none.
+            UsageError: the folder, agent or type cannot be one.
+        """
+        from memvault.agents.address import address
+        from memvault.locate import find_vault
+        from memvault.workspace import Workspace
+
+        address(agent)
+        self._workspace = Workspace(find_vault(os.fspath(vault) if vault is not None else None))
+        self._caller = Caller(agent, programs=False, paths=False)
+        kind = layout.normal_type(memory_type) if memory_type else FALLBACK_TYPE
+        place = Place(folder.strip("/"), kind)
+        if folder and not layout.is_memory_path(place.path("x.md")):
+            raise UsageError(f"{folder!r} cannot be a folder of memories", "choose another folder")
+        self._tools = {
+            function.__name__: Tool(
+                f"memory_tool_{function.__name__}",
+                "",
+                "anthropic",
+                partial(function, place),
+                read_only=function is view,
+                destructive=function is not view,
+                own_parameters=schema.declared(function),
+            )
+            for function in (view, create, str_replace, insert, delete, rename)
+        }
+
+    def run(self, command: str, arguments: Mapping[str, Any]) -> str:
+        """Run a command and return what Claude is told.
+
+        Raises:
+            MemvaultError: it failed; the message is for Claude too.
+        """
+
+        def found(_: Call, name: str) -> Tool:
+            if name not in self._tools:
+                raise UsageError(f"There is no command {name!r}", f"use {', '.join(self._tools)}")
+            return self._tools[name]
+
+        result, delivery = invoke.call(
+            self._workspace, command, arguments, self._caller, find=found
+        )
+        delivery.abandon()
+        return "\n\n".join([result["text"], *(f"Note: {note}" for note in _notes(result))])
+
+    def close(self) -> None:
+        """Let go of open files."""
+        self._workspace.close()
+
+
+def _notes(result: Mapping[str, Any]) -> list[str]:
+    """Return the warnings that are for who writes: of secrets."""
+    return [note for note in result.get("warnings", ()) if "secret" in note]
+
+
+_PATH = Arg("A path below /memories")
+
+
+def view(
+    place: Place,
+    call: Call,
+    path: Annotated[str, _PATH],
+    view_range: Annotated[list[Any] | None, Arg("First and last line, -1 for the end")] = None,
+) -> dict[str, str]:
+    """Return what a folder holds, or the lines of a file with their numbers."""
+    inside = inside_of(path)
+    file = place.file(call, inside)
+    if file is None:
+        return {"text": _listing(place, call, path, inside)}
+    lines = texts.lines(texts.shown(file))
+    if len(lines) > _MOST_LINES:
+        raise UsageError(f"File {path} exceeds maximum line limit of 999,999 lines.")
+    first, last = texts.asked(view_range, len(lines))
+    shown = texts.numbered(lines, first, last)
+    if len(shown) > _MOST_SHOWN:
+        shown = shown[:_MOST_SHOWN].rpartition("\n")[0] or shown[:_MOST_SHOWN]
+        rest = first + shown.count("\n") + 1
+        shown += f"\n(cut; view_range [{rest}, {last}] shows the rest)"
+    return {"text": f"Here's the content of {path} with line numbers:\n{shown}"}
+
+
+def create(
+    place: Place,
+    call: Call,
+    path: Annotated[str, _PATH],
+    file_text: Annotated[str, Arg("The text")],
+) -> dict[str, str]:
+    """Write a new memory; never over another."""
+    inside = inside_of(path)
+    target = place.target(inside)
+    if not inside or place.file(call, inside) or place.below(call, inside):
+        raise Conflict(f"Error: File {path} already exists")
+    mem_id = layout.new_id(PurePosixPath(inside).stem)
+    header = {"id": mem_id, "memory_type": place.memory_type, "tags": []}
+    times = dict.fromkeys(("created", "modified"), clock.iso())
+    try:
+        call.store.add_at(target, {**header, **times}, file_text)
+    except FileExistsError as error:
+        raise Conflict(f"Error: File {path} already exists") from error
+    return {"text": f"File created successfully at: {path}"}
+
+
+def str_replace(
+    place: Place,
+    call: Call,
+    path: Annotated[str, _PATH],
+    old_str: Annotated[str, Arg("The text to replace")],
+    new_str: Annotated[str, Arg("The text in its place")] = "",
+) -> dict[str, str]:
+    """Replace a text that the file has once."""
+    file = place.file(call, inside_of(path))
+    if file is None:
+        raise NotFound(f"Error: The path {path} does not exist. Please provide a valid path.")
+    lead, text = texts.parts(file)
+    old, new = (texts.with_ends(file, given) for given in (old_str, new_str))
+    places = texts.places(text, old)
+    if not places:
+        raise UsageError(
+            f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
+        )
+    if len(places) > 1:
+        lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in places)
+        raise UsageError(
+            f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: "
+            f"{lines}. Please ensure it is unique"
+        )
+    (at,) = places
+    changed = f"{text[:at]}{new}{text[at + len(old) :]}"
+    written = _write(call, file, lead + changed)
+    first = text.count("\n", 0, at) + 1
+    shown = texts.numbered(
+        texts.lines(texts.shown(written)),
+        max(1, first - _AROUND),
+        first + new.count("\n") + _AROUND,
+    )
+    return {"text": f"The memory file has been edited.\n{shown}"}
+
+
+def insert(
+    place: Place,
+    call: Call,
+    path: Annotated[str, _PATH],
+    insert_line: Annotated[int, Arg("The line behind which to insert; 0 is the beginning")],
+    insert_text: Annotated[str, Arg("The text")],
+) -> dict[str, str]:
+    """Insert a text behind a line."""
+    file = place.file(call, inside_of(path))
+    if file is None:
+        raise NotFound(f"Error: The path {path} does not exist")
+    lead, text = texts.parts(file)
+    lines = texts.whole_lines(text)
+    if not 0 <= insert_line <= len(lines):
+        raise UsageError(
+            f"Error: Invalid `insert_line` parameter: {insert_line}. It should be within the range "
+            f"of lines of the file: [0, {len(lines)}]"
+        )
+    before, after = "".join(lines[:insert_line]), "".join(lines[insert_line:])
+    if before and not before.endswith("\n"):
+        before += file.newline
+    added = texts.with_ends(file, insert_text)
+    end = "" if added.endswith("\n") else file.newline
+    _write(call, file, f"{lead}{before}{added}{end}{after}")
+    return {"text": f"The file {path} has been edited."}
+
+
+def delete(place: Place, call: Call, path: Annotated[str, _PATH]) -> dict[str, str]:
+    """Move a file, or all that a folder holds, to the trash."""
+    from memvault.memories import delete as deleting
+
+    inside = inside_of(path)
+    if not inside:
+        raise UsageError("Error: The /memories directory itself cannot be deleted")
+    file = place.file(call, inside)
+    found = [file] if file else [call.store.read(entry) for entry in place.below(call, inside)]
+    if not found:
+        raise NotFound(f"Error: The path {path} does not exist")
+    deleting.delete(call.store, found)
+    _tidy(place, call, found)
+    return {"text": f"Successfully deleted {path}"}
+
+
+def rename(
+    place: Place,
+    call: Call,
+    old_path: Annotated[str, _PATH],
+    new_path: Annotated[str, _PATH],
+) -> dict[str, str]:
+    """Give a file, or a folder, another path; what is there stays."""
+    old, new = inside_of(old_path), inside_of(new_path)
+    if not old:
+        raise UsageError("Error: The /memories directory itself cannot be renamed")
+    file = place.file(call, old)
+    below = {} if file else place.below(call, old)
+    if not (file or below):
+        raise NotFound(f"Error: The path {old_path} does not exist")
+    if not new or place.file(call, new) or place.below(call, new):
+        raise Conflict(f"Error: The destination {new_path} already exists")
+    if file:
+        moves = {file.path: place.target(new)}
+    else:
+        top = place.path(old)
+        moves = {entry: place.path(new) + entry.removeprefix(top) for entry in below}
+    if any(target.startswith(f"{source}/") for source, target in moves.items()) or (
+        not file and f"{new}/".startswith(f"{old}/")
+    ):
+        raise UsageError(f"Error: {old_path} cannot be moved into itself")
+    for target in moves.values():
+        check(target)
+    found = [call.store.read(source) for source in moves]
+    done: list[tuple[Memory, str]] = []
+    try:
+        for memory in found:
+            moved = call.store.rename(memory, moves[memory.path])
+            done.append((moved.memory, memory.path))
+    except BaseException:
+        for memory, source in reversed(done):
+            call.store.rename(memory, source)
+        raise
+    _tidy(place, call, found)
+    return {"text": f"Successfully renamed {old_path} to {new_path}"}
+
+
+def _listing(place: Place, call: Call, path: str, inside: str) -> str:
+    """Return what a folder holds, two levels deep, with the sizes of the files."""
+    found = place.below(call, inside)
+    if inside and not found:
+        raise NotFound(f"The path {path} does not exist. Please provide a valid path.")
+    top = place.path(inside)
+    sizes: dict[str, int] = {}
+    for entry, size in found.items():
+        parts = entry.removeprefix(top).strip("/").split("/")
+        for depth in range(1, min(len(parts), _DEEP) + 1):
+            name = "/".join(parts[:depth])
+            shown = shown_name(name) if depth == len(parts) else f"{name}/"
+            sizes[shown] = sizes.get(shown, 0) + size
+    head = f"Here're the files and directories up to {_DEEP} levels deep in {path}, excluding "
+    listed = [
+        f"{texts.size(size)}\t{path.rstrip('/')}/{name}" for name, size in sorted(sizes.items())
+    ]
+    whole = f"{texts.size(sum(found.values()))}\t{path}"
+    return "\n".join([f"{head}hidden items and node_modules:", whole, *listed])
+
+
+def _write(call: Call, memory: Memory, body: str) -> Memory:
+    from memvault.memories.edit import modified_now
+
+    return call.store.change(memory, modified_now(memory), body).memory
+
+
+def _tidy(place: Place, call: Call, gone: list[Memory]) -> None:
+    """Take folders away that held nothing but what has gone."""
+    top = call.root / place.folder
+    for memory in gone:
+        with contextlib.suppress(OSError):
+            for folder in (call.root / memory.path).parents:
+                if folder == top or top not in folder.parents:
+                    break
+                folder.rmdir()
