@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from memvault.call import LOCAL, Call, Caller, Delivery, never
-from memvault.errors import MemvaultError, StorageError, as_error
+from memvault.errors import MemvaultError, Refused, StorageError, as_error
 from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
-from memvault.vault.new_secrets import HoldsSecret
 from memvault.workspace import Workspace
 
 
@@ -49,8 +48,8 @@ def call(
             made.delivery.abandon()
             if isinstance(error, StorageError):
                 made.deed.tell(error)
-            if isinstance(error, HoldsSecret):
-                error.name_places(arguments)
+            if isinstance(error, Refused):
+                _name_places(error, arguments)
             if isinstance(error, MemvaultError):
                 _commit(made)  # what it did before it failed
             raise
@@ -60,6 +59,14 @@ def call(
     if notes:
         result["warnings"] = list(dict.fromkeys(notes))
     return Outcome(result, made.delivery)
+
+
+def _name_places(error: Refused, arguments: Mapping[str, Any]) -> None:
+    """Say of a secret that is refused which argument holds it."""
+    from memvault.vault.new_secrets import HoldsSecret
+
+    if isinstance(error, HoldsSecret):
+        error.name_places(arguments)
 
 
 def _commit(made: Call) -> None:
