@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +22,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from conftest import Run, examples, index_of, refused, write
+from conftest import Run, examples, refused, write
 from memvault import Vault, open_vault
 from memvault.index.embedding import tokens
-from memvault.vault.lock import FileLock
 
 _FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # fsync takes no time in memory
 
@@ -278,34 +273,6 @@ def load_all(folder: Path) -> None:
         for number in range(10)
     ]
     assert [process.wait(timeout=120) for process in begun] == [0] * 10
-
-
-def test_an_agent_does_not_wait_for_what_active_memory_has_indexed(folder: Path, run: Run) -> None:
-    """A file that moved is looked for, and the vault indexed for that, before the lock is taken."""
-    note(folder, "one", "One.")
-    assert run("load", "one").code == 0
-    write(folder, "new/one.md", (folder / "one.md").read_bytes())
-    (folder / "one.md").unlink()
-    shutil.rmtree(index_of(folder))
-    with FileLock(folder / ".memvault" / "agents" / "main" / "lock"):
-        command = [sys.executable, "-m", "memvault", "active"]
-        looking = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
-        until = time.monotonic() + 30
-        while not (indexed := _is_indexed(folder, "new/one.md")) and time.monotonic() < until:
-            time.sleep(0.05)
-        assert indexed
-        assert looking.poll() is None
-    assert looking.wait(60) == 0
-
-
-def _is_indexed(folder: Path, path: str) -> bool:
-    manifest = f"file:{index_of(folder)}/index/manifest.db?mode=ro"
-    with (
-        contextlib.suppress(sqlite3.Error),
-        closing(sqlite3.connect(manifest, uri=True)) as database,
-    ):
-        return bool(database.execute("SELECT 1 FROM memories WHERE path = ?", [path]).fetchall())
-    return False
 
 
 @pytest.mark.parametrize("mode", ["Vector", "keyword", "TAG", "hybrid"])
