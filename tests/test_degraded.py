@@ -133,8 +133,12 @@ def test_a_read_only_vault_gives_out_what_it_can(folder: Path, made: bool) -> No
     weak = without_rights()
     write(folder, "a.md", "# A\n\nzebra\n")
     if made:
-        assert child(folder, "load", "a.md").code == 0
+        write(folder, "b.md", "# B\n")
+        assert child(folder, "load", "b.md").code == 0
     with _read_only(folder):
+        if made:  # what is there already needs no writing
+            again = child(folder, "load", "b.md", "--json", prefix=weak)
+            assert (again.code, again.json.get("warnings")) == (0, None)
         loaded = child(folder, "load", "a.md", "--json", prefix=weak)
         assert (loaded.code, loaded.json["content"]) == (0, "# A\n\nzebra")
         assert "not in active memory" in loaded.json["warnings"][0]
