@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -185,6 +187,18 @@ def index_of(root: Path) -> Path:
     folder = place_of(root).folder
     assert folder is not None
     return folder
+
+
+def indexed(root: Path, path: str) -> bool:
+    """Wait until a memory is in the vault's index, for half a minute at most; say whether it is."""
+    manifest = f"file:{index_of(root)}/index/manifest.db?mode=ro"
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with suppress(sqlite3.Error), closing(sqlite3.connect(manifest, uri=True)) as database:
+            if database.execute("SELECT 1 FROM memories WHERE path = ?", [path]).fetchall():
+                return True
+        time.sleep(0.05)
+    return False
 
 
 def write(root: Path, path: str, text: str | bytes) -> Path:

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, examples, refused, write
+from conftest import Run, examples, indexed, refused, write
 from memvault import Vault, open_vault
 from memvault.memories import procedures
+from memvault.vault.lock import FileLock
+from memvault.vault.private import private_folder
 
 
 def store(vault: Vault, name: str, prompt: str, rate: float = 0.9, **more: Any) -> dict[str, Any]:
@@ -204,6 +206,19 @@ def test_a_name_stored_by_many_at_once_is_one_procedure(folder: Path) -> None:
     ids = {process.communicate(timeout=120)[0].strip() for process in running}
     assert len(ids) == 1
     assert len(list((folder / "procedure").glob("*.md"))) == 1
+
+
+def test_whoever_waits_for_procedures_indexes_meanwhile(folder: Path) -> None:
+    """While another process holds their lock, what was changed is indexed, not afterwards."""
+    with FileLock(private_folder(folder) / "procedures.lock"):
+        write(folder, "one.md", "One.\n")
+        command = [sys.executable, "-c", STORING, str(folder), "1"]
+        storing = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        assert storing.stdin
+        storing.stdin.close()
+        assert indexed(folder, "one.md")
+        assert storing.poll() is None
+    assert storing.wait(60) == 0
 
 
 def test_odd_numbers_in_a_persons_file_count_as_new(folder: Path, vault: Vault) -> None:

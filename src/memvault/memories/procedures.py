@@ -199,8 +199,9 @@ def held(store: Store, engine: Engine) -> Iterator[dict[str, str]]:
 
     Whatever others stored before the lock was taken is seen.
     """
-    with FileLock(private_folder(store.root) / _LOCK):
+    wanted = Filters(memory_type=TYPE)
+    with FileLock(private_folder(store.root) / _LOCK, meanwhile=lambda: engine.listed(wanted)):
         engine.look_again()
-        records = engine.listed(Filters(memory_type=TYPE))
+        records = engine.listed(wanted)
         records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)
         yield {normal_form("NFC", entry.title): entry.path for entry in records}

@@ -26,11 +26,18 @@ _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
 
 
 class FileLock:
-    """An exclusive lock on a file; use with ``with``, or ``acquire`` and ``release``."""
+    """An exclusive lock on a file; use with ``with``, or ``acquire`` and ``release``.
 
-    def __init__(self, path: Path, timeout: float = 30.0) -> None:
+    ``meanwhile`` is called by ``with`` where another process holds the lock: what is done
+    then need not be done while others wait.
+    """
+
+    def __init__(
+        self, path: Path, timeout: float = 30.0, meanwhile: Callable[[], object] | None = None
+    ) -> None:
         self.path = path
         self.timeout = timeout
+        self._meanwhile = meanwhile
         self._handle: int | None = None
         self._held = HeldFile(path)
 
@@ -94,7 +101,11 @@ class FileLock:
 
     def __enter__(self) -> FileLock:
         with atomic.explained(self.path):
-            taken = self.acquire()
+            taken = self.acquire(0.0 if self._meanwhile else None)
+        if not taken and self._meanwhile:
+            self._meanwhile()
+            with atomic.explained(self.path):
+                taken = self.acquire()
         if not taken:
             raise TimedOut(
                 f"Another process has held {self.path} for {self.timeout:.0f} seconds",
