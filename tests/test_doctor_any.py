@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import write
+from conftest import Run, refused, write
 from memvault import open_vault
 from memvault.upkeep.doctor.git_index import paths
 from memvault.vault.markdown import in_conflict
@@ -113,3 +115,11 @@ def test_marks_are_looked_for_in_any_text(text: str) -> None:
     """Whatever stands between marks, a text without one of the three is in no conflict."""
     if in_conflict(text):
         assert all(mark in text for mark in ("<<<<<<<", "=======", ">>>>>>>"))
+
+
+def test_only_with_nothing_named_fixes_nothing(run: Run, folder: Path) -> None:
+    """An empty --only, as of a variable that is not set, is refused and fixes nothing."""
+    write(folder, "a.md", "---\nid: note-abc123\n---\n\nOne.\n")
+    write(folder, "b.md", "---\nid: note-abc123\n---\n\nTwo.\n")
+    assert "only names no code" in refused(run("doctor", "--fix", "--only", ""), 2)
+    assert "note-abc123" in (folder / "b.md").read_text("utf-8")

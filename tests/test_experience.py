@@ -126,7 +126,7 @@ def test_wrong_episodes_are_refused_and_nothing_is_written(run: Run, folder: Pat
         ("--outcome", ": text"),
         ("--outcome", "{broken"),
         ("--outcome", '{"kind": "x"}'),
-        ("--outcome", '{"type": 1}'),
+        ("--outcome", '{"type": []}'),
         ("--outcome", '{"type": "x", "n": NaN}'),
         ("--importance", "1.5", "--action", "x"),
         ("--skill", "x" * 300, "--action", "x"),

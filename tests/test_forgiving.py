@@ -247,7 +247,7 @@ def test_a_group_alone_shows_its_commands(group: str, capsys: pytest.CaptureFixt
         ("type", "types"),
         ("goal get", "goals get"),
         ("memory get", "memories get"),
-        ("skill categories", "skills categories"),
+        ("plan get", "plans get"),
         ("models list", "model list"),
         ("tool lists", "tools list"),
         ("facts recall x", "fact recall x"),

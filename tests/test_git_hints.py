@@ -88,9 +88,12 @@ def test_a_refused_commit_leaves_what_was_staged(both: tuple[Clone, ...]) -> Non
 def test_a_hook_that_refuses_a_push_is_quoted(both: tuple[Clone, ...]) -> None:
     """What a hook before a push says is in the message."""
     one, _ = both
-    hook(one, "pre-push", "echo 'not on a Sunday' >&2; exit 1")
     one.remember("Wombats", "They dig.")
-    assert "not on a Sunday" in failure(one)["message"]
+    for where in ("", " >&2"):
+        hook(one, "pre-push", f"echo 'not on a Sunday'{where}; exit 1")
+        failed = failure(one)
+        assert "not on a Sunday" in failed["message"]
+        assert "a hook" in failed["hint"]
 
 
 def test_a_branch_that_others_call_otherwise(both: tuple[Clone, ...]) -> None:
@@ -218,3 +221,21 @@ def test_a_secret_that_was_pasted_is_told_before_it_is_shared(both: tuple[Clone,
         warned = vault.call("git_sync")["warnings"]
     assert "note.md holds a secret" in warned[0]
     assert secret not in str(warned)
+
+
+def test_a_secret_that_is_not_kept_is_in_no_message(both: tuple[Clone, ...]) -> None:
+    """The value that another one won over is told with a mask where it holds a secret."""
+    one, two = both
+    before, make = MADE["GitHub token"]
+    secret = before + make()
+    note = "---\nid: note-abc123\nstatus: {}\nmodified: 2026-01-0{}\n---\n\nOne.\n"
+    write(one.root, "note.md", note.format("open", 1))
+    settle(*both)
+    write(one.root, "note.md", note.format("done", 3))
+    write(two.root, "note.md", note.format(f"use {secret}", 2))
+    one.sync()
+    told = two.sync()
+    assert "[masked: GitHub token]" in told["notKept"][0]
+    assert secret not in str(told)
+    assert secret not in two.git("log", "-1", "--format=%B")
+    assert "[masked: GitHub token]" in two.git("log", "-1", "--format=%B")

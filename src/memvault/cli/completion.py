@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from memvault import visible
@@ -134,7 +133,10 @@ def _remove(file: Path, started: Path | None) -> list[Path]:
 
 def _without(text: bytes) -> bytes:
     """Return a file without the line that switches completion on."""
-    return re.sub(rb"(?m)^source .* " + re.escape(_MARK.encode()) + rb"\n?", b"", text)
+    lines = text.splitlines(keepends=True)
+    mark = _MARK.encode()
+    own = [line.startswith(b"source ") and line.rstrip().endswith(mark) for line in lines]
+    return b"".join(line for line, is_own in zip(lines, own, strict=True) if not is_own)
 
 
 def _write(file: Path, data: bytes) -> None:

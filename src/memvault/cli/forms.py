@@ -240,7 +240,7 @@ In use: {{rerankerInUse}}""",
    {filePath}  {copyPath}
 
    deleted on one side and changed on the other, so it stays: {notDeleted}
-   not kept, since others changed it later: {notKept:each}""",
+   not kept, since what others have counts: {notKept:each}""",
     "git_status": """{branch}  {remote}  {url}
    {ahead:commit|commits} to push  {behind:commit|commits} to pull  """
     """{changed:file|files} to commit

@@ -26,4 +26,4 @@ def vault_doctor(
     """
     from memvault.upkeep.doctor import visit
 
-    return visit.visit(call, fix, only or (), limit)
+    return visit.visit(call, fix, only, limit)

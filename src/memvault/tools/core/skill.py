@@ -146,10 +146,13 @@ def plain_text() -> str:
     """Return the same without the marks of markdown."""
     width = max(len(_command(tool)) for _, tool in _WHEN)
     rows = "\n".join(f"  {_command(tool):<{width}}  {moment}" for moment, tool in _WHEN)
-    text = agents_page().replace(_table(_command), rows)
-    text = re.sub(r"^(?:```.*|\|---.*)\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^\| (.*?) \| (.*) \|$", r"  \1  \2", text, flags=re.MULTILINE)
-    return re.sub(r"^#+ |\*\*|`", "", text, flags=re.MULTILINE)
+    lines = []
+    for line in agents_page().replace(_table(_command), rows).splitlines():
+        if line.startswith("| "):
+            line = f"  {'  '.join(line[2:-2].split(' | '))}"
+        if not line.startswith(("```", "|---")):
+            lines.append(line.lstrip("#").lstrip() if line.startswith("#") else line)
+    return "\n".join(lines).replace("**", "").replace("`", "") + "\n"
 
 
 def over_mcp() -> str:

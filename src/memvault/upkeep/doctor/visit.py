@@ -53,13 +53,15 @@ def found(seen: Look, only: Iterable[str] = ()) -> list[Finding]:
     )
 
 
-def visit(call: Call, fix: bool, only: Iterable[str], limit: int) -> dict[str, Any]:
+def visit(call: Call, fix: bool, only: Iterable[str] | None, limit: int) -> dict[str, Any]:
     """Return what is wrong, and with ``fix`` what was put right before.
 
     Raises:
-        UsageError: there is no such code.
+        UsageError: there is no such code, or ``only`` is empty.
     """
-    codes = list(only)
+    codes = list(only or ())
+    if only is not None and not codes:
+        raise UsageError("only names no code", f"the codes are {', '.join(CODES)}")
     for code in codes:
         if code not in CODES:
             raise UsageError(f"There is no code {code!r}", f"the codes are {', '.join(CODES)}")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memvault import plain_files
+from memvault.secrets_found.detect import masked
 from memvault.upkeep.git.merge import Merger, version
 from memvault.upkeep.git.program import Git
 from memvault.vault import atomic
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     if merged is not None:
         atomic.put(names[1], merged.data, durable=False)
         for value in merged.lost:
-            print(f"not kept of {printable(path)}: {printable(value)}", file=sys.stderr)
+            print(f"not kept of {printable(path)}: {printable(masked(value))}", file=sys.stderr)
         return 0
     atomic.put(names[1], _marked(merger, base, ours, theirs, marks), durable=False)
     return _CONFLICT

@@ -111,11 +111,12 @@ class Git:
 
     def failed(self, what: str, ran: process.Finished, hint: str = "") -> GitFailed:
         """Return the error for one of git's commands that failed."""
-        said = without_credentials(ran.complaint.strip() or ran.output.strip())
-        message = f"git {what} failed: {_reason(said)}"
+        said, printed = map(without_credentials, (ran.complaint.strip(), ran.output.strip()))
+        why = _reason(said) or _reason(printed) or "it does not say why"
+        message = f"git {what} failed: {why}"
         if _LEFT in said:
             hint = "if no git is at work in the vault, delete that file"
-        return GitFailed(message, hint or f"git {what} by hand says more", said)
+        return GitFailed(message, hint or f"git {what} by hand says more", said or printed)
 
     def line(self, *words: str, good: tuple[int, ...] = (0,)) -> str:
         """Run git and return what it prints as text, without the line's end."""
@@ -241,4 +242,4 @@ def _reason(said: str) -> str:
         for line in lines:
             if line.startswith(mark):
                 return line.removeprefix(mark).rstrip(".")
-    return lines[-1].rstrip(".") if lines else "it does not say why"
+    return lines[-1].rstrip(".") if lines else ""

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from memvault.errors import MemvaultError
 from memvault.model import FileState, Memory
+from memvault.secrets_found.detect import masked
 from memvault.upkeep.git.merge import Merger, version
 from memvault.upkeep.git.objects import Difference, Entry, Objects
 from memvault.vault import codec, layout
@@ -211,7 +212,7 @@ class Replay:
             merged = self._merger.file(before, data[there.name], data[new.name])
             if merged is None:
                 return None
-            self.lost += [f"{path}: {value}" for value in merged.lost]
+            self.lost += [f"{path}: {masked(value)}" for value in merged.lost]
             return Entry(mode, self._objects.write(merged.data))
         whole = self._merger.plain(before or b"", data[there.name], data[new.name])
         return None if whole is None else Entry(mode, self._objects.write(whole))

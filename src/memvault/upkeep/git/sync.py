@@ -243,7 +243,7 @@ def _message(text: str, lost: list[str]) -> str:
     if not lost:
         return text
     listed = "".join(f"- {entry}\n" for entry in lost)
-    return f"{text.rstrip()}\n\nNot kept, since others changed it later:\n{listed}"
+    return f"{text.rstrip()}\n\nNot kept, since what others have counts:\n{listed}"
 
 
 def _pushed(repository: Repository, remote: Remote, head: str) -> bool:
@@ -262,7 +262,7 @@ def _pushed(repository: Repository, remote: Remote, head: str) -> bool:
         said = f"{ran.output}\n{ran.complaint}"
         if any(mark in said for mark in _REJECTED):
             return False
-        hint = "all is committed and pulled here; sync again when the other side takes it"
+        hint = "a hook or the other side refused it; all is committed here: sync again later"
         raise git.failed("push", ran, hint)
     git.run("update-ref", remote.tracking, head)
     if not remote.is_set:
