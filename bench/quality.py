@@ -2,13 +2,15 @@
 """Recall quality on judged sets, through the program's own recall on real vault folders.
 
     python bench/quality.py [FOLDER ...] [--ways hybrid,vector] [--by-category]
-        [--model NAME_OR_FOLDER] [--markdown] [--save FILE] [--against FILE]
+        [--model NAME_OR_FOLDER] [--engine milvus] [--markdown] [--save FILE] [--against FILE]
 
 Each FOLDER is a set in BEIR's form: ``corpus.jsonl`` (``_id``, ``title``,
 ``text``, ``metadata``), ``queries.jsonl`` (``_id``, ``text``, ``metadata``) and
 ``qrels.tsv`` (query-id, corpus-id, score). Where ``metadata.group`` exists a
 group is a vault of its own and a query searches only its own group. Without a
 FOLDER the everyday sets beside this file are measured.
+
+With ``--engine milvus`` words and vectors lie in a file of milvus-lite's.
 
 ``--save`` keeps each query's values; ``--against`` compares with values that
 were kept, and says how sure the difference is.
@@ -40,6 +42,8 @@ from judged import (
 )
 from measures import Difference, Values, differences, mean, values
 from memvault import open_vault
+from memvault.upkeep import sending
+from memvault.workspace import Workspace
 
 EVERYDAY = Path(__file__).with_name("everyday")
 WAYS = ("grep", "bm25", "keyword", "vector", "hybrid")
@@ -85,13 +89,24 @@ def recall(root: Path, ids: Mapping[str, str], mode: str, **more: Any) -> Search
     return search
 
 
+def send(root: Path, engine: Path) -> None:
+    """Send a vault to an engine, which answers for it from then on."""
+    settings = f'version = 1\n\n[index]\nengine = "milvus"\nuri = "{engine}"\n'
+    (root / "memvault.toml").write_text(settings, "utf-8")
+    workspace = Workspace(root)
+    sending.push(workspace)
+    workspace.close()
+
+
 def evaluate(
-    judged: JudgedSet, work: Path, wanted: Sequence[str], model: str | None
+    judged: JudgedSet, work: Path, wanted: Sequence[str], model: str | None, engine: str
 ) -> dict[str, Measured]:
     """Measure the ways of searching on one set."""
     groups = by_group(judged)
     roots = {group: work / judged.name / (group or "all") for group in groups}
     ids = {group: make_vault(roots[group], documents) for group, documents in groups.items()}
+    for root in roots.values() if engine == "milvus" else ():
+        send(root, work / "engine.db")
     plain: dict[str, Callable[[Sequence[Mapping[str, Any]]], Search]] = {"grep": grep, "bm25": bm25}
 
     def searches(way: str) -> dict[str, Search]:
@@ -162,6 +177,7 @@ def main() -> None:
     parser.add_argument("--ways", default=",".join(WAYS), help="of " + ", ".join(WAYS))
     parser.add_argument("--by-category", action="store_true")
     parser.add_argument("--model", help="also measure with this fastembed model or folder")
+    parser.add_argument("--engine", choices=("local", "milvus"), default="local")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--save", type=Path, help="keep each query's values in this file")
     parser.add_argument("--against", type=Path, help="compare with values that were kept")
@@ -178,7 +194,9 @@ def main() -> None:
         os.environ["MEMVAULT_CACHE"] = os.environ["MEMVAULT_STATE"] = cache
         for folder in folders:
             judged = sets[folder.name] = read_set(folder)
-            results[judged.name] = evaluate(judged, Path(work), wanted, options.model)
+            results[judged.name] = evaluate(
+                judged, Path(work), wanted, options.model, options.engine
+            )
             latest = {judged.name: results[judged.name]}
             print(table(head, [*rows(latest, sets, False)], markdown=False), flush=True)
     print()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
+
+from memvault.index.protocol import KeywordAnswer, KeywordHit
 
 FIELDS: Mapping[str, float] = {
     "title": 3.0,
@@ -20,6 +22,8 @@ FIELDS: Mapping[str, float] = {
 """Fields of stemmed terms with their weights in BM25F."""
 WHOLE = "identifier"
 WHOLE_WEIGHT = 1.0
+_MOST_BLOCKS = 3
+"""Blocks of a memory that a hit names: the best, as far as they are among the hits."""
 _K1 = 1.2
 _B = {"title": 0.5, "headings": 0.5, "body": 0.75, "tags": 0.3, WHOLE: 0.5}
 
@@ -79,11 +83,35 @@ Gains = dict[Place, float]
 """What documents score."""
 
 
+class Wanted(NamedTuple):
+    """A word of a query: the ways in which a memory may have it, and fields with their weights."""
+
+    group: tuple[str, ...]
+    fields: Mapping[str, float]
+
+
+def wanted(words: Iterable[tuple[str, ...]], wholes: Iterable[str]) -> list[Wanted]:
+    """Return what a query's words and wholes look for."""
+    found = [Wanted(group, FIELDS) for group in words]
+    return found + [Wanted((whole,), {WHOLE: WHOLE_WEIGHT}) for whole in wholes]
+
+
+class Counts(NamedTuple):
+    """How many documents there are, and in how many each wanted word is, by its place.
+
+    Where the segments hold candidates alone, this says it of all.
+    """
+
+    total: int
+    holding: Sequence[int]
+
+
 def score(
     segments: list[Segment],
-    wanted: Sequence[tuple[tuple[str, ...], Mapping[str, float]]],
+    wanted: Sequence[Wanted],
     lengths: Mapping[str, float],
     explain: bool,
+    counts: Counts | None = None,
 ) -> tuple[Gains, dict[str, float], list[tuple[str, Gains]]]:
     """Return each document's score, each group's rarity (its idf), and what each gave to which.
 
@@ -91,12 +119,12 @@ def score(
     once, and goes by its first. The last only to ``explain``. Fields are weighted
     before saturation.
     """
-    total = sum(segment.documents for segment in segments)
+    total = counts.total if counts else sum(segment.documents for segment in segments)
     means = {name: lengths.get(name, 0.0) / total or 1.0 for name in _B} if total else {}
     scores: Gains = defaultdict(float)
     rarities: dict[str, float] = {}
     told: list[tuple[str, Gains]] = []
-    for group, fields in wanted if total else ():
+    for row, (group, fields) in enumerate(wanted if total else ()):
         gains: Gains = defaultdict(float)
         for number, segment in enumerate(segments):
             for name, boost in fields.items():
@@ -104,7 +132,8 @@ def score(
                 for document, count in _counts(segment, name, group):
                     norm = 1.0 - slope + slope * length(name, document) / mean
                     gains[number, document] += boost * count / norm
-        rarity = math.log(1.0 + (total - len(gains) + 0.5) / (len(gains) + 0.5))
+        holding = max(counts.holding[row], len(gains)) if counts else len(gains)
+        rarity = math.log(1.0 + (total - holding + 0.5) / (holding + 0.5))
         rarities.setdefault(group[0], rarity)  # as a word, where it is looked for as a whole too
         for place, weight in gains.items():
             gains[place] = gain = rarity * weight * (_K1 + 1.0) / (weight + _K1)
@@ -112,6 +141,38 @@ def score(
         if explain:
             told.append((group[0], gains))
     return scores, rarities, told
+
+
+def answer(
+    segments: list[Segment],
+    wanted: Sequence[Wanted],
+    lengths: Mapping[str, float],
+    among: Set[int] | None,
+    limit: int,
+    explain: bool,
+    counts: Counts | None = None,
+) -> KeywordAnswer:
+    """Return the best memories, each by its best block; only with ``explain`` with their terms."""
+    scores, rarity, told = score(segments, wanted, lengths, explain, counts)
+    found: dict[int, KeywordHit] = {}
+    for place in sorted(scores, key=scores.__getitem__, reverse=True):
+        uid, block = segments[place[0]].owner(place[1])
+        if among is not None and uid not in among:
+            continue
+        if uid in found:
+            best = found[uid].blocks
+            if len(best) < _MOST_BLOCKS:
+                found[uid] = found[uid]._replace(blocks=(*best, block))
+            continue
+        terms: dict[str, float] = defaultdict(float)
+        for term, gains in told:
+            if place in gains:
+                terms[term] += gains[place]
+        found[uid] = KeywordHit(uid, scores[place], terms, (block,))
+        if len(found) >= limit:
+            break
+    total = counts.total if counts else sum(segment.documents for segment in segments)
+    return KeywordAnswer(list(found.values()), rarity, total)
 
 
 def _counts(segment: Segment, name: str, group: tuple[str, ...]) -> Iterable[tuple[int, float]]:

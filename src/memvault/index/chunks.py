@@ -9,7 +9,7 @@ from functools import lru_cache
 from memvault.model import Passage
 from memvault.vault.markdown import headings, lines
 
-VERSION = 4
+VERSION = 5
 """Raised whenever the same memory gives other passages."""
 
 LONGEST_TITLE = 200

@@ -235,7 +235,7 @@ class DeepSide:
         if known is None:  # the card is of an earlier version
             known = calibrate.fitted(embedder)
             with contextlib.suppress(OSError, MemvaultError):
-                found.note(known)
+                found.note(known, 0.0)  # whoever recalls waits for nobody
         # Weights and chances are fitted to the cosines of the built-in model.
         reference, quick = read_calibration(), quick_calibration()
         share = (known.separation - quick.separation) / (reference.separation - quick.separation)

@@ -94,9 +94,9 @@ class DeepVectors(FlatVectors):
                 self.extend(rows[new], hashes[new])
                 self.write_card()
 
-    def note(self, calibration: Calibration) -> None:
-        """Write down what the cosines mean; errors as above."""
-        with FileLock(self.folder.parent / LOCK):
+    def note(self, calibration: Calibration, seconds: float = 30.0) -> None:
+        """Write down what the cosines mean; errors as above, after so many seconds."""
+        with FileLock(self.folder.parent / LOCK, seconds):
             self._refresh()
             self.keep(calibration)
 

@@ -13,13 +13,14 @@ from memvault.index.analysis import Analyser, Terms
 from memvault.index.bm25f import KeywordDocument
 from memvault.index.chunks import LONGEST_TITLE
 from memvault.model import Memory
-from memvault.vault.codec import printable
+from memvault.vault.codec import header_tags, printable
 from memvault.vault.daily import note_days
 from memvault.vault.markdown import headings
+from memvault.vault.normal_form import folded
 
 _NAMED_ELSEWHERE = frozenset(
-    "id memory_type tags tag title created modified date updated importance confidence "
-    "valid_from valid_to".split()
+    "id memory_type tags tag title aliases alias created modified date updated importance "
+    "confidence valid_from valid_to".split()
 )
 _LONGEST_VALUE = 500
 _LONGEST_REPEATED = 500
@@ -27,7 +28,7 @@ _LONGEST_REPEATED = 500
 
 
 def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[KeywordDocument]:
-    """Count a memory's terms, one document a block; title and tags are in each.
+    """Count a memory's terms, one document a block; title and its header's tags are in each.
 
     A type's name is no text, nor is the date that a daily note is called by.
 
@@ -64,9 +65,9 @@ def _common(memory: Memory, analyser: Analyser, most: int | None) -> dict[str, C
         return analyser.terms(_beginning(text, most))
 
     title = _beginning(told_title(memory), LONGEST_TITLE if most else None)
-    aliases = _beginning("\n".join(_aliases(memory.metadata)), most)
+    aliases = _beginning("\n".join(other_names(memory)), most)
     named = analyser.terms(f"{title}\n{aliases}")
-    tags = terms("\n".join(memory.tags))
+    tags = terms("\n".join(header_tags(memory.metadata)))
     pure = PurePosixPath(memory.path)
     path = terms(printable(memory.path)).wholes
     if pure.parts[0] == memory.memory_type:
@@ -87,6 +88,12 @@ def told_title(memory: Memory) -> str:
     return "" if is_name else memory.title
 
 
+def other_names(memory: Memory) -> list[str]:
+    """Return a memory's aliases but for its title, which many a memory has among them."""
+    title = folded(memory.title)
+    return [name for name in memory.aliases if folded(name) != title]
+
+
 def _beginning(text: str, most: int | None) -> str:
     """Return the words at a text's beginning that have at most so many characters."""
     if most is None or len(text) <= most:
@@ -97,21 +104,16 @@ def _beginning(text: str, most: int | None) -> str:
 
 
 def passage_texts(memory: Memory) -> list[str]:
-    """Return each passage's text with the title, the headings and the tags that it stands under."""
+    """Return each passage's text with the names, the headings and the tags that it stands under."""
     texts = []
     title = told_title(memory)[:LONGEST_TITLE]
-    tags = _beginning(", ".join(memory.tags), _LONGEST_REPEATED)
+    aliases = _beginning(", ".join(other_names(memory)), _LONGEST_REPEATED)
+    tags = _beginning(", ".join(header_tags(memory.metadata)), _LONGEST_REPEATED)
     for start, end, heading in chunks.passages(memory.body):
-        above = (title, "" if heading == title else heading, tags)
+        above = (title, aliases, "" if heading == title else heading, tags)
         context = "\n".join(text for text in above if text)
         texts.append(f"{context}\n{memory.body[start:end]}".lstrip("\n"))
     return texts
-
-
-def _aliases(metadata: dict[str, Any]) -> list[str]:
-    value = metadata.get("aliases")
-    entries = value if isinstance(value, list) else [value]
-    return [entry for entry in entries if isinstance(entry, str)]
 
 
 def _values(metadata: dict[str, Any]) -> Iterator[str]:

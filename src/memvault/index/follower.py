@@ -18,7 +18,7 @@ from memvault.config import load_settings
 from memvault.errors import MemvaultError
 from memvault.index import following
 from memvault.index.file_states import state_of
-from memvault.index.local import LocalIndex
+from memvault.index.opening import index_of
 from memvault.index.place import DEEP, place_of
 from memvault.user_folders import SETTINGS_FILE
 from memvault.vault.lock import FileLock
@@ -39,7 +39,7 @@ def main(root: Path) -> None:
     if index_place.folder is None:
         return
     settings = state_of(root / SETTINGS_FILE)
-    index = LocalIndex(Store(root, load_settings(root)), index_place, lambda *_: None)
+    index = index_of(Store(root, load_settings(root)), index_place, lambda *_: None)
     folder, model = index_place.folder / DEEP, index.deep.choice.name
     lock = FileLock(folder / following.FOLLOWING)
     if not lock.acquire(1.0):

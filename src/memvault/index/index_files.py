@@ -23,14 +23,18 @@ from memvault.errors import MemvaultError, StorageError
 from memvault.index import analysis, chunks, sentences
 from memvault.index.errors import DamagedIndex, DamagedVectors
 from memvault.index.file_states import Commit
-from memvault.index.keyword import KeywordIndex
 from memvault.index.manifest import Manifest
+from memvault.index.parts import LOCAL, Words, WordsAt
 from memvault.index.place import KEPT, Place
 from memvault.user_folders import make_private
 from memvault.vault.lock import FileLock
 
-_FORMAT = 4
-_INDEX, _BESIDE, _BEFORE = "index", "index.new", "index.old"
+_FORMAT = 5
+MADE = f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION}.{sentences.VERSION}"
+"""Which version of this program's terms, passages and files an index is of."""
+INDEX = "index"
+_OURS = ("index", "engine-")
+"""What the names of indexes begin with, of which a vault may have several in one folder."""
 _SETTLE = 0.02
 
 
@@ -38,17 +42,25 @@ class Opened(NamedTuple):
     """A whole index: manifest, keyword index, and the commit that both belong to."""
 
     manifest: Manifest
-    keyword: KeywordIndex
+    keyword: Words
     commit: Commit
 
 
 class IndexFiles:
     """The files in an index's folder; ``opened`` is None where none can be used."""
 
-    def __init__(self, settings: Settings, place: Place, name: str = _INDEX) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        place: Place,
+        words: WordsAt = LOCAL.words,
+        name: str = INDEX,
+    ) -> None:
+        self._words = words
         self.place = place
         self._whole = place.folder or Path(os.devnull)
         self.folder = self._whole / name
+        self._beside, self._before = (self._whole / f"{name}{end}" for end in (".new", ".old"))
         self.opened: Opened | None = None
         self._settings = settings
         self._lock = FileLock(self._whole / "lock")
@@ -60,8 +72,7 @@ class IndexFiles:
     def fingerprint(self) -> str:
         """What an index must have been made for to be of use now."""
         types = sorted({known.name for known in self._settings.types})
-        made = f"{_FORMAT}.{analysis.VERSION}.{chunks.VERSION}.{sentences.VERSION}"
-        return f"{made} {self._settings.language} {types}"
+        return f"{MADE} {self._settings.language} {types}"
 
     def open(self, writing: bool = False) -> Opened | None:
         """Open the index, or keep it open, if it is whole.
@@ -95,13 +106,13 @@ class IndexFiles:
                 raise
             return None
 
-    def _use(self, commit: Commit, keyword: KeywordIndex | None = None) -> Opened:
+    def _use(self, commit: Commit, keyword: Words | None = None) -> Opened:
         """Take the files of a commit for open; another commit's are let go of."""
         assert self._manifest is not None
         before = self.opened
         if keyword is None:
             same = before is not None and before.commit.number == commit.number
-            keyword = before.keyword if before and same else KeywordIndex(self._keyword_folder)
+            keyword = before.keyword if before and same else self._words(self._keyword_folder)
         if before is not None and before.keyword is not keyword:
             before.keyword.close()
         self.opened = Opened(self._manifest, keyword, commit)
@@ -147,12 +158,12 @@ class IndexFiles:
         """Throw away whatever is there and begin with an empty index."""
         self.close()
         for entry in os.scandir(self._whole):  # an earlier version's index lay there
-            if entry.name not in (*KEPT, _INDEX):
+            if entry.name not in KEPT and not entry.name.startswith(_OURS):
                 _delete(Path(entry.path))
         _delete(self.folder)
         self.folder.mkdir()
         self._manifest = Manifest(self._manifest_file, new=True)
-        return self.commit(KeywordIndex.create(self._keyword_folder))
+        return self.commit(self._words.create(self._keyword_folder))
 
     @contextmanager
     def beside(self) -> Iterator[IndexFiles]:
@@ -160,13 +171,13 @@ class IndexFiles:
 
         Until then others read this one, and where making it fails it stays.
         """
-        made = IndexFiles(self._settings, self.place, _BESIDE)
+        made = IndexFiles(self._settings, self.place, self._words, self._beside.name)
         try:
             yield made
             made.close()
             self.close()
             with contextlib.suppress(FileNotFoundError):
-                self.folder.rename(self._whole / _BEFORE)
+                self.folder.rename(self._before)
             made.folder.rename(self.folder)
         finally:
             made.close()
@@ -174,14 +185,13 @@ class IndexFiles:
 
     def _settle(self) -> None:
         """Put right what a process left that was killed while it made an index beside."""
-        before = self._whole / _BEFORE
-        if before.is_dir() and not self.folder.exists():
-            before.rename(self.folder)
-        for left in (self._whole / _BESIDE, before):
+        if self._before.is_dir() and not self.folder.exists():
+            self._before.rename(self.folder)
+        for left in (self._beside, self._before):
             if left.exists():
                 _delete(left)
 
-    def commit(self, keyword: KeywordIndex) -> Opened:
+    def commit(self, keyword: Words) -> Opened:
         """Make what was written the index that every process opens from now on."""
         assert self._manifest is not None
         self._manifest.commit(self.fingerprint, self._keyword_folder)

@@ -12,7 +12,6 @@ few classes (``whoosh_pickles``). Whatever it raises becomes ``DamagedIndex``.
 from __future__ import annotations
 
 import errno
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,19 +22,15 @@ from memvault.index import bm25f
 from memvault.index.bm25f import (
     FIELDS,
     WHOLE,
-    WHOLE_WEIGHT,
     KeywordDocument,
     Segment,
     memory_segment,
 )
 from memvault.index.errors import DamagedIndex
-from memvault.index.protocol import KeywordAnswer, KeywordHit
+from memvault.index.protocol import KeywordAnswer
 
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12
-_MOST_BLOCKS = 3
-"""Blocks of a memory that a hit names: the best, as far as they are among the hits."""
-
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors that say nothing of the index: this process may open no more files, or have no memory."""
 
@@ -149,28 +144,10 @@ class KeywordIndex:
         of a memory whether it may be found. Only with ``explain`` do hits name their terms.
         """
         segments = [*self._segments(), memory_segment(list(overlay))]
-        wanted = [(group, FIELDS) for group in words]
-        wanted += [((whole,), {WHOLE: WHOLE_WEIGHT}) for whole in wholes]
         with _reading():
-            scores, rarity, told = bm25f.score(segments, wanted, lengths, explain)
-        found: dict[int, KeywordHit] = {}
-        for place in sorted(scores, key=scores.__getitem__, reverse=True):
-            uid, block = segments[place[0]].owner(place[1])
-            if among is not None and uid not in among:
-                continue
-            if uid in found:
-                best = found[uid].blocks
-                if len(best) < _MOST_BLOCKS:
-                    found[uid] = found[uid]._replace(blocks=(*best, block))
-                continue
-            terms: dict[str, float] = defaultdict(float)
-            for term, gains in told:
-                if place in gains:
-                    terms[term] += gains[place]
-            found[uid] = KeywordHit(uid, scores[place], terms, (block,))
-            if len(found) >= limit:
-                break
-        return KeywordAnswer(list(found.values()), rarity)
+            return bm25f.answer(
+                segments, bm25f.wanted(words, wholes), lengths, among, limit, explain
+            )
 
     @_reading()
     def _segments(self) -> list[Segment]:

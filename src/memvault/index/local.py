@@ -22,15 +22,14 @@ from memvault.index.embedding import permitted
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.errors import DamagedIndex
 from memvault.index.flat_vectors import VectorCard
-from memvault.index.index_files import IndexFiles
-from memvault.index.keyword import KeywordIndex
+from memvault.index.index_files import INDEX, IndexFiles
 from memvault.index.manifest import Known
 from memvault.index.nearest import is_in
+from memvault.index.parts import LOCAL, Parts, QuickVectors
 from memvault.index.place import Place
 from memvault.index.protocol import WHOLE, Patience, View
 from memvault.index.quick_side import Progress, QuickSide
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
-from memvault.index.vectors import Vectors
 from memvault.vault import atomic
 from memvault.vault.scan import state_of
 from memvault.vault.store import Store
@@ -49,12 +48,20 @@ _OPEN_AGAIN = 0.1
 class LocalIndex:
     """The derived part of one vault, in a folder of the user's own, or in memory."""
 
-    def __init__(self, store: Store, place: Place, progress: Progress) -> None:
+    def __init__(
+        self,
+        store: Store,
+        place: Place,
+        progress: Progress,
+        parts: Parts = LOCAL,
+        name: str = INDEX,
+    ) -> None:
+        self._parts = parts
         self._store = store
         self.place = place
         self._progress = progress
-        self._files = IndexFiles(store.settings, place)
-        self._quick = QuickSide(self._texts, self._files.folder, progress)
+        self._files = IndexFiles(store.settings, place, parts.words, name)
+        self._quick = QuickSide(self._texts, self._files.folder, progress, parts.vectors)
         self.deep = DeepSide(store, place.folder)
         self._cross_encoder: CrossEncoder | None = None
         self.found = ""
@@ -107,7 +114,7 @@ class LocalIndex:
         from memvault.index.writer import Writer
 
         with self._writing(), self._files.beside() as files:
-            quick = QuickSide(self._texts, files.folder, self._progress)
+            quick = QuickSide(self._texts, files.folder, self._progress, self._parts.vectors)
             Writer(self._store, files, quick, self._progress).update(True)
 
     def embed_all(self, download: bool = False) -> int:
@@ -163,7 +170,7 @@ class LocalIndex:
         """Whether the vault and its index can still be read."""
         return self._files.open() is not None
 
-    def _quick_vectors(self) -> Vectors | None:
+    def _quick_vectors(self) -> QuickVectors | None:
         opened = self._files.opened
         return self._quick.opened(opened.manifest) if opened is not None else None
 
@@ -216,6 +223,10 @@ class LocalIndex:
             wanted = permitted.reranker(self._store.settings, self._store.root)
             self._cross_encoder = CrossEncoder(wanted.name, wanted.root)
         return self._cross_encoder.scores(query, texts)
+
+    def differs(self) -> str:
+        """Say what an engine holds otherwise than was sent there; nothing where there is none."""
+        return ""
 
     def discard(self, error: DamagedIndex, view: View | None) -> None:
         """Have what a view could not read made anew at the next look."""
@@ -287,7 +298,7 @@ class LocalIndex:
     def _view(self, overlay: Overlay, vectors: bool, patience: Patience) -> Snapshot:
         opened = self._files.opened
         manifest = opened.manifest if opened is not None else None
-        keyword = opened.keyword if opened is not None else KeywordIndex(None)
+        keyword = opened.keyword if opened is not None else self._parts.words(None)
         unembedded, found = 0, None
         if vectors:
             if manifest is not None:

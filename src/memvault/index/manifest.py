@@ -46,6 +46,9 @@ CREATE TABLE token_frequency (holding BLOB NOT NULL, memories INTEGER NOT NULL);
 CREATE TABLE supersedes (name TEXT NOT NULL, uid INTEGER NOT NULL);
 CREATE INDEX by_superseded ON supersedes (name);
 CREATE INDEX by_superseding ON supersedes (uid);
+CREATE TABLE aliases (name TEXT NOT NULL, uid INTEGER NOT NULL);
+CREATE INDEX by_alias ON aliases (name);
+CREATE INDEX by_aliased ON aliases (uid);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('next_uid', 1);
 INSERT INTO counters VALUES ('identity', abs(random()));
@@ -186,11 +189,15 @@ class Manifest:
         return self._select("", ())
 
     def named(self, name: str) -> list[Record]:
-        """Return the memories whose path, memId, beginning of a memId or title a name may be."""
+        """Return the memories whose path, memId or its beginning, title or alias a name may be."""
         path = _encoded(name)
         name = name.encode("utf-8", "replace").decode()
-        where = "WHERE path = ? OR (mem_id >= ? AND mem_id < ?) OR folded = ?"
-        return list(self._select(where, (path, name, name + "\U0010ffff", folded(name))))
+        where = (
+            "WHERE path = ? OR (mem_id >= ? AND mem_id < ?) OR folded = ? "
+            "OR uid IN (SELECT uid FROM aliases WHERE name = ?)"
+        )
+        title = folded(name)
+        return list(self._select(where, (path, name, name + "\U0010ffff", title, title)))
 
     def superseding(self, names: Sequence[str] | None) -> Iterator[Record]:
         """Yield the memories whose header supersedes one of a few names, or anything."""
@@ -226,12 +233,15 @@ class Manifest:
             for row in written
             for name in names_under(row.record.metadata, SUPERSEDES)
         ]
+        aliases = [(name, row.record.key) for row in written for name in _other_names(row.record)]
         with self._db.transaction():
             self.blocks.replace([*gone, *blocks], blocks)
             self._db.execute_each("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in gone])
             again = [(uid,) for uid in [*gone, *(row[0] for row in rows)]]
             self._db.execute_each("DELETE FROM supersedes WHERE uid = ?", again)
             self._db.execute_each("INSERT INTO supersedes VALUES (?, ?)", replaced)
+            self._db.execute_each("DELETE FROM aliases WHERE uid = ?", again)
+            self._db.execute_each("INSERT INTO aliases VALUES (?, ?)", aliases)
             self._db.execute_each(
                 f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "
                 f"VALUES ({','.join('?' * 23)})",
@@ -250,6 +260,12 @@ class Manifest:
                 raise DamagedIndex(str(error)) from error
             path = _decoded(row[1])
             yield Record._make((row[0], path, *row[2:7], tags, *row[8:10], metadata, *row[11:13]))
+
+
+def _other_names(record: Record) -> set[str]:
+    """Return a memory's aliases as they are looked for, but for its title."""
+    names = {folded(name.encode("utf-8", "replace").decode()) for name in record.aliases}
+    return names - {folded(record.title)}
 
 
 def columns_of(row: Row) -> tuple[Any, ...]:

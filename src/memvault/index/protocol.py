@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from memvault.index.errors import DamagedIndex
-from memvault.model import Memory, Passage
+from memvault.model import Memory, Passage, aliases_of
 
 
 class Stale(Exception):
@@ -61,6 +61,11 @@ class Record(NamedTuple):
     problem: str
     language: str
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Its other names."""
+        return aliases_of(self.metadata)
+
     @classmethod
     def of(cls, key: int, size: int, memory: Memory, language: str) -> Record:
         """Make the record of a memory just read."""
@@ -84,11 +89,12 @@ class KeywordHit(NamedTuple):
 class KeywordAnswer(NamedTuple):
     """The hits, best first, and how rare each word is among all memories (its idf).
 
-    A word goes by its first stem.
+    A word goes by its first stem. ``total`` counts the documents that ``rarity`` is of.
     """
 
     hits: Sequence[KeywordHit] = ()
     rarity: Mapping[str, float] = MappingProxyType({})
+    total: int = 0
 
 
 TELLS = 1
@@ -171,6 +177,17 @@ class View(Protocol):
     """
 
     @property
+    def name(self) -> str:
+        """The vault's name, where several are asked."""
+
+    @property
+    def sent(self) -> str:
+        """When another machine sent what the view shows; empty where the files are at hand."""
+
+    def part(self, key: int) -> View:
+        """Return the view of the vault that a memory lies in: names mean something within one."""
+
+    @property
     def missing(self) -> int:
         """How many memories it leaves out because another process is still indexing them."""
 
@@ -229,7 +246,7 @@ class View(Protocol):
         """Yield the record of every memory."""
 
     def named(self, name: str) -> list[Record]:
-        """Return every memory whose path, memId, beginning of a memId or title a name may be."""
+        """Return every memory whose path, memId or its beginning, title or alias a name may be."""
 
     def is_earlier(self, key: int) -> bool:
         """Say whether a memory's text is that of the view's moment, and another by now."""

@@ -11,7 +11,7 @@ from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.static import StaticEmbedder, read_card
 from memvault.index.flat_vectors import VectorCard, hashes_of
 from memvault.index.manifest import Manifest
-from memvault.index.vectors import Vectors
+from memvault.index.parts import LOCAL, QuickVectors, VectorsAt
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is, and how much there is."""
@@ -29,7 +29,14 @@ _WORTH_COMPACTING = 1_000
 class QuickSide:
     """The quick vectors below ``folder``, an index's own."""
 
-    def __init__(self, texts: Texts, folder: Path, progress: Progress) -> None:
+    def __init__(
+        self,
+        texts: Texts,
+        folder: Path,
+        progress: Progress,
+        vectors: VectorsAt = LOCAL.vectors,
+    ) -> None:
+        self._vectors = vectors
         self._texts = texts
         self._folder = folder / "vectors"
         self._progress = progress
@@ -39,9 +46,9 @@ class QuickSide:
         """The built-in table; ``EmbedderError`` where it cannot be loaded."""
         return StaticEmbedder()
 
-    def opened(self, manifest: Manifest) -> Vectors | None:
+    def opened(self, manifest: Manifest) -> QuickVectors | None:
         """Open the vectors if they are whole, and of this version of the table."""
-        found = Vectors.open(self._folder, manifest.identity())
+        found = self._vectors.open(self._folder, manifest.identity())
         version = str(read_card()["version"])
         return found if found is not None and found.card.version == version else None
 
@@ -68,9 +75,15 @@ class QuickSide:
         """
         return {uid: self._texts(path) for uid, path in pending[-_MOST_IN_MEMORY:]}
 
-    def unwritten(self) -> Vectors:
+    def remove(self, manifest: Manifest, uids: Sequence[int]) -> None:
+        """Take out the rows of memories that are gone."""
+        found = self.opened(manifest) if uids else None
+        if found is not None:
+            found.remove(uids)
+
+    def unwritten(self) -> QuickVectors:
         """Return vectors with no rows, to embed in memory with."""
-        return Vectors(self._folder, self._card(0))
+        return self._vectors.empty(self._folder, self._card(0))
 
     def embed(
         self, manifest: Manifest, texts: Mapping[int, list[str]] = MappingProxyType({})
@@ -82,7 +95,7 @@ class QuickSide:
         if self.is_finished(manifest):
             return
         if found is None:
-            found = Vectors.create(self._folder, self._card(manifest.identity()))
+            found = self._vectors.create(self._folder, self._card(manifest.identity()))
         pending = manifest.uids_above(found.card.last_uid)
         done = 0
         while done < len(pending):

@@ -3,7 +3,7 @@
 Whole memories and passages of 200 words hold a question's words far apart. So
 each block of a body is cut into stretches of a sentence or two as well. Of a
 stretch the index keeps codes of its terms and, from the moment that vectors are
-made, tokens of the built-in table. The head, which is title and tags, stands
+made, tokens of the built-in table. The head, which is names and the header's tags, stands
 before the stretches of each block: it belongs to all of them.
 """
 
@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 from memvault.index import chunks
 from memvault.index.analysis import LONGEST_CACHED, MAX_CACHED, Analyser, chunks_of
-from memvault.index.documents import told_title
+from memvault.index.documents import other_names, told_title
 from memvault.index.protocol import TELLS
 from memvault.model import Memory, Passage
+from memvault.vault.codec import header_tags
 
 VERSION = 1
 """Raised whenever the same memory gives other stretches or codes."""
@@ -74,8 +75,9 @@ def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
 
 def cut(memory: Memory) -> list[Cut]:
     """Cut a memory into blocks, each with the head and whole sentences of about 150 characters."""
-    tags = ", ".join(memory.tags)[:_LENGTH]
-    head = f"{told_title(memory)[:_LENGTH]}\n{tags}"
+    tags = ", ".join(header_tags(memory.metadata))[:_LENGTH]
+    names = ", ".join(filter(None, (told_title(memory), *other_names(memory))))[:_LENGTH]
+    head = f"{names}\n{tags}"
     passages = chunks.passages(memory.body)
     found = []
     first = 0

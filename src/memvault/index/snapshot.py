@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,9 +15,9 @@ from memvault.index.bm25f import KeywordDocument, field_lengths
 from memvault.index.deep_side import DeepSide
 from memvault.index.file_states import Commit
 from memvault.index.flat_vectors import hashes_of
-from memvault.index.keyword import KeywordIndex
 from memvault.index.manifest import Manifest
 from memvault.index.nearest import Passages, nearest
+from memvault.index.parts import QuickVectors, Words
 from memvault.index.protocol import (
     Asked,
     Closeness,
@@ -29,7 +30,6 @@ from memvault.index.protocol import (
 )
 from memvault.index.quick_side import QuickSide
 from memvault.index.sentences import Block, Cut, cut
-from memvault.index.vectors import Vectors
 from memvault.model import Memory, Passage
 from memvault.vault.replaced import SUPERSEDES, looked_for, names_under
 from memvault.vault.store import Store
@@ -67,19 +67,41 @@ class Overlay(NamedTuple):
 EMPTY = Overlay({}, [], {}, None, 0, {}, {})
 
 
+def compared(places: Places, holding: Callable[[int], int]) -> list[int]:
+    """Return which of a memory's blocks are compared; ``holding`` says which one has a passage."""
+    wanted = {*range(_FIRST), *places.blocks}
+    if places.passage is not None:
+        wanted.add(holding(places.passage))
+    return sorted(wanted)
+
+
 class Snapshot(NamedTuple):
     """What a search sees, a ``View``; valid until the next look. ``unembedded`` lack a vector."""
 
     store: Store
     commit: Commit | None
     manifest: Manifest | None
-    words: KeywordIndex
-    vectors: Vectors | None
+    words: Words
+    vectors: QuickVectors | None
     quick: QuickSide
     deep: DeepSide
     overlay: Overlay
     unembedded: int
     complete: Callable[[], Snapshot] | None
+
+    @property
+    def name(self) -> str:
+        """Nothing: it is the only vault that is asked."""
+        return ""
+
+    @property
+    def sent(self) -> str:
+        """Nothing: the files are at hand."""
+        return ""
+
+    def part(self, key: int) -> Snapshot:  # noqa: ARG002 - all memories lie here
+        """Return this view."""
+        return self
 
     @property
     def missing(self) -> int:
@@ -118,7 +140,7 @@ class Snapshot(NamedTuple):
                     yield record
 
     def named(self, name: str) -> list[Record]:
-        """Return every memory whose path, memId, beginning of a memId or title a name may be."""
+        """Return every memory whose path, memId or its beginning, title or alias a name may be."""
         found = list(self.overlay.records.values())
         if self.manifest is not None:
             found += (entry for entry in self.manifest.named(name) if self._is_alive(entry.key))
@@ -201,10 +223,8 @@ class Snapshot(NamedTuple):
             return self.overlay.blocks.get(key, ())
         if self.manifest is None:
             return ()
-        wanted = {*range(_FIRST), *places.blocks}
-        if places.passage is not None:
-            wanted.add(self.manifest.blocks.holding(key, places.passage))
-        return self.manifest.blocks.of(key, sorted(wanted))
+        wanted = compared(places, partial(self.manifest.blocks.holding, key))
+        return self.manifest.blocks.of(key, wanted)
 
     def keyword(
         self,
@@ -245,7 +265,7 @@ class Snapshot(NamedTuple):
         everything = self._alive(None)
         if everything is None:  # rows of memories that are gone stay for a while
             everything = self.manifest.uids() if self.manifest else set()
-        passages = self._passages(vector, everything)
+        passages = self._passages(vector, everything, limit, also)
         deep = self.deep.measured(text, language, passages)
         calibration = deep.calibration or self.quick.table.calibration
         found = nearest(
@@ -274,10 +294,10 @@ class Snapshot(NamedTuple):
         rows, hashes = (np.array([found[key][part] for key in passages]) for part in (0, 1))
         return self.deep.likeness(hashes) or table.calibration.alike(rows)
 
-    def _passages(self, query: Matrix, alive: Set[int]) -> Passages:
-        """Return the passages of all memories that are seen, with their cosines to a query."""
+    def _passages(self, query: Matrix, alive: Set[int], limit: int, also: Set[int]) -> Passages:
+        """Return the passages of the nearest memories that are seen, with their cosines."""
         assert self.vectors is not None
-        found = self.vectors.measured(query).of(alive)
+        found = self.vectors.measured(query, limit, also).of(alive)
         for uid, texts in self.overlay.passages.items():
             if uid in alive:
                 found = found.joined(uid, hashes_of(texts), self.quick.table.embed(texts) @ query)

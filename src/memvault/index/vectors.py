@@ -44,6 +44,9 @@ class Vectors(FlatVectors):
         self.card = self.card._replace(last_uid=int(uids[-1]))
         self.write_card()
 
+    def remove(self, uids: Sequence[int]) -> None:
+        """Leave the rows of memories that are gone until they are compacted."""
+
     def passages(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """Return whose each row is, and the hash of its text."""
         _, (uids, hashes) = self.held()
@@ -61,8 +64,8 @@ class Vectors(FlatVectors):
                 found[uid] = rows[first + number], hashes[first + number]
         return found
 
-    def measured(self, query: Matrix) -> Passages:
-        """Return all passages with their cosines to a query."""
+    def measured(self, query: Matrix, limit: int, also: Set[int]) -> Passages:  # noqa: ARG002
+        """Return all passages with their cosines to a query: that is quick enough."""
         rows, (uids, hashes) = self.held()
         return Passages(uids, hashes, rows @ query)
 

@@ -135,6 +135,7 @@ class Writer(NamedTuple):
 
         # All documents first: an error of ours must not pass for a damaged index.
         opened.keyword.apply(gone, list(documents()))
+        self.quick.remove(opened.manifest, gone)
         opened.manifest.apply(gone, rows, blocks)
         return made
 

@@ -74,11 +74,32 @@ class Engine:
         if not entries:
             return []
         now = clock.now()
+
+        def judged(_: bool) -> list[Standing]:
+            view = self._look(False, _AT_HAND)
+            judge = Judge(view, now)
+            if isinstance(entries[0], Record) and view.part(entries[0].key).name:
+                return [judge.at(entry.key) for entry in entries if isinstance(entry, Record)]
+            return judge.standings(entries)
+
         try:
-            return self._tried(lambda _: Judge(self._look(False, _AT_HAND), now).standings(entries))
+            return self._tried(judged)
         except TimedOut as error:
             self._unjudged = f"what was replaced or has ended is not marked: {error.message}"
             return [CURRENT for _ in entries]
+
+    def origin(self, record: Record) -> tuple[str, str]:
+        """Return the vault that a listed memory lies in, and when another machine sent that.
+
+        The vault is named where several are asked.
+        """
+        part = self._tried(lambda _: self._look(False).part(record.key))
+        return part.name, part.sent
+
+    @property
+    def sent(self) -> str:
+        """When another machine sent what is seen here; empty where the files are at hand."""
+        return self._look(False).sent
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages that a query is read in, that of most memories first."""
@@ -269,9 +290,19 @@ class Engine:
             shown = self._found(
                 memory, placed.scored, compared, chance, reader.analyser(placed.scored.key)
             )
+            if request.lines:
+                from memvault.recall.lines import told_best
+
+                best = told_best(shown.snippet, compared.query, reader.analyser(placed.scored.key))
+                shown = shown._replace(line=best)
             earlier = compared.view.is_earlier(placed.scored.key)
             standing = placed.standing._replace(newer=compared.newer(placed.scored.key))
-            found.append(shown._replace(standing=standing, is_earlier=earlier))
+            part = compared.view.part(placed.scored.key)
+            found.append(
+                shown._replace(
+                    standing=standing, is_earlier=earlier, vault=part.name, sent=part.sent
+                )
+            )
         notes = [*self._index.notes(), *self.notes(), *compared.retrieved.notes]
         return Answer(found, notes)
 

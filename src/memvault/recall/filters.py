@@ -75,19 +75,30 @@ class Filters(NamedTuple):
         since = clock.iso(self.since) if self.since else ""
         until = clock.iso(self.until) if self.until else "9999"
         kind = _kebab(self.memory_type) if self.memory_type else ""
-        tags = {tag.casefold().lstrip("#") for tag in self.tags}
+        tags = {tag.casefold().strip("#/") for tag in self.tags}
         matches = compile_expression(self.expression) if self.expression.strip() else None
 
         def passes(record: Record) -> bool:
             return (
                 (not kind or kind == _kebab(record.memory_type))
-                and tags <= {tag.casefold() for tag in record.tags}
+                and (not tags or tags <= tagged(record))
                 and since <= record.modified <= until
                 and (matches is None or matches(values_of(record)))
                 and (self.passes is None or self.passes(record))
             )
 
         return passes
+
+
+def tagged(record: Record) -> set[str]:
+    """Return the tags by which a memory is found, in lower case: its own, and their parents."""
+    found = set()
+    for tag in record.tags:
+        name = tag.casefold()
+        while name:
+            found.add(name)
+            name = name.rpartition("/")[0]
+    return found
 
 
 @cache

@@ -28,6 +28,10 @@ class Nameable(Protocol):
     def title(self) -> str:
         """The title."""
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other names that its header gives it."""
+
 
 Entry = TypeVar("Entry", bound=Nameable)
 
@@ -41,7 +45,8 @@ def meant(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return what a name means among some entries: one, none, or several that it fits equally.
 
     It is a path, a memId, an exact title, a title in any case and any form of
-    Unicode, or the beginning of a memId; the first of these that fits decides.
+    Unicode, such an alias, or the beginning of a memId; the first of these that fits
+    decides.
     """
     wanted = cleaned(name)
     if not wanted:
@@ -52,6 +57,7 @@ def meant(name: str, entries: Iterable[Entry]) -> list[Entry]:
         lambda entry: entry.mem_id == wanted,
         lambda entry: entry.title == wanted,
         lambda entry: folded(entry.title) == title,
+        lambda entry: title in map(folded, entry.aliases),
         lambda entry: entry.mem_id.startswith(wanted),
     )
     every = list(entries)
@@ -62,18 +68,19 @@ def meant(name: str, entries: Iterable[Entry]) -> list[Entry]:
 def linked(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return what a header or a wikilink means by a name: one, none, or several.
 
-    It is a path, with or without ``.md``, a memId, a title in any case, or a
-    file's name; the first of these that fits decides.
+    It is a path, with or without ``.md``, a memId, a title in any case, a
+    file's name or an alias; the first of these that fits decides.
     """
     key = looked_for(cleaned(name))
-    kinds: tuple[Callable[[Entry], str], ...] = (
-        lambda entry: entry.path,
-        lambda entry: entry.mem_id,
-        lambda entry: entry.title,
-        lambda entry: PurePosixPath(entry.path).name,
+    kinds: tuple[Callable[[Entry], Iterable[str]], ...] = (
+        lambda entry: [entry.path],
+        lambda entry: [entry.mem_id],
+        lambda entry: [entry.title],
+        lambda entry: [PurePosixPath(entry.path).name],
+        lambda entry: entry.aliases,
     )
     every = list(entries)
-    found = ([entry for entry in every if looked_for(told(entry)) == key] for told in kinds)
+    found = ([entry for entry in every if key in map(looked_for, told(entry))] for told in kinds)
     return next((fitting for fitting in found if fitting), [])
 
 
@@ -90,5 +97,6 @@ def is_name_of(name: str, entry: Nameable) -> bool:
     """
     wanted = cleaned(name)
     slug = entry.mem_id.rpartition("-")[0]
-    whole = wanted in (entry.mem_id, entry.path) or folded(wanted) == folded(entry.title)
+    called = map(folded, (entry.title, *entry.aliases))
+    whole = wanted in (entry.mem_id, entry.path) or folded(wanted) in called
     return whole or bool(slug and entry.mem_id.startswith(wanted) and wanted.startswith(slug))

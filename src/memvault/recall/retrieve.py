@@ -11,7 +11,7 @@ from memvault.errors import EmbedderError
 from memvault.index.protocol import KeywordAnswer, KeywordHit, Places, VectorHit, View
 from memvault.model import is_example
 from memvault.recall import fusion
-from memvault.recall.filters import Filters
+from memvault.recall.filters import Filters, tagged
 from memvault.recall.memory_days import is_note_of, nearest_days
 from memvault.recall.query import Query
 from memvault.recall.values import Request, Scored
@@ -215,11 +215,11 @@ def _by_date(view: View, span: Span, among: Set[int] | None) -> list[int]:
 
 def _by_tag(view: View, query: str, among: Set[int] | None) -> list[Scored]:
     """Rank memories by the share of the tags asked for that they carry, newest first."""
-    wanted = {tag.strip().lstrip("#").casefold() for tag in query.replace(",", " ").split()}
+    wanted = {tag.strip().strip("#/").casefold() for tag in query.replace(",", " ").split()}
     wanted.discard("")
     found = []
     for record in view.records():
-        shared = wanted & {tag.casefold() for tag in record.tags}
+        shared = wanted & tagged(record)
         if shared and (among is None or record.key in among):
             found.append((len(shared) / len(wanted), record.modified, record.key))
     found.sort(reverse=True)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from memvault.index import chunks
 from memvault.index.analysis import Analyser, fold
 from memvault.model import Passage
 from memvault.recall.query import Query
+from memvault.recall.units import Unit, units
 
 _LENGTH = 240
+_APART = " / "
+"""What stands between two that are no sentences of one text."""
+_Place = tuple[int, int, frozenset[str]]
+"""Where a word stands, and which of the wanted ones it is."""
 _WORDS = re.compile(r"\S+")
-_SPACE = re.compile(r"\s+")
 _HEADINGS = re.compile(r"^[ ]{0,3}#{1,6}[ \t].*$", re.MULTILINE)
 _MOST_PASSAGES = 8
 _MOST_PLACES = 400
@@ -33,9 +38,13 @@ def show(
     analyser: Analyser,
     nearest: int | None,
 ) -> Shown:
-    """Return a stretch of about 240 characters around the query's words; errors as for fitting."""
+    """Return about 240 characters from the sentence on that has the query's words, on one line.
+
+    What is no sentence stands alone: an item of a list, a row of a table, a line of
+    code. Errors as for fitting.
+    """
     passage = fitting(body, passages, query, analyser, nearest)
-    return Shown(_window(passage.text, _wanted(query), analyser), passage.heading)
+    return Shown(_around(units(passage.text), _wanted(query), analyser), passage.heading)
 
 
 def fitting(
@@ -88,28 +97,64 @@ def _told(body: str, passage: Passage) -> str:
     return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
 
 
+def _around(units: Sequence[Unit], wanted: frozenset[str], analyser: Analyser) -> str:
+    """Show the units, near to each other, that hold the most distinct wanted words."""
+    held = [_held(unit.text, wanted, analyser) for unit in units]
+    first, last, most = 0, len(units), frozenset[str]()
+    for start, _ in filter(itemgetter(1), enumerate(held)):
+        inside: frozenset[str] = frozenset()
+        length = 0
+        for place in range(start, len(units)):
+            length += len(units[place].text) + 1
+            if length > _LENGTH and place > start:
+                break
+            inside |= held[place]
+            if len(inside) > len(most):
+                first, last, most = start, place, inside
+    while most and frozenset().union(*held[first + 1 : last + 1]) == most:
+        first += 1
+    if most and len(units[first].text) > _LENGTH:
+        return _window(units[first].text, wanted, analyser)
+    return _joined(units[first:], last - first)
+
+
+def _held(text: str, wanted: frozenset[str], analyser: Analyser) -> frozenset[str]:
+    terms = analyser.terms(text)
+    return wanted & (terms.stems.keys() | terms.wholes.keys())
+
+
+def _joined(units: Sequence[Unit], last: int) -> str:
+    """Join units on one line; behind the last that has to be there only sentences go on."""
+    text = ""
+    goes_on = False
+    before: Unit | None = None
+    for place, unit in enumerate(units):
+        alone = before is not None and (unit.is_alone or before.is_alone)
+        if place > last and alone:
+            goes_on = before is not None and not before.is_alone
+            break
+        text += f"{(_APART if alone else ' ') if before else ''}{unit.text}"
+        if len(text) > _LENGTH:
+            return _cut(text)
+        before = unit
+    return f"{text} …" if goes_on else text
+
+
+def _cut(text: str) -> str:
+    end = text.rfind(" ", _LENGTH // 2, _LENGTH)
+    return f"{text[: end if end > 0 else _LENGTH]} …"
+
+
 def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
-    """Cut the stretch with the most distinct wanted words out of a passage."""
+    """Cut the stretch with the most distinct wanted words out of a long sentence."""
     words = list(_WORDS.finditer(text))
-    hits = []
-    for word in words:
-        terms = analyser.terms(word[0])
-        found = wanted & (terms.stems.keys() | terms.wholes.keys())
-        if found:
-            hits.append((word.start(), word.end(), found))
+    hits = [(*word.span(), _held(word[0], wanted, analyser)) for word in words]
     if any(word.end() - word.start() > _LENGTH for word in words):
         hits = _inside(text, wanted) or hits
-    start = 0
-    best: set[str] = set()
-    for first, (place, _, _) in enumerate(hits):
-        inside: set[str] = set()
-        for _, end, found in hits[first:]:
-            if end - place > _LENGTH:
-                break
-            inside |= found
-        if len(inside) > len(best):
-            best, start = inside, place
-    if start + _LENGTH >= len(text):
+    start, stop = _densest([hit for hit in hits if hit[2]])
+    if stop <= _LENGTH:
+        start = 0
+    elif start + _LENGTH >= len(text):
         start = max(0, len(text) - _LENGTH)
     else:
         start = max(0, start - _LENGTH // 6)
@@ -118,16 +163,30 @@ def _window(text: str, wanted: frozenset[str], analyser: Analyser) -> str:
     end = max((word.end() for word in words if word.end() <= start + _LENGTH), default=0)
     if end <= start:
         end = min(len(text), start + _LENGTH)
-    cut = _SPACE.sub(" ", text[start:end]).strip()
+    cut = text[start:end].strip()
     return f"{'… ' if start > 0 else ''}{cut}{' …' if end < len(text.rstrip()) else ''}"
 
 
-def _inside(text: str, wanted: frozenset[str]) -> list[tuple[int, int, frozenset[str]]]:
+def _densest(hits: Sequence[_Place]) -> tuple[int, int]:
+    """Return where the stretch begins and ends that holds the most distinct words."""
+    best, most = (0, 0), 0
+    for first, (place, _, _) in enumerate(hits):
+        inside: set[str] = set()
+        for _, end, found in hits[first:]:
+            if end - place > _LENGTH:
+                break
+            inside |= found
+            if len(inside) > most:
+                best, most = (place, end), len(inside)
+    return best
+
+
+def _inside(text: str, wanted: frozenset[str]) -> list[_Place]:
     """Return where terms stand in a text that is not cut into words by spaces."""
     lowered = text.lower()
     if len(lowered) != len(text):
         return []
-    found: list[tuple[int, int, frozenset[str]]] = []
+    found: list[_Place] = []
     for term in wanted:
         place = lowered.find(term)
         while place >= 0 and len(found) < _MOST_PLACES:
@@ -147,8 +206,5 @@ def coverage(text: str, query: Query, analyser: Analyser) -> float:
 def beginning(body: str) -> str:
     """Return a body's first words on one line."""
     told = _HEADINGS.sub("", body[: _LENGTH * 4])
-    text = _SPACE.sub(" ", told if told.strip() else body[: _LENGTH * 4]).strip()
-    if len(text) <= _LENGTH:
-        return text
-    cut = text[:_LENGTH].rsplit(" ", 1)[0]
-    return f"{cut} …"
+    found = units(told) or units(body[: _LENGTH * 4])
+    return _joined(found, len(found))

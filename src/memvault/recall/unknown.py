@@ -39,7 +39,7 @@ def unknown(records: Sequence[Record], filters: Filters, types: Iterable[MemoryT
     for tag in filters.tags:
         if not _has(records, Filters(tags=(tag,))):
             tags = sorted({entry for record in records for entry in record.tags})
-            notes.append(f"there is no tag {tag!r}; {_hint(_near(tag.lstrip('#'), tags), 'list')}")
+            notes.append(f"there is no tag {tag!r}; {_hint(_near(tag.lstrip('#'), tags), 'tags')}")
     return notes
 
 

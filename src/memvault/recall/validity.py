@@ -48,6 +48,17 @@ class Judge:
         self._moment = moment
         self._named: dict[str, list[Record]] = {}
         self._following: dict[str, Record | None] = {}
+        self._others: dict[str, Judge] = {}
+
+    def at(self, key: int) -> Standing:
+        """Say where a hit stands, in the vault that it lies in; what is gone is as it was."""
+        record = self._view.record(key)
+        if record is None:
+            return CURRENT
+        part = self._view.part(key)
+        if part.name not in self._others:
+            self._others[part.name] = Judge(part, self._moment) if part.name else self
+        return self._others[part.name].standing(record)
 
     def standing(self, entry: Record | Memory) -> Standing:
         """Say where a memory stands."""
@@ -150,8 +161,7 @@ class Judge:
     def marked(self, scored: Iterable[Scored]) -> Iterator[Placed]:
         """Say of each hit where it stands, and leave it where it is."""
         for entry in scored:
-            record = self._view.record(entry.key)
-            yield Placed(entry, self.standing(record) if record is not None else CURRENT)
+            yield Placed(entry, self.at(entry.key))
 
     def placed(
         self,
@@ -166,7 +176,7 @@ class Judge:
         ``allowed``. Each is looked at when its turn comes, so that the cost is
         that of what is shown.
         """
-        return _Order(self, self._view, scored, allowed, only_current).placed(fits)
+        return _Order(self, scored, allowed, only_current).placed(fits)
 
 
 class _Order:
@@ -175,13 +185,11 @@ class _Order:
     def __init__(
         self,
         judge: Judge,
-        view: View,
         scored: Iterable[Scored],
         allowed: Callable[[Record], bool] | None,
         only_current: bool,
     ) -> None:
         self._judge = judge
-        self._view = view
         self._allowed = allowed
         self._only_current = only_current
         self._own = {entry.key: entry for entry in scored}
@@ -238,8 +246,7 @@ class _Order:
 
     def _moved(self, entry: Scored) -> bool:
         """Look where a hit stands, and put it where it belongs if that is further down."""
-        record = self._view.record(entry.key)
-        standing = self._judge.standing(record) if record is not None else CURRENT
+        standing = self._judge.at(entry.key)
         self._known[entry.key] = standing
         if standing.is_current:
             return False
@@ -274,7 +281,7 @@ def _at_most(entry: Scored, most: float) -> Scored:
 
 
 def _names(entry: Record | Memory) -> list[str]:
-    return names_of(entry.path, entry.mem_id, entry.title)
+    return names_of(entry.path, entry.mem_id, entry.title, entry.aliases)
 
 
 def _age(entry: Record | Memory) -> tuple[str, str, str]:

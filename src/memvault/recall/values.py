@@ -21,8 +21,8 @@ class Request(NamedTuple):
     what repeats a better answer, or was replaced, keeps its score and place.
     ``threshold`` is the least chance, and ``strict`` leaves out what is weak.
     ``only_current`` leaves out what was replaced, has ended or has not begun;
-    ``as_of`` asks what was so at a moment. ``patience`` is for another process
-    that is indexing, where it is not the call's.
+    ``as_of`` asks what was so at a moment, ``lines`` for what tells most in a line.
+    ``patience`` is for another process that is indexing, where it is not the call's.
     """
 
     query: str
@@ -36,6 +36,7 @@ class Request(NamedTuple):
     strict: bool = False
     only_current: bool = False
     as_of: datetime | None = None
+    lines: bool = False
     patience: Patience | None = None
 
     @property
@@ -93,7 +94,9 @@ class Found(NamedTuple):
     words that the memory holds) mean the same in every answer. ``why`` holds the
     weighted ``parts`` that add up to ``score``, and what they were made of.
     ``is_earlier`` says that the memory is as it was at the moment asked for, and
-    another by now.
+    another by now. ``line`` is the snippet from the sentence on that tells most,
+    where it was asked for. ``vault`` names the memory's vault where several were asked;
+    ``sent`` says when another machine sent it, where the files are there.
     """
 
     memory: Memory
@@ -107,6 +110,9 @@ class Found(NamedTuple):
     why: dict[str, object]
     standing: Standing = CURRENT
     is_earlier: bool = False
+    line: str = ""
+    vault: str = ""
+    sent: str = ""
 
     @property
     def in_title(self) -> bool:

@@ -47,6 +47,7 @@ def quick_calibration() -> Calibration:
     return Calibration.of(read_card())
 
 
+@cache
 def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
     """Return the table's tokenizer, loaded once, and the id of what it does not know, or -1.
 

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Measure the engines that an index can lie in: what is sent, asked, edited, and how large it is.
+
+    python bench/engines.py [--sizes 1000,10000] [--runs 7] [--uri URI] [--markdown]
+
+The memories are those of ``corpus.py``. Each engine gets the same vault. Every number is one whole
+process, as in ``speed.py``: the first index or push; a recall; an edit and the recall that finds
+it. Then it is read as from another machine, which fetches what was sent, and recalls. Without
+``--uri`` Milvus is a file of milvus-lite's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from statistics import median
+
+import corpus
+from processes import indexes, machine, memvault, note, prepare_environment, workplace
+
+
+def size(*places: Path) -> float:
+    """Return how many megabytes lie at some places."""
+    files = (
+        path
+        for place in places
+        for path in (place.rglob("*") if place.is_dir() else [place])
+        if path.is_file()
+    )
+    return sum(path.stat().st_size for path in files) / 1_000_000
+
+
+def measured(vault: Path, engine: str, uri: str, runs: int, queries: list[str]) -> list[str]:
+    """Measure one engine on a vault; return the cells of its line."""
+    settings = "version = 1\n"
+    if engine == "milvus":
+        settings += f'\n[index]\nengine = "milvus"\nuri = "{uri}"\n'
+    (vault / "memvault.toml").write_text(settings, "utf-8")
+    here = ("--vault", str(vault))
+    first = ("index", "push") if engine == "milvus" else ("recall", "anything")
+    began = memvault(*first, *here).seconds
+    asked = [memvault("recall", text, *here).seconds for text in queries[:runs]]
+    edited = vault / "edited.md"
+    found = []
+    for number in range(runs):
+        edited.write_text(f"A new word: zyx{number}word.\n", "utf-8")
+        done = memvault("recall", f"zyx{number}word", "--json", *here)
+        assert '"filePath": "edited.md"' in done.output, done.output[:500]
+        found.append(done.seconds)
+    edited.unlink()
+    if engine == "milvus":
+        memvault("index", "push", *here)
+    where = [Path(uri)] if engine == "milvus" and "://" not in uri else []
+    local = size(indexes())
+    return [
+        f"{began:.1f} s",
+        f"{median(asked):.2f} s",
+        f"{median(found):.2f} s",
+        f"{local:.0f} MB",
+        f"{size(*where):.0f} MB" if where else "",
+    ]
+
+
+def followed(place: Path, uri: str, runs: int, queries: list[str]) -> list[str]:
+    """Measure what another machine has of a vault that was sent; return the cells of its line."""
+    for name in ("CACHE", "CONFIG", "STATE"):
+        os.environ[f"MEMVAULT_{name}"] = str(place / "elsewhere" / name)
+    memvault("vaults", "add", "sent", uri)
+    here = ("--vault", "sent")
+    first = memvault("list", *here).seconds
+    asked = [memvault("recall", text, *here).seconds for text in queries[:runs]]
+    kept = size(place / "elsewhere" / "CACHE")
+    return [f"{first:.1f} s", f"{median(asked):.2f} s", "", f"{kept:.0f} MB", ""]
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--sizes", default="1000,10000")
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--uri", default="")
+    wished = parser.parse_args()
+    print("| memories | engine | first | recall | edit to found | here | there |")
+    print("|--:|---|--:|--:|--:|--:|--:|", flush=True)
+    for count in map(int, wished.sizes.split(",")):
+        for engine in ("local", "milvus"):
+            with workplace(None) as place:
+                prepare_environment(place / "cache")
+                for name in ("CONFIG", "STATE"):
+                    os.environ[f"MEMVAULT_{name}"] = str(place / name)
+                vault = place / "vault"
+                note(f"{engine}, {count:,}")
+                queries = corpus.write(vault, count, 1)["queries"]
+                assert isinstance(queries, list)
+                uri = wished.uri or str(place / "engine.db")
+                cells = measured(vault, engine, uri, wished.runs, queries)
+                print(f"| {count:,} | {engine} | {' | '.join(cells)} |", flush=True)
+                if engine == "milvus":
+                    sender = dict(os.environ)
+                    cells = followed(place, uri, wished.runs, queries)
+                    os.environ.update(sender)
+                    print(f"| {count:,} | sent elsewhere | {' | '.join(cells)} |", flush=True)
+                if engine == "milvus" and wished.uri:
+                    memvault("index", "drop", "--vault", str(vault))
+    print(f"\n{machine()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""What a vault's files say, kept in Milvus for the machines that do not have them.
+
+A memory has a row for each piece of it: of its record as JSON, and of its file's bytes, both
+divided where a field of Milvus's ends. How frequent tokens are lies beside them, so that other
+machines measure as the one does that sent the vault.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault.errors import MemvaultError
+from memvault.index.manifest import Manifest, columns_of
+from memvault.index.manifest import Row as Kept
+from memvault.index.milvus.engine import Engine, Row
+from memvault.index.protocol import Record
+from memvault.index.quick_side import Progress
+from memvault.model import FileState
+from memvault.plain_files import SETTING, read
+from memvault.vault import atomic, layout
+from memvault.vault.store import Store
+
+_PIECE = 60_000
+"""Bytes of a record or of a file in one row."""
+_BATCH = 100
+_FREQUENCY = -1
+"""Under which uid the frequency of tokens lies."""
+_MOST_TOKENS = 4_000_000
+"""Bytes of their numbers at most, whatever is in an engine."""
+_CARD = "copies.json"
+
+
+class Copy(NamedTuple):
+    """What the engine has of a memory: what a manifest keeps of it, and its file's bytes."""
+
+    row: Kept
+    data: bytes
+
+
+class _Sent(NamedTuple):
+    """Up to which uid of a generation copies were sent, and of how many memories tokens tell."""
+
+    generation: str = ""
+    last: int = 0
+    counted: int = 0
+
+
+class Copies:
+    """The copies of one vault's memories; those that are gone go with their words."""
+
+    def __init__(self, engine: Engine, vault: str) -> None:
+        self._engine = engine
+        self._vault = vault
+
+    def lacks(self, manifest: Manifest, generation: str, folder: Path) -> bool:
+        """Say whether any was not sent yet."""
+        sent = _read(folder)
+        frequency = manifest.blocks.frequency()
+        return (
+            sent.generation != generation
+            or bool(manifest.uids_above(sent.last))
+            or (frequency is not None and frequency[1] != sent.counted)
+        )
+
+    @staticmethod
+    def counted(folder: Path) -> int:
+        """Return of how many memories the frequency of tokens is that was sent last."""
+        return _read(folder).counted
+
+    def send(
+        self, manifest: Manifest, store: Store, generation: str, folder: Path, progress: Progress
+    ) -> None:
+        """Send those that were not sent yet, lowest uid first; ``folder`` keeps up to which."""
+        sent = _read(folder)
+        if sent.generation != generation:
+            sent = _Sent(generation)
+        pending = manifest.uids_above(sent.last)
+        for first in range(0, len(pending), _BATCH):
+            batch = pending[first : first + _BATCH]
+            if not first:  # the last time may have ended within these, of other files
+                self._engine.forget("memories", self._vault, generation, [uid for uid, _ in batch])
+            rows = [row for uid, path in batch for row in self._rows(manifest, store, uid, path)]
+            self._put(generation, rows)
+            sent = sent._replace(last=batch[-1][0])
+            _write(folder, sent)
+            if len(pending) > _BATCH:
+                progress("sending texts", first + len(batch), len(pending))
+        frequency = manifest.blocks.frequency()
+        if frequency is not None and frequency[1] != sent.counted:
+            holding, memories = frequency
+            text = base64.b64encode(zlib.compress(holding)).decode()
+            self._engine.forget("memories", self._vault, generation, [_FREQUENCY])
+            self._put(generation, _divided(_FREQUENCY, str(memories), text))
+            sent = sent._replace(counted=memories)
+        _write(folder, sent)
+
+    def uids(self, generation: str, above: int = 0) -> set[int]:
+        """Return of which memories there are copies, of those above a uid."""
+        rows = self._engine.every("memories", self._vault, generation, ("uid",), above)
+        return {row["uid"] for row in rows}
+
+    def kept(self, generation: str, uids: Sequence[int]) -> list[Kept]:
+        """Return what a manifest keeps of some memories; a copy that is not whole is left out."""
+        pieces = self._pieces(generation, uids, ("uid", "piece", "record"))
+        found = [kept_of(uid, _joined(own, "record")) for uid, own in pieces.items()]
+        return [row for row in found if row is not None]
+
+    def of(self, generation: str, uids: Sequence[int]) -> dict[int, Copy]:
+        """Return the copies of some memories; one that is not whole is left out."""
+        pieces = self._pieces(generation, uids, ("uid", "piece", "record", "text"))
+        found: dict[int, Copy] = {}
+        for uid, own in pieces.items():
+            record = _joined(own, "record")
+            row = kept_of(uid, record)
+            if row is not None:
+                is_text = bool(json.loads(record).get("is_text"))
+                found[uid] = Copy(row, _bytes(_joined(own, "text"), is_text))
+        return found
+
+    def frequency(self, generation: str) -> tuple[bytes, int] | None:
+        """Return in how many memories each token is, and of how many; None where nobody counted."""
+        found = self._pieces(generation, [_FREQUENCY], ("uid", "piece", "record", "text"))
+        try:
+            own = found[_FREQUENCY]
+            packed = base64.b64decode(_joined(own, "text"))
+            holding = zlib.decompressobj().decompress(packed, _MOST_TOKENS)
+            return holding, int(_joined(own, "record"))
+        except (KeyError, ValueError, binascii.Error, zlib.error):
+            return None
+
+    def _rows(self, manifest: Manifest, store: Store, uid: int, path: str) -> Iterator[Row]:
+        record = manifest.record(uid)
+        if record is None:
+            return
+        try:
+            data, state = store.read_bytes(path)
+        except MemvaultError:  # the record says that it cannot be read
+            data, state = b"", FileState(path, 0, 0, 0, 0)
+        text, is_text = _text(data)
+        told = {
+            "record": record._asdict(),
+            "lengths": manifest.lengths_of(uid),
+            "times": [state.mtime, state.ctime],
+            "is_text": is_text,
+        }
+        yield from _divided(uid, json.dumps(told), text)
+
+    def _put(self, generation: str, rows: Iterator[Row] | list[Row]) -> None:
+        own = {"vault": self._vault, "generation": generation, "place": [1.0, 0.0]}
+        name = f"{self._vault}-{generation}"
+        made = [{"id": f"{name}-{row['uid']}-{row['piece']}", **own, **row} for row in rows]
+        self._engine.put("memories", made, lambda _: None)
+
+    def _pieces(
+        self, generation: str, uids: Sequence[int], fields: Sequence[str]
+    ) -> dict[int, list[Row]]:
+        found: dict[int, list[Row]] = defaultdict(list)
+        for row in self._engine.rows("memories", self._vault, generation, uids, fields):
+            found[row["uid"]].append(row)
+        return {uid: sorted(own, key=lambda row: row["piece"]) for uid, own in found.items()}
+
+
+def _divided(uid: int, record: str, text: str) -> Iterator[Row]:
+    pairs = zip_longest(_cut(record), _cut(text), fillvalue="")
+    for number, (one, other) in enumerate(pairs):
+        yield {"uid": uid, "piece": number, "record": one, "text": other}
+
+
+def _cut(text: str) -> Iterator[str]:
+    """Yield a text in pieces that one field takes; at least one."""
+    data = text.encode()
+    start = 0
+    while True:
+        end = min(start + _PIECE, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # within a character
+            end -= 1
+        yield data[start:end].decode()
+        start = end
+        if start >= len(data):
+            return
+
+
+def _joined(pieces: Sequence[Row], field: str) -> str:
+    return "".join(str(row[field]) for row in pieces)
+
+
+def kept_of(uid: int, text: str) -> Kept | None:
+    """Read what a manifest keeps; None where a piece is missing, or where it makes no sense."""
+    try:
+        told: dict[str, Any] = json.loads(text)
+        record = Record(**{**told["record"], "key": uid, "tags": tuple(told["record"]["tags"])})
+        mtime, ctime = map(int, told["times"])
+        state = FileState(record.path, record.size, mtime, ctime, 0)
+        lengths = {str(name): int(count) for name, count in told["lengths"].items()}
+        row = Kept(record, state, 0, lengths)
+        columns_of(row)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return row if _makes_sense(record) else None
+
+
+def _makes_sense(record: Record) -> bool:
+    """Say whether a record could be a memory's of this version: others may write in an engine."""
+    told: dict[str, Any] = record._asdict()
+    others = {"key": int, "size": int, "tags": tuple, "metadata": dict}
+    return (
+        all(isinstance(value, others.get(name, str)) for name, value in told.items())
+        and all(isinstance(tag, str) for tag in record.tags)
+        and layout.is_memory_path(record.path)
+        and layout.is_mem_id(record.mem_id)
+    )
+
+
+def _text(data: bytes) -> tuple[str, bool]:
+    """Return bytes as a field takes them, and whether that is their own text."""
+    if b"\0" not in data:
+        try:
+            return data.decode(), True
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(data).decode(), False
+
+
+def _bytes(text: str, is_text: bool) -> bytes:
+    try:
+        return text.encode() if is_text else base64.b64decode(text)
+    except binascii.Error:  # its etag will say so
+        return b""
+
+
+def _read(folder: Path) -> _Sent:
+    try:
+        told = json.loads(read(folder / _CARD, SETTING))
+        return _Sent(str(told["generation"]), int(told["last"]), int(told["counted"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return _Sent()
+
+
+def _write(folder: Path, sent: _Sent) -> None:
+    atomic.put(folder / _CARD, json.dumps(sent._asdict()).encode(), durable=False)

@@ -1,0 +1,346 @@
+"""One connection to Milvus: the calls that are made of it, and what its errors mean here."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from memvault.errors import MemvaultError, Refused
+from memvault.index.milvus import schema
+
+Value = TypeVar("Value")
+Row = dict[str, Any]
+
+KINDS = ("words", "passages", "memories")
+_NOISY = ("pymilvus", "milvus_lite", "grpc", "grpc._server")
+_SECONDS = 3.0
+"""How long an answer may take, all attempts together."""
+_SENDING = 60.0
+"""How long a batch of rows may take to be sent."""
+_BATCH_BYTES = 4_000_000
+_PAUSE = 0.1
+"""Seconds before a call is made once more; each pause is twice the last."""
+_PAGE = 1_000
+_PAGE_OF_TEXTS = 100
+TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - where the token is, not what it is
+
+
+class EngineAway(MemvaultError):
+    """The engine does not answer."""
+
+    code = "engine_away"
+
+
+class EngineRefused(Refused):
+    """The engine does not let us in, or holds something else under that name."""
+
+
+class Where(NamedTuple):
+    """Which engine: its address or a file, the name of the collections, and the token."""
+
+    uri: str
+    collection: str
+    token: str
+
+
+class Hit(NamedTuple):
+    """A row that was found, and how well it fits."""
+
+    row: Row
+    score: float
+
+
+class Engine:
+    """A connection, opened when first needed; who only reads ``makes`` no collection.
+
+    Raises:
+        EngineAway: it does not answer in time.
+        EngineRefused: the token is not good, or the collections are another program's.
+    """
+
+    def __init__(self, where: Where, makes: bool = True) -> None:
+        self.where = where
+        self._makes = makes
+        self._client: Any = None
+        self._ready: set[str] = set()
+
+    def words(
+        self, vault: str, generation: str, query: str, limit: int, among: Sequence[int] | None
+    ) -> list[Hit]:
+        """Return the documents of a vault that fit a query's tokens best."""
+        where = _of(vault, generation) + ("" if among is None else f" and uid in {list(among)}")
+        fields = ("uid", "block", "text", "lengths")
+        return self._found("words", where, "sparse", query, limit, fields)
+
+    def nearest(
+        self, vault: str, generation: str, vector: Sequence[float], limit: int
+    ) -> list[Hit]:
+        """Return the passages of a vault that are nearest to a vector."""
+        return self._found("passages", _of(vault, generation), "dense", vector, limit, ("uid",))
+
+    def holding(self, vault: str, generation: str, tokens: Sequence[str]) -> int:
+        """Return how many documents of a vault hold one of some tokens."""
+        return self.count(
+            "words", f'{_of(vault, generation)} and TEXT_MATCH(text, "{" ".join(tokens)}")'
+        )
+
+    def rows(
+        self, kind: str, vault: str, generation: str, uids: Sequence[int], fields: Sequence[str]
+    ) -> Iterator[Row]:
+        """Yield the rows of some memories."""
+        name = self._named(kind)
+        size = _PAGE_OF_TEXTS if kind == "memories" else _PAGE
+        for first in range(0, len(uids), size):
+            among = list(uids[first : first + size])
+            where = f"{_of(vault, generation)} and uid in {among}"
+            yield from self._pages(name, where, fields, size)
+
+    def every(
+        self, kind: str, vault: str, generation: str, fields: Sequence[str], above: int = -1
+    ) -> Iterator[Row]:
+        """Yield all rows of one generation, or those of higher uids than one."""
+        where = f"{_of(vault, generation)} and uid > {above}"
+        yield from self._pages(self._named(kind), where, fields)
+
+    def count(self, kind: str, expression: str) -> int:
+        """Return how many rows an expression fits."""
+        name = self._named(kind)
+        found = self._asked(
+            lambda client, left: client.query(
+                name, filter=expression, output_fields=["count(*)"], timeout=left
+            )
+        )
+        return int(found[0]["count(*)"])
+
+    def put(self, kind: str, rows: Sequence[Row], told: Callable[[int], None]) -> None:
+        """Send rows, those of the same ids in place of older ones; ``told`` hears how many."""
+        name = self._named(kind)
+        done = 0
+        for batch in _batches([{**row, schema.FORMAT: 0} for row in rows]):
+            self._asked(partial(_sent, name, batch), _SENDING)
+            done += len(batch)
+            told(done)
+
+    def forget(self, kind: str, vault: str, generation: str, uids: Sequence[int]) -> None:
+        """Delete the rows of some memories."""
+        self._remove(kind, f"{_of(vault, generation)} and uid in {list(uids)}")
+
+    def keep_only(self, kind: str, vault: str, generation: str) -> None:
+        """Delete the rows of a vault that are of an older generation."""
+        kept = f'["{generation}", "card"]'
+        self._remove(kind, f'vault == "{vault}" and generation not in {kept}')
+
+    def clear(self, vault: str) -> None:
+        """Delete all rows of a vault."""
+        for kind in KINDS:
+            self._remove(kind, f'vault == "{vault}"')
+
+    def card(self, vault: str) -> Row:
+        """Return what is said of a vault; nothing where it was never sent."""
+        for row in self._pages(self._named("words"), f'id == "{vault}-card"', ("lengths",)):
+            return dict(row["lengths"])
+        return {}
+
+    def cards(self) -> dict[str, Row]:
+        """Return what is said of each vault, by its id."""
+        rows = self._pages(self._named("words"), 'generation == "card"', ("vault", "lengths"))
+        return {row["vault"]: dict(row["lengths"]) for row in rows}
+
+    def say(self, vault: str, card: Row) -> None:
+        """Say of a vault who sends it, and when that was."""
+        about = {"id": f"{vault}-card", "vault": vault, "generation": "card", "uid": -1}
+        self.put("words", [{**about, "block": -1, "lengths": card, "text": "card"}], lambda _: None)
+
+    def _remove(self, kind: str, expression: str) -> None:
+        name = self._named(kind)
+        self._asked(
+            lambda client, left: client.delete(name, filter=expression, timeout=left), _SENDING
+        )
+
+    def drop(self) -> None:
+        """Drop both collections, with the rows of every vault."""
+        for kind in KINDS:
+            name = f"{self.where.collection}_{kind}"
+            self._asked(partial(_dropped, name))
+        self._ready.clear()
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._client is not None:
+            with contextlib.suppress(Exception):  # it ends all the same
+                self._client.close()
+        self._client = None
+        self._ready.clear()
+
+    def _found(
+        self,
+        kind: str,
+        expression: str,
+        field: str,
+        query: Any,
+        limit: int,
+        fields: Sequence[str],
+    ) -> list[Hit]:
+        name = self._named(kind)
+        if not limit:
+            return []
+        (found,) = self._asked(
+            lambda client, left: client.search(
+                name,
+                data=[query],
+                anns_field=field,
+                filter=expression,
+                limit=min(limit, 16_000),
+                output_fields=list(fields),
+                timeout=left,
+            )
+        )
+        return [Hit(dict(hit["entity"]), float(hit["distance"])) for hit in found]
+
+    def _pages(
+        self, name: str, expression: str, fields: Sequence[str], size: int = _PAGE
+    ) -> Iterator[Row]:
+        pages = self._asked(
+            lambda client, left: client.query_iterator(
+                name,
+                filter=expression,
+                output_fields=list(fields),
+                batch_size=size,
+                timeout=left,
+            )
+        )
+        try:
+            while page := self._asked(lambda *_: pages.next()):
+                yield from page
+        finally:
+            with contextlib.suppress(Exception):
+                pages.close()
+
+    def _named(self, kind: str) -> str:
+        """Return a collection's name; it is there, as this version makes it, and loaded."""
+        name = f"{self.where.collection}_{kind}"
+        if name not in self._ready:
+            made, index = schema.of(kind)
+            if self._asked(lambda client, left: client.has_collection(name, timeout=left)):
+                self._check(name, made)
+            elif not self._makes:
+                raise EngineRefused(
+                    f"There is no collection {name} in the engine at {shown(self.where)}",
+                    "memvault index push makes it, on the machine that has the vault",
+                )
+            else:
+                self._asked(
+                    lambda client, left: client.create_collection(
+                        name,
+                        schema=made,
+                        index_params=index,
+                        consistency_level="Strong",
+                        timeout=left,
+                    ),
+                    _SENDING,
+                )
+            self._asked(lambda client, left: client.load_collection(name, timeout=left), _SENDING)
+            self._ready.add(name)
+        return name
+
+    def _check(self, name: str, made: Any) -> None:
+        """Make sure that a collection is ours: of this version, and of this embedder's vectors."""
+        told = self._asked(lambda client, left: client.describe_collection(name, timeout=left))
+        held = schema.signature(told["fields"])
+        wanted = schema.signature(made.to_dict()["fields"])
+        if held != wanted:
+            differs = ", ".join(sorted(f"{key} {value}" for key, value in held ^ wanted))
+            raise EngineRefused(
+                f"The collection {name} is not as this version makes it: {differs[:200]}",
+                "memvault index drop, then memvault index push, makes it anew; "
+                "or name another collection",
+            )
+
+    def _asked(self, ask: Callable[[Any, float], Value], patience: float = _SECONDS) -> Value:
+        """Make a call, with the seconds that it may take; where the engine is away, again.
+
+        ``patience`` is how long all attempts may take together.
+        """
+        ends, pause = time.monotonic() + patience, _PAUSE
+        while True:
+            left = max(_PAUSE, ends - time.monotonic())
+            try:
+                return ask(self._opened(left), left)
+            except Exception as error:
+                mapped = _meaning(error, self.where)
+                if mapped is None:
+                    raise
+                over = time.monotonic() + pause >= ends
+                if over or not isinstance(mapped, EngineAway):
+                    self.close()
+                    raise mapped from error
+            time.sleep(pause)
+            pause *= 2
+
+    def _opened(self, seconds: float) -> Any:
+        if self._client is None:
+            from pymilvus import MilvusClient
+
+            for noisy in _NOISY:  # what they say, we say
+                logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
+            self._client = MilvusClient(
+                self.where.uri, token=self.where.token, timeout=seconds, dedicated=True
+            )
+        return self._client
+
+
+def _sent(name: str, rows: Sequence[Row], client: Any, left: float) -> None:
+    client.upsert(name, rows, timeout=left)
+
+
+def _dropped(name: str, client: Any, left: float) -> None:
+    client.drop_collection(name, timeout=left)
+
+
+def _of(vault: str, generation: str) -> str:
+    return f'vault == "{vault}" and generation == "{generation}"'
+
+
+def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        own = len(row.get("text", "").encode()) + len(row.get("record", "")) + 2_000
+        if batch and size + own > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += own
+    if batch:
+        yield batch
+
+
+def shown(where: Where) -> str:
+    """Name an engine as sentences do."""
+    return where.uri.partition("://")[2] or where.uri
+
+
+def _meaning(error: Exception, where: Where) -> MemvaultError | None:
+    """Return what an error of the client's means; None for one that is not the engine's."""
+    module = type(error).__module__
+    if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
+        return None
+    said = str(getattr(error, "message", "") or error).lower()
+    name = shown(where)
+    if any(word in said for word in ("auth", "permission", "token", "credential")):
+        return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
+    if "is illegal" in said:
+        return EngineRefused(
+            f"{where.uri!r} is not an engine's address",
+            "write it as http://HOST:19530, or as a file that ends with .db",
+        )
+    if any(word in said for word in ("memory quota", "disk quota", "resource exhausted", "full")):
+        return EngineAway(f"The engine at {name} is full", "free some room there, and try again")
+    return EngineAway(
+        f"The engine at {name} does not answer",
+        "is it running? with fallback = true below [index] this machine answers meanwhile",
+    )

@@ -1,0 +1,322 @@
+"""A vault that another machine has sent to an engine: its files are not here.
+
+The manifest here follows what the engine says of the vault; words and vectors are searched
+there, and texts are fetched as they are needed. Answers are as of when the vault was sent last.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memvault import clock
+from memvault.errors import NotFound, Refused
+from memvault.index.analysis import analyser
+from memvault.index.deep_side import DeepSide
+from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.embedding.static import read_card
+from memvault.index.flat_vectors import VectorCard
+from memvault.index.local import LocalIndex
+from memvault.index.manifest import Manifest
+from memvault.index.milvus.copies import Copies, Copy
+from memvault.index.milvus.engine import Engine, EngineRefused, Row, shown
+from memvault.index.milvus.passages import EnginePassages
+from memvault.index.milvus.shared import Progress, WordsAt, made_by, name_of
+from memvault.index.milvus.words import Card, EngineWords
+from memvault.index.parts import LOCAL, Parts
+from memvault.index.place import Place
+from memvault.index.protocol import Asked, Closeness, KeywordAnswer, Patience, Places
+from memvault.index.sentences import Block, coded, cut
+from memvault.index.snapshot import Overlay, Snapshot, compared
+from memvault.model import FileState
+from memvault.plain_files import SETTING, read
+from memvault.vault import atomic
+from memvault.vault.deed import GONE, Deed
+from memvault.vault.scan import Scan
+from memvault.vault.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memvault.config import Settings
+
+_STATE = "sent"
+"""The file that says which state of the vault the manifest here has followed."""
+_FETCHED = 500
+_HELD = 1_000
+"""Texts that are kept at hand."""
+_GENERATION = re.compile(r"[0-9a-f]{1,40}")
+_LATE = timedelta(minutes=5)
+"""By how much two clocks may differ."""
+
+
+def off(sent: str) -> str:
+    """Say that a clock is off where a vault was sent at a time still to come; else nothing."""
+    when = clock.parse(sent)
+    if when is None or when - clock.now() < _LATE:
+        return ""
+    return f"the vault was sent at {sent}, which is still to come: a machine's clock is off"
+
+
+class SentStore(Store):
+    """The files of a vault as they were sent; nothing here can be written."""
+
+    def __init__(
+        self,
+        root: Path,
+        settings: Settings,
+        index: Callable[[], SentIndex],
+        deed: Deed | None = None,
+    ) -> None:
+        super().__init__(root, settings, deed)
+        self._index = index
+
+    def by(self, deed: Deed) -> SentStore:
+        """Return the same memories for another call."""
+        return SentStore(self.root, self.settings, self._index, deed)
+
+    def finish_move(self, seconds: float = 1.0) -> None:
+        """Do nothing: no file is moved here."""
+
+    def at(self, path: str) -> None:
+        """Return nothing: the index knows a memory by its path too."""
+
+    def scan(self) -> Scan:
+        """Refuse: only the machine that sent the vault can list its files."""
+        raise Refused("The vault's files are on another machine", "run this there")
+
+    def read_bytes(self, path: str) -> tuple[bytes, FileState]:
+        """Return a file's bytes as they were sent; errors as for a store's."""
+        return self._index().bytes_of(path)
+
+    def fetch(self, keys: Iterable[int]) -> None:
+        """Have the texts of some memories at hand."""
+        self._index().fetch(keys)
+
+    @property
+    def sent(self) -> str:
+        """When the vault was sent last."""
+        return self._index().sent
+
+
+class SentView(Snapshot):
+    """What the engine holds of a vault; texts come from there when they are compared or shown."""
+
+    __slots__ = ()
+
+    @property
+    def sent(self) -> str:
+        """When the vault was sent last."""
+        return self._files.sent
+
+    @property
+    def _files(self) -> SentStore:
+        assert isinstance(self.store, SentStore)
+        return self.store
+
+    def keyword(
+        self,
+        words: Sequence[tuple[str, ...]],
+        wholes: Sequence[str],
+        among: Set[int] | None,
+        limit: int,
+        explain: bool,
+    ) -> KeywordAnswer:
+        """Return the best memories for words; what has been sent since the look is left out."""
+        found = super().keyword(words, wholes, among, limit, explain)
+        known = self.manifest.uids() if self.manifest is not None else set()
+        hits = [hit for hit in found.hits if hit.key < 0 or hit.key in known]
+        return found._replace(hits=hits)
+
+    def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
+        """Compare memories with a query; their texts are fetched at once."""
+        self._files.fetch(places)
+        return super().closeness(asked, places)
+
+    def _blocks(self, key: int, places: Places) -> Sequence[Block]:
+        """Return a memory's first blocks, and those around its best places, made of its text."""
+        if key < 0:
+            return super()._blocks(key, places)
+        if key not in self.overlay.blocks:
+            record, memory = self.record(key), self.text(key)
+            cuts = cut(memory) if memory is not None else []
+            self.overlay.cuts[key] = cuts
+            language = record.language if record is not None else ""
+            self.overlay.blocks[key] = coded(cuts, analyser(language)) if cuts else []
+        every = self.overlay.blocks[key]
+        firsts = [block.first for block in every]
+        wanted = compared(places, lambda passage: max(bisect_right(firsts, passage) - 1, 0))
+        return [every[number] for number in wanted if number < len(every)]
+
+
+class SentIndex(LocalIndex):
+    """The index of a vault that another machine sends."""
+
+    def __init__(
+        self, store: Store, place: Place, progress: Progress, engine: Engine, vault: str
+    ) -> None:
+        self.engine = engine
+        self.sent = ""
+        self._vault = vault
+        self._copies = Copies(engine, vault)
+        self._held: dict[int, Copy] = {}
+        parts = Parts(WordsAt(engine, vault, progress), LOCAL.vectors)
+        super().__init__(store, place, progress, parts, name_of(engine.where, vault))
+        self.deep = DeepSide(store, None)
+
+    def look(self, vectors: bool, patience: Patience) -> Snapshot:  # noqa: ARG002
+        """Follow what the engine says of the vault and return a view of it.
+
+        Raises:
+            EngineAway: the engine does not answer.
+            EngineRefused: it does not let us in, or holds nothing that can be read here.
+        """
+        card = self._card()
+        state = f"{card['words']} {card.get('state')}"
+        if self._files.open() is None or self._followed() != state:
+            with self._writing():
+                self._follow(card)
+                atomic.put(self._files.folder / _STATE, state.encode(), durable=False)
+        self.sent = str(card.get("sent"))
+        return self._seen(card, vectors)
+
+    def bytes_of(self, path: str) -> tuple[bytes, FileState]:
+        """Return a file's bytes as they were sent.
+
+        Raises:
+            NotFound: no memory that was sent lies there.
+            Refused: its file could not be read where it is.
+        """
+        opened = self._files.open()
+        named = opened.manifest.named(path) if opened is not None else []
+        record = next((entry for entry in named if entry.path == path), None)
+        if record is None:
+            raise NotFound(f"There is no file {path} in the vault", GONE)
+        if not record.etag:
+            raise Refused(f"{path} cannot be read where it lies: {record.problem}", GONE)
+        self.fetch([record.key])
+        if record.key not in self._held:
+            raise NotFound(f"The text of {path} is no longer in the engine", GONE)
+        copy = self._held[record.key]
+        return copy.data, copy.row.state
+
+    def fetch(self, keys: Iterable[int]) -> None:
+        """Have the texts of some memories at hand."""
+        lacking = [key for key in keys if key >= 0 and key not in self._held]
+        opened = self._files.opened
+        if lacking and opened is not None and isinstance(opened.keyword, EngineWords):
+            if len(self._held) > _HELD:
+                self._held.clear()
+            self._held |= self._copies.of(opened.keyword.card.generation, lacking)
+
+    def notes(self) -> list[str]:
+        """Say what a person should know, that a clock is off among it."""
+        return [*super().notes(), *filter(None, [off(self.sent)])]
+
+    def close(self) -> None:
+        """Let go of open files and of the connection."""
+        super().close()
+        self.engine.close()
+
+    def _card(self) -> Row:
+        card = self.engine.card(self._vault)
+        where = shown(self.engine.where)
+        if not card:
+            raise EngineRefused(
+                f"The engine at {where} holds the vault {self._vault} no more",
+                "memvault vaults remove takes its name away",
+            )
+        if card.get("made") != made_by():
+            raise EngineRefused(
+                f"{card.get('host')} sent the vault with another version of memvault",
+                "use the same version here and there, and run memvault index push there",
+            )
+        generations = (str(card.get("words")), str(card.get("passages") or "0"))
+        if not all(map(_GENERATION.fullmatch, generations)):
+            raise EngineRefused(
+                f"What the engine at {where} says of the vault makes no sense",
+                "memvault index push, on the machine that has it, says it anew",
+            )
+        return card
+
+    def _followed(self) -> str:
+        try:
+            return read(self._files.folder / _STATE, SETTING).decode()
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def _follow(self, card: Row) -> None:
+        """Make the manifest say what the engine holds; under the index's lock."""
+        generation = str(card["words"])
+        opened = self._files.open(writing=True)
+        words = opened.keyword if opened is not None else None
+        if (
+            opened is None
+            or not isinstance(words, EngineWords)
+            or (words.card.generation != generation)
+        ):
+            opened = self._files.begin()
+            words = opened.keyword
+        assert isinstance(words, EngineWords)
+        manifest = opened.manifest
+        recent = self._recently_gone(card, words.card)
+        if recent is not None:
+            manifest.apply(recent & manifest.uids(), ())
+            self._add(manifest, generation, self._copies.uids(generation, manifest.next_uid() - 1))
+        if recent is None or manifest.count() != card.get("memories"):
+            known, held = manifest.uids(), self._copies.uids(generation)
+            manifest.apply(known - held, ())
+            self._add(manifest, generation, held - known)
+        frequency = self._copies.frequency(generation)
+        if frequency is not None:
+            manifest.blocks.count_tokens(*frequency)
+        words.follow(Card(generation, _number(card, "documents"), _number(card, "removed")))
+        self._files.commit(words)
+
+    def _recently_gone(self, card: Row, own: Card) -> set[int] | None:
+        """Return which memories went since this manifest was made; None where nobody knows."""
+        missed = _number(card, "removed") - own.removed
+        told = card.get("gone")
+        gone = [uid for uid in told if isinstance(uid, int)] if isinstance(told, list) else []
+        fresh = not own.documents
+        return None if fresh or not 0 <= missed <= len(gone) else set(gone[len(gone) - missed :])
+
+    def _add(self, manifest: Manifest, generation: str, uids: Set[int]) -> None:
+        added = sorted(uids)
+        for first in range(0, len(added), _FETCHED):
+            batch = added[first : first + _FETCHED]
+            manifest.apply((), self._copies.kept(generation, batch))
+            if len(added) > _FETCHED:
+                self._progress("fetching", first + len(batch), len(added))
+
+    def _seen(self, card: Row, vectors: bool) -> Snapshot:
+        opened = self._files.opened
+        assert opened is not None
+        found = None
+        if vectors and card.get("passages"):
+            manifest = int(str(card["passages"]), 16)
+            about = VectorCard(BUILTIN, str(read_card()["version"]), 0, manifest)
+            found = EnginePassages(self._files.folder, about).by(self.engine, self._vault)
+        overlay = Overlay({}, [], {}, None, 0, {}, {})
+        return SentView(
+            self._store,
+            opened.commit,
+            opened.manifest,
+            opened.keyword,
+            found,
+            self._quick,
+            self.deep,
+            overlay,
+            0,
+            None if vectors else partial(self._seen, card, True),
+        )
+
+
+def _number(card: Row, name: str) -> int:
+    """Return a number that the engine says; others may write there."""
+    value = card.get(name)
+    return value if isinstance(value, int) else 0

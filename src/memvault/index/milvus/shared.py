@@ -1,0 +1,212 @@
+"""An index whose words and vectors lie in an engine, and what answers while that is away."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import platform
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from memvault import clock
+from memvault.errors import StorageError
+from memvault.index.embedding.static import read_card
+from memvault.index.flat_vectors import VectorCard
+from memvault.index.index_files import MADE
+from memvault.index.local import LocalIndex
+from memvault.index.milvus.copies import Copies
+from memvault.index.milvus.engine import KINDS, Engine, EngineAway, EngineRefused, Row, Where
+from memvault.index.milvus.passages import EnginePassages
+from memvault.index.milvus.words import EngineWords
+from memvault.index.parts import Parts, QuickVectors, Words
+from memvault.index.place import Place
+from memvault.index.protocol import WHOLE, Patience
+from memvault.index.snapshot import Snapshot
+from memvault.vault.store import Store
+
+Progress = Callable[[str, int, int], None]
+
+
+def made_by() -> str:
+    """Return which version of our terms, passages and vectors an engine's rows are of."""
+    return f"{MADE} {read_card()['version']}"
+
+
+def name_of(where: Where, vault: str) -> str:
+    """Return what the folder of an index in an engine is called."""
+    digest = hashlib.sha256(f"{where.uri}\n{where.collection}\n{vault}".encode()).hexdigest()
+    return f"engine-{digest[:16]}"
+
+
+class SharedIndex(LocalIndex):
+    """A vault's index in an engine: the manifest here says what was sent.
+
+    Before each answer the folder is compared with it, and the difference is sent. ``holder`` is
+    who may send the vault: one machine. With ``fallback`` an index on this machine answers
+    while the engine is away.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        place: Place,
+        progress: Progress,
+        engine: Engine,
+        vault: str,
+        holder: str,
+        fallback: bool = False,
+    ) -> None:
+        self.engine = engine
+        self._vault = vault
+        self._copies = Copies(engine, vault)
+        self._holder = holder
+        self._away = ""
+        self._fallback = LocalIndex(store, place, progress) if fallback else None
+        parts = Parts(WordsAt(self.engine, vault, progress), _VectorsAt(self.engine, vault))
+        super().__init__(store, place, progress, parts, name_of(engine.where, vault))
+
+    def look(self, vectors: bool, patience: Patience) -> Snapshot:
+        """Send what differs and return a view; errors as for the protocol's.
+
+        Raises:
+            EngineAway: the engine does not answer, and nothing stands in for it.
+            EngineRefused: it does not let us in, or another machine sends this vault.
+        """
+        self._away = ""
+        try:
+            card = self._checked()
+            view = super().look(vectors, patience)
+            self._send_copies()
+            self._say(card)
+            return view
+        except EngineAway as error:
+            if self._fallback is None:
+                raise
+            self._away = f"{error.message}; this machine's own index answered"
+            return self._fallback.look(vectors, patience)
+
+    def push(self) -> Row:
+        """Send all that differs, vectors too; return what the engine then says of the vault."""
+        self.look(True, WHOLE)
+        return self.engine.card(self._vault)
+
+    def differs(self) -> str:
+        """Say what the engine lacks of what this machine has sent, or has too much; else nothing.
+
+        A memory has another uid for each text that it had, so uids say whether it is this one.
+        """
+        card = self.engine.card(self._vault)
+        if card.get("holder") != self._holder:
+            return f"{card.get('host', 'nobody')} sends this vault, not this machine"
+        opened = self._files.open()
+        if opened is None or not isinstance(opened.keyword, EngineWords):
+            return "this machine has sent nothing yet"
+        generation, sent = opened.keyword.card.generation, opened.manifest.uids()
+        rows = self.engine.every("words", self._vault, generation, ("uid",))
+        words, texts = {row["uid"] for row in rows}, self._copies.uids(generation)
+        lacking, more = len(sent - (words & texts)), len((words | texts) - sent)
+        said = [f"it lacks {lacking:,} of {len(sent):,} memories"] if lacking else []
+        said += [f"it holds {more:,} that are gone here"] if more else []
+        return "; ".join(said)
+
+    def notes(self) -> list[str]:
+        """Say what a person should know, that the engine is away among it."""
+        return [*super().notes(), *filter(None, [self._away])]
+
+    def close(self) -> None:
+        """Let go of open files and of the connection."""
+        super().close()
+        if self._fallback is not None:
+            self._fallback.close()
+        self.engine.close()
+
+    def _checked(self) -> Row:
+        """Return the vault's card; where the engine knows nothing of it, all is sent anew."""
+        card = self.engine.card(self._vault)
+        if not card:
+            with self._writing():
+                self._files.invalidate()
+        elif card.get("holder") != self._holder:
+            raise EngineRefused(
+                f"The vault {self._vault} is sent by {card.get('host')}, last on "
+                f"{str(card.get('sent'))[:10]}, and by one machine alone",
+                "take the line vault out of [index] in memvault.toml, and run memvault index push: "
+                "it gets an id of its own",
+            )
+        return card
+
+    def _send_copies(self) -> None:
+        """Send the texts that the engine lacks, unless another process is at it."""
+        opened = self._files.opened
+        if opened is None or not isinstance(opened.keyword, EngineWords):
+            return
+        generation, folder = opened.keyword.card.generation, self._files.folder
+        if not self._copies.lacks(opened.manifest, generation, folder):
+            return
+        with contextlib.suppress(StorageError), self._files.locked(0.0) as locked:
+            if locked:
+                self._copies.send(opened.manifest, self._store, generation, folder, self._progress)
+
+    def _say(self, card: Row) -> None:
+        """Say what is there now, and delete what another generation has left."""
+        opened = self._files.opened
+        if opened is None:
+            return
+        words = opened.keyword
+        found = self._quick.opened(opened.manifest)
+        assert isinstance(words, EngineWords)
+        told = {
+            "holder": self._holder,
+            "host": platform.node(),
+            "name": self._store.root.name,
+            "words": words.card.generation,
+            "documents": words.card.documents,
+            "memories": opened.manifest.count(),
+            "removed": words.card.removed,
+            "gone": list(words.card.gone),
+            "passages": found.generation if isinstance(found, EnginePassages) else "",
+            "state": f"{opened.commit.number} {self._copies.counted(self._files.folder)}",
+            "made": made_by(),
+        }
+        if {**card, "sent": ""} == {**told, "sent": ""} and self.found == "current":
+            return
+        self.engine.say(self._vault, {**told, "sent": clock.iso()})
+        for kind in KINDS:
+            named = "passages" if kind == "passages" else "words"
+            if told[named] and card and card.get(named) != told[named]:
+                self.engine.keep_only(kind, self._vault, str(told[named]))
+
+
+class WordsAt:
+    """Opens the words of a vault in an engine."""
+
+    def __init__(self, engine: Engine, vault: str, progress: Progress) -> None:
+        self._made = partial(EngineWords, engine, vault)
+        self._progress = progress
+
+    def __call__(self, folder: Path | None) -> Words:
+        """Open those of a folder, or none."""
+        return self._made(folder, self._progress)
+
+    def create(self, folder: Path) -> Words:
+        """Begin a generation of its own."""
+        made = self._made(folder, self._progress)
+        folder.mkdir(parents=True, exist_ok=True)
+        made.begin()
+        return made
+
+
+class _VectorsAt:
+    def __init__(self, engine: Engine, vault: str) -> None:
+        self._engine = engine
+        self._vault = vault
+
+    def open(self, folder: Path, manifest: int) -> QuickVectors | None:
+        return EnginePassages.at(self._engine, self._vault, folder, manifest)
+
+    def create(self, folder: Path, card: VectorCard) -> QuickVectors:
+        return EnginePassages.begun(self._engine, self._vault, folder, card)
+
+    def empty(self, folder: Path, card: VectorCard) -> QuickVectors:
+        return EnginePassages(folder, card).by(self._engine, self._vault)

@@ -1,0 +1,48 @@
+"""Our own terms as tokens that every analyser of Milvus leaves as they are.
+
+A token is a letter for the field and the term in base 32, letters and digits alone. So a word
+is the same word in both engines, whatever the script.
+"""
+
+from __future__ import annotations
+
+from base64 import b32encode
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from memvault.index.bm25f import FIELDS, WHOLE, WHOLE_WEIGHT
+
+_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", WHOLE: "w"}
+_WEIGHTS: Mapping[str, float] = {**FIELDS, WHOLE: WHOLE_WEIGHT}
+_LONGEST = 120
+"""Bytes of a term that are spelled; longer ones differ before."""
+
+
+def token(field: str, term: str) -> str:
+    """Spell a term of a field."""
+    data = term.encode("utf-8", "surrogatepass")[:_LONGEST]
+    return f"{_LETTERS[field]}{b32encode(data).decode().rstrip('=').lower()}"
+
+
+def spelled(fields: Mapping[str, Counter[str]]) -> Iterator[str]:
+    """Yield the tokens of a document, each as often as its term is there."""
+    for name, terms in fields.items():
+        for term, count in terms.items():
+            yield from [token(name, term)] * count
+
+
+def of_group(group: Iterable[str], is_whole: bool) -> list[str]:
+    """Return the tokens of which a memory may hold any, for a word or for a whole."""
+    names = (WHOLE,) if is_whole else tuple(FIELDS)
+    return [token(name, term) for term in group for name in names]
+
+
+def asked(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
+    """Write a query, each token as often as twice its field's weight, so that it counts so."""
+    found: list[str] = []
+    for terms, names in ((groups, tuple(FIELDS)), (((whole,) for whole in wholes), (WHOLE,))):
+        for group in terms:
+            for term in group:
+                for name in names:
+                    found += [token(name, term)] * round(2 * _WEIGHTS[name])
+    return " ".join(found)

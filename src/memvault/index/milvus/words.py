@@ -1,0 +1,202 @@
+"""The words of one vault's memories in Milvus.
+
+Milvus chooses the candidates by its own BM25 over our terms, field weights as repetition in the
+query. They are then scored as the local engine scores, by the same function over the same
+counts: how often a term is in each field, how long the fields are, and in how many of the
+vault's documents each word is.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault.index import bm25f
+from memvault.index.bm25f import WHOLE, Counts, KeywordDocument, Segment, memory_segment
+from memvault.index.errors import DamagedIndex
+from memvault.index.milvus import terms
+from memvault.index.milvus.engine import Engine, Row
+from memvault.index.protocol import KeywordAnswer
+from memvault.plain_files import SETTING, read
+from memvault.vault import atomic
+
+_CARD = "engine.json"
+_PIECE = 60_000
+"""Bytes of a document's tokens in one row; what is longer goes on in further rows."""
+_RECENT = 500
+"""Of how many memories that went last a card tells."""
+_TIMES = 4
+_LEAST = 400
+"""Candidates that are scored: four times what is asked for, and no fewer than these."""
+_PUSHED = 5_000
+"""Memories that a search is limited to in the engine; of more the rest is left out here."""
+
+
+class Card(NamedTuple):
+    """Which generation of rows belongs to a commit, and how many documents it has.
+
+    ``removed`` counts the memories that ever went, and ``gone`` are the last of them: who
+    follows the vault from elsewhere takes those away without asking for all.
+    """
+
+    generation: str
+    documents: int
+    removed: int = 0
+    gone: tuple[int, ...] = ()
+
+
+class EngineWords:
+    """A ``Words`` in Milvus; its folder holds a card alone."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        vault: str,
+        folder: Path | None,
+        progress: Callable[[str, int, int], None],
+    ) -> None:
+        self._engine = engine
+        self._vault = vault
+        self._folder = folder
+        self._progress = progress
+
+    @property
+    def card(self) -> Card:
+        """What the folder says.
+
+        Raises:
+            DamagedIndex: nothing that makes sense.
+        """
+        if self._folder is None:
+            return Card("none", 0)
+        try:
+            found = json.loads(read(self._folder / _CARD, SETTING))
+            gone = tuple(map(int, found["gone"]))
+            counts = int(found["documents"]), int(found["removed"])
+            return Card(str(found["generation"]), *counts, gone)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedIndex(f"{_CARD}: {error}") from error
+
+    def begin(self) -> None:
+        """Begin a generation of its own."""
+        self.follow(Card(secrets.token_hex(8), 0))
+
+    def follow(self, card: Card) -> None:
+        """Read another generation from now on."""
+        assert self._folder is not None
+        atomic.put(self._folder / _CARD, json.dumps(card._asdict()).encode())
+
+    def apply(
+        self, removed: Iterable[int], added: Sequence[KeywordDocument], merge: bool = False
+    ) -> None:
+        """Delete the rows of memories that are gone, and send those of new ones."""
+        del merge  # Milvus does that itself
+        card = self.card
+        gone = sorted({*removed})
+        documents = card.documents
+        for first in range(0, len(gone), 1_000):
+            among = gone[first : first + 1_000]
+            held = {
+                (row["uid"], row["block"])
+                for row in self._engine.rows(
+                    "words", self._vault, card.generation, among, ("uid", "block")
+                )
+            }
+            documents -= len(held)
+            for kind in ("words", "memories"):
+                self._engine.forget(kind, self._vault, card.generation, among)
+        rows = [row for document in added for row in self._rows(card, document)]
+
+        def told(done: int) -> None:
+            if len(rows) > 1_000:
+                self._progress("sending", done, len(rows))
+
+        self._engine.put("words", rows, told)
+        recent = (*card.gone, *gone)[-_RECENT:]
+        total = card.removed + len(gone)
+        self.follow(Card(card.generation, documents + len(added), total, recent))
+
+    def _rows(self, card: Card, document: KeywordDocument) -> Iterable[Row]:
+        lengths = {name: sum(found.values()) for name, found in document.fields.items()}
+        for number, text in enumerate(_pieces(terms.spelled(document.fields))):
+            yield {
+                "id": f"{self._vault}-{card.generation}-{document.uid}-{document.block}-{number}",
+                "vault": self._vault,
+                "generation": card.generation,
+                "uid": document.uid,
+                "block": document.block,
+                "lengths": lengths,
+                "text": text,
+            }
+
+    def wasted(self) -> float:
+        """Return nothing: Milvus tidies up by itself."""
+        return 0.0
+
+    def search(
+        self,
+        words: Sequence[tuple[str, ...]],
+        wholes: Sequence[str],
+        lengths: Mapping[str, float],
+        among: Set[int] | None,
+        limit: int,
+        overlay: Sequence[KeywordDocument],
+        explain: bool,
+    ) -> KeywordAnswer:
+        """Return the best memories for a query's words, scored as the local engine does."""
+        wanted = bm25f.wanted(words, wholes)
+        card = self.card
+        tokens = [terms.of_group(entry.group, WHOLE in entry.fields) for entry in wanted]
+        segments = [memory_segment(list(overlay))]
+        holding = [0] * len(wanted)
+        if card.documents and wanted:
+            segments.insert(0, self._candidates(card, terms.asked(words, wholes), among, limit))
+            holding = [
+                self._engine.holding(self._vault, card.generation, entry) for entry in tokens
+            ]
+        counts = Counts(card.documents + len(overlay), holding)
+        return bm25f.answer(segments, wanted, lengths, among, limit, explain, counts)
+
+    def _candidates(self, card: Card, query: str, among: Set[int] | None, limit: int) -> Segment:
+        """Return the documents that Milvus finds best, with how often each token is in them."""
+        most = max(_TIMES * limit, _LEAST)
+        pushed = sorted(among) if among is not None and len(among) <= _PUSHED else None
+        hits = self._engine.words(self._vault, card.generation, query, most, pushed)
+        counted: dict[tuple[int, int], Counter[str]] = {}
+        lengths: dict[tuple[int, int], Mapping[str, Any]] = {}
+        for hit in hits:
+            place = hit.row["uid"], hit.row["block"]
+            counted.setdefault(place, Counter()).update(hit.row["text"].split())
+            lengths[place] = dict(hit.row["lengths"])
+        places = list(counted)
+
+        def postings(name: str, term: str) -> Iterable[tuple[int, float]]:
+            token = terms.token(name, term)
+            for number, place in enumerate(places):
+                if count := counted[place].get(token):
+                    yield number, float(count)
+
+        def length(name: str, number: int) -> float:
+            return float(lengths[places[number]].get(name, 0))
+
+        return Segment(postings, length, places.__getitem__, len(places))
+
+    def close(self) -> None:
+        """Leave the connection open: others use it too."""
+
+
+def _pieces(tokens: Iterable[str]) -> Iterator[str]:
+    """Yield the tokens of a document in texts that one field takes; at least one."""
+    piece: list[str] = []
+    size = 0
+    for token in tokens:
+        if size + len(token) + 1 > _PIECE:
+            yield " ".join(piece)
+            piece, size = [], 0
+        piece.append(token)
+        size += len(token) + 1
+    yield " ".join(piece)

@@ -1,0 +1,165 @@
+"""The view of one vault among several, in which memories have the keys that they have there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from datetime import datetime
+from typing import TypeVar
+
+from memvault.index.errors import DamagedIndex
+from memvault.index.protocol import (
+    Asked,
+    Closeness,
+    Index,
+    KeywordAnswer,
+    Places,
+    Record,
+    VectorAnswer,
+    View,
+)
+from memvault.model import Memory, Passage
+
+Value = TypeVar("Value")
+
+
+class Part:
+    """A view of one vault, in which memories have the keys that they have among all."""
+
+    def __init__(
+        self,
+        name: str,
+        view: View,
+        place: int,
+        parts: int,
+        damage: list[DamagedIndex] | None = None,
+    ) -> None:
+        self.name = name
+        self.seen = view
+        self.damage: list[DamagedIndex] = [] if damage is None else damage
+        self._place = place
+        self._parts = parts
+
+    def _own(self, key: int) -> int:
+        return key // self._parts
+
+    def _shared(self, key: int) -> int:
+        return key * self._parts + self._place
+
+    def _owns(self, key: int) -> bool:
+        return key % self._parts == self._place
+
+    def _told(self, record: Record) -> Record:
+        return record._replace(key=self._shared(record.key))
+
+    def _asked(self, ask: Callable[[], Value]) -> Value:
+        """Return what the view says; what it cannot read is remembered, to be made anew."""
+        try:
+            return ask()
+        except DamagedIndex as error:
+            self.damage.append(error)
+            raise
+
+    def among(self, keys: Set[int] | None) -> Set[int] | None:
+        """Return this vault's keys among some, as it knows them; None for all."""
+        if keys is None:
+            return None
+        return {self._own(key) for key in keys if self._owns(key)}
+
+    def placed(self, keys: Mapping[int, Value]) -> dict[int, Value]:
+        """Return what is said of this vault's keys, as it knows them."""
+        return {self._own(key): value for key, value in keys.items() if self._owns(key)}
+
+    @property
+    def sent(self) -> str:
+        """When another machine sent what it shows."""
+        return self.seen.sent
+
+    @property
+    def missing(self) -> int:
+        """How many memories are left out."""
+        return self.seen.missing
+
+    def part(self, key: int) -> View:  # noqa: ARG002 - it has no other
+        """Return the view of the vault that a memory lies in: this one."""
+        return self
+
+    def keyword(
+        self,
+        words: Sequence[tuple[str, ...]],
+        wholes: Sequence[str],
+        among: Set[int] | None,
+        limit: int,
+        explain: bool,
+    ) -> KeywordAnswer:
+        """Return the best memories for words, best first."""
+        own = self.among(among)
+        found = self._asked(lambda: self.seen.keyword(words, wholes, own, limit, explain))
+        hits = [hit._replace(key=self._shared(hit.key)) for hit in found.hits]
+        return found._replace(hits=hits)
+
+    def languages(self) -> tuple[str, ...]:
+        """Return the languages that a query is read in."""
+        return self._asked(self.seen.languages)
+
+    def nearest(
+        self,
+        text: str,
+        language: str,
+        among: Set[int] | None,
+        limit: int,
+        also: frozenset[int],
+    ) -> VectorAnswer:
+        """Return the memories nearest to a text, and those of ``also``."""
+        own, besides = self.among(among), frozenset(self.among(also) or ())
+        found = self._asked(lambda: self.seen.nearest(text, language, own, limit, besides))
+        return found._replace(hits=[hit._replace(key=self._shared(hit.key)) for hit in found.hits])
+
+    def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
+        """Compare memories with a query."""
+        own = self.placed(places)
+        found = self._asked(lambda: self.seen.closeness(asked, own))
+        return {self._shared(key): value for key, value in found.items()}
+
+    def likeness(self, passages: Mapping[int, int]) -> list[list[float]]:
+        """Return how alike memories are by one passage each, each to each."""
+        return self._asked(lambda: self.seen.likeness(self.placed(passages)))
+
+    def passages(self, key: int, places: Places) -> list[tuple[int, Passage]]:
+        """Return the passages around a memory's best places."""
+        return self._asked(lambda: self.seen.passages(self._own(key), places))
+
+    def with_vectors(self) -> Part:
+        """Return the same view, in which vectors can be searched too."""
+        return self._with(self._asked(self.seen.with_vectors))
+
+    def at(self, index: Index, moment: datetime) -> Part:
+        """Return the view as it would have been at a moment."""
+        return self._with(self._asked(lambda: index.as_of(self.seen, moment)))
+
+    def _with(self, seen: View) -> Part:
+        return Part(self.name, seen, self._place, self._parts, self.damage)
+
+    def record(self, key: int) -> Record | None:
+        """Return what is known of a memory but its text."""
+        found = self._asked(lambda: self.seen.record(self._own(key)))
+        return None if found is None else self._told(found)
+
+    def records(self) -> Iterator[Record]:
+        """Yield the record of every memory."""
+        return iter(self._asked(lambda: [self._told(record) for record in self.seen.records()]))
+
+    def named(self, name: str) -> list[Record]:
+        """Return every memory that a name may mean."""
+        return [self._told(entry) for entry in self._asked(lambda: self.seen.named(name))]
+
+    def is_earlier(self, key: int) -> bool:
+        """Say whether a memory's text is that of the view's moment."""
+        return self.seen.is_earlier(self._own(key))
+
+    def superseding(self, names: Sequence[str] | None) -> list[Record]:
+        """Return every memory that supersedes one of some names, or anything."""
+        return [self._told(entry) for entry in self._asked(lambda: self.seen.superseding(names))]
+
+    def text(self, key: int) -> Memory | None:
+        """Read a memory; errors as for a view."""
+        return self._asked(lambda: self.seen.text(self._own(key)))

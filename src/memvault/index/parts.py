@@ -1,0 +1,141 @@
+"""What an index is put together from: where its words are looked up, and where its vectors.
+
+Manifest and sentences always lie on this machine. Words and vectors lie beside them, or in an
+engine that several machines share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from memvault.index.bm25f import KeywordDocument
+from memvault.index.flat_vectors import VectorCard
+from memvault.index.keyword import KeywordIndex
+from memvault.index.nearest import Passages
+from memvault.index.protocol import KeywordAnswer
+from memvault.index.vectors import Vectors
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+
+
+class Words(Protocol):
+    """A keyword index of one commit."""
+
+    def apply(
+        self, removed: Iterable[int], added: Sequence[KeywordDocument], merge: bool = False
+    ) -> None:
+        """Take out memories and put in documents."""
+
+    def wasted(self) -> float:
+        """Return the share of what it holds that is of use no more."""
+
+    def search(
+        self,
+        words: Sequence[tuple[str, ...]],
+        wholes: Sequence[str],
+        lengths: Mapping[str, float],
+        among: Set[int] | None,
+        limit: int,
+        overlay: Sequence[KeywordDocument],
+        explain: bool,
+    ) -> KeywordAnswer:
+        """Return the best memories for a query's words."""
+
+    def close(self) -> None:
+        """Let go of what is open."""
+
+
+class WordsAt(Protocol):
+    """Opens words by the folder of their files."""
+
+    def __call__(self, folder: Path | None) -> Words:
+        """Open those of a folder, or none."""
+
+    def create(self, folder: Path) -> Words:
+        """Begin with none in an empty folder."""
+
+
+class QuickVectors(Protocol):
+    """The quick vectors of one index's memories."""
+
+    card: VectorCard
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether they can be searched at once."""
+
+    def write_card(self) -> None:
+        """Say on disk how they are now."""
+
+    def append(
+        self,
+        uids: Sequence[int],
+        counts: Sequence[int],
+        hashes: npt.NDArray[np.uint64],
+        vectors: Matrix,
+    ) -> None:
+        """Add memories' rows."""
+
+    def remove(self, uids: Sequence[int]) -> None:
+        """Take out the rows of memories that are gone, where they do not wait for ``compact``."""
+
+    def passages(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+        """Return whose each row is, and the hash of its text."""
+
+    def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
+        """Return the vector and the hash of one passage of each memory; some may be gone."""
+
+    def measured(self, query: Matrix, limit: int, also: Set[int]) -> Passages:
+        """Return the passages of the nearest memories and of ``also``, or of all."""
+
+    def dead(self, alive: Set[int]) -> float:
+        """Return the share of rows whose memory is gone."""
+
+    def compact(self, alive: Set[int]) -> None:
+        """Drop the rows of memories that are gone."""
+
+
+class VectorsAt(Protocol):
+    """Opens vectors by the folder of their files."""
+
+    def open(self, folder: Path, manifest: int) -> QuickVectors | None:
+        """Open those of a manifest, if they are whole."""
+
+    def create(self, folder: Path, card: VectorCard) -> QuickVectors:
+        """Begin with none."""
+
+    def empty(self, folder: Path, card: VectorCard) -> QuickVectors:
+        """Return none, which are never written."""
+
+
+class _LocalVectors:
+    """The vectors in flat files."""
+
+    def open(self, folder: Path, manifest: int) -> QuickVectors | None:
+        """Open those of a manifest, if they are whole."""
+        return Vectors.open(folder, manifest)
+
+    def create(self, folder: Path, card: VectorCard) -> QuickVectors:
+        """Begin with none."""
+        return Vectors.create(folder, card)
+
+    def empty(self, folder: Path, card: VectorCard) -> QuickVectors:
+        """Return none, which are never written."""
+        return Vectors(folder, card)
+
+
+class Parts(NamedTuple):
+    """Where words and vectors lie."""
+
+    words: WordsAt = KeywordIndex
+    vectors: VectorsAt = _LocalVectors()
+
+
+LOCAL = Parts()
+"""In files beside the manifest."""

@@ -1,0 +1,248 @@
+"""Several vaults' indexes as one, so that one recall ranks all that they hold together.
+
+A memory's key here tells its vault: the key that it has there, times the number of
+vaults, and the vault's place. How rare a word is, is counted over all of them, so that a
+score means the same wherever a memory lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from datetime import datetime
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+from memvault.errors import MemvaultError
+from memvault.index.errors import DamagedIndex
+from memvault.index.part import Part
+from memvault.index.protocol import (
+    Asked,
+    Closeness,
+    Index,
+    KeywordAnswer,
+    KeywordHit,
+    Patience,
+    Places,
+    Record,
+    VectorAnswer,
+    VectorHit,
+    View,
+)
+from memvault.model import Memory, Passage
+
+
+class Member(NamedTuple):
+    """A vault among others: its name, and what opens its index."""
+
+    name: str
+    opened: Callable[[], Index]
+
+
+class Together:
+    """A view of several vaults. A name means something in each of them apart: see ``part``."""
+
+    name = ""
+    sent = ""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+
+    def part(self, key: int) -> View:
+        """Return the view of the vault that a memory lies in."""
+        return self.parts[key % len(self.parts)]
+
+    @property
+    def missing(self) -> int:
+        """How many memories are left out."""
+        return sum(part.missing for part in self.parts)
+
+    def keyword(
+        self,
+        words: Sequence[tuple[str, ...]],
+        wholes: Sequence[str],
+        among: Set[int] | None,
+        limit: int,
+        explain: bool,
+    ) -> KeywordAnswer:
+        """Return the best memories for words, each scored as if all lay in one vault."""
+        answers = [part.keyword(words, wholes, among, limit, True) for part in self.parts]
+        rarity = _rarity_of_all(answers)
+        hits = [
+            _rescored(hit, answer.rarity, rarity, explain)
+            for answer in answers
+            for hit in answer.hits
+        ]
+        hits.sort(key=lambda hit: -hit.score)
+        return KeywordAnswer(hits[:limit], rarity, sum(answer.total for answer in answers))
+
+    def languages(self) -> tuple[str, ...]:
+        """Return the languages that a query is read in: those of any vault."""
+        return tuple(dict.fromkeys(chain(*(part.languages() for part in self.parts))))
+
+    def nearest(
+        self,
+        text: str,
+        language: str,
+        among: Set[int] | None,
+        limit: int,
+        also: frozenset[int],
+    ) -> VectorAnswer:
+        """Return the memories nearest to a text; deep vectors count where each vault's do."""
+        answers = [part.nearest(text, language, among, limit, also) for part in self.parts]
+        share = min((answer.deep_share for answer in answers if answer.has_vectors), default=0.0)
+        hits: list[VectorHit] = [hit for answer in answers for hit in answer.hits]
+        if not share:
+            hits = [hit._replace(deep=None) for hit in hits]
+        hits.sort(key=lambda hit: (-hit.similarity, -hit.cosine))
+        kept = [hit for place, hit in enumerate(hits) if place < limit or hit.key in also]
+        waiting = sum(answer.waiting for answer in answers)
+        return VectorAnswer(kept, waiting, any(answer.has_vectors for answer in answers), share)
+
+    def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
+        """Compare memories with a query."""
+        found: dict[int, Closeness] = {}
+        for part in self.parts:
+            found |= part.closeness(asked, places)
+        return found
+
+    def likeness(self, passages: Mapping[int, int]) -> list[list[float]]:
+        """Return how alike memories are; those of two vaults are taken for different things."""
+        keys = list(passages)
+        table = [[0.0] * len(keys) for _ in keys]
+        for place, part in enumerate(self.parts):
+            rows = [row for row, key in enumerate(keys) if key % len(self.parts) == place]
+            values = part.likeness(passages) if rows else []
+            if len(values) < len(rows):
+                return []
+            for row, own in zip(rows, values, strict=True):
+                for column, value in zip(rows, own, strict=True):
+                    table[row][column] = value
+        return table
+
+    def passages(self, key: int, places: Places) -> list[tuple[int, Passage]]:
+        """Return the passages around a memory's best places."""
+        return self.part(key).passages(key, places)
+
+    def with_vectors(self) -> Together:
+        """Return the same view, in which vectors can be searched too."""
+        return Together([part.with_vectors() for part in self.parts])
+
+    def record(self, key: int) -> Record | None:
+        """Return what is known of a memory but its text."""
+        return self.part(key).record(key)
+
+    def records(self) -> Iterator[Record]:
+        """Yield the record of every memory."""
+        return chain(*(part.records() for part in self.parts))
+
+    def named(self, name: str) -> list[Record]:
+        """Return every memory that a name may mean in any of the vaults."""
+        return list(chain(*(part.named(name) for part in self.parts)))
+
+    def is_earlier(self, key: int) -> bool:
+        """Say whether a memory's text is that of the view's moment."""
+        return self.part(key).is_earlier(key)
+
+    def superseding(self, names: Sequence[str] | None) -> list[Record]:
+        """Return every memory that supersedes one of some names, or anything, in its own vault."""
+        return list(chain(*(part.superseding(names) for part in self.parts)))
+
+    def text(self, key: int) -> Memory | None:
+        """Read a memory; errors as for a view."""
+        return self.part(key).text(key)
+
+
+class Indexes:
+    """The indexes of several vaults as one; one that cannot be asked costs a note."""
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self._members = list(members)
+        self._failed: dict[str, MemvaultError] = {}
+        self._open: list[tuple[str, Index]] = []
+
+    @cached_property
+    def _indexes(self) -> list[tuple[str, Index]]:
+        found = []
+        for member in self._members:
+            try:
+                found.append((member.name, member.opened()))
+            except MemvaultError as error:
+                self._failed[member.name] = error
+        return found
+
+    def look(self, vectors: bool, patience: Patience) -> Together:
+        """Look at each vault's folder.
+
+        Raises:
+            MemvaultError: none of them can be looked at; what the first says.
+        """
+        seen: list[tuple[str, View]] = []
+        self._open = []
+        for name, index in self._indexes:
+            try:
+                seen.append((name, index.look(vectors, patience)))
+            except MemvaultError as error:
+                self._failed[name] = error
+            else:
+                self._open.append((name, index))
+                self._failed.pop(name, None)
+        if not seen and self._failed:
+            raise next(iter(self._failed.values()))
+        return Together(
+            [Part(name, view, place, len(seen)) for place, (name, view) in enumerate(seen)]
+        )
+
+    def as_of(self, view: View, moment: datetime) -> Together:
+        """Return a view as it would have been at a moment."""
+        assert isinstance(view, Together)
+        found = zip(view.parts, self._open, strict=True)
+        return Together([part.at(index, moment) for part, (_, index) in found])
+
+    def judge(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return how well a cross-encoder finds that texts fit; errors as for an index."""
+        return self._open[0][1].judge(query, texts)
+
+    def discard(self, error: DamagedIndex, view: View | None) -> None:  # noqa: ARG002
+        """Have what a view could not read made anew, in the vault that it is of."""
+        assert isinstance(view, Together)
+        for part, (_, index) in zip(view.parts, self._open, strict=True):
+            for found in part.damage:
+                index.discard(found, part.seen)
+
+    def notes(self) -> list[str]:
+        """Say which vault was not asked, and what a person should know of the indexes."""
+        failed = [
+            f"the vault {name} was not asked: {error.message}"
+            for name, error in self._failed.items()
+        ]
+        return failed + [f"{name}: {note}" for name, index in self._open for note in index.notes()]
+
+
+def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:
+    """Return each word's idf over all memories, of its idf in each vault."""
+    total = sum(answer.total for answer in answers)
+    words = dict.fromkeys(chain(*(answer.rarity for answer in answers)))
+    return {
+        word: math.log((total + 1.0) / (sum(_holding(answer, word) for answer in answers) + 0.5))
+        for word in words
+    }
+
+
+def _holding(answer: KeywordAnswer, word: str) -> float:
+    """Return how many documents of a vault hold a word: idf = ln((total + 1) / (holding + .5))."""
+    if word not in answer.rarity:
+        return 0.0
+    return max(0.0, (answer.total + 1.0) / math.exp(answer.rarity[word]) - 0.5)
+
+
+def _rescored(
+    hit: KeywordHit, before: Mapping[str, float], now: Mapping[str, float], explain: bool
+) -> KeywordHit:
+    """Return a hit with what each word gives it by its rarity among all memories."""
+    terms = {
+        word: gain * now[word] / before[word] if before.get(word) else gain
+        for word, gain in hit.terms.items()
+    }
+    return hit._replace(score=sum(terms.values()), terms=terms if explain else {})

@@ -1,0 +1,122 @@
+"""Parts of one memory: what stands below a heading, and what stands around words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from memvault.errors import NotFound, UsageError
+from memvault.index import chunks
+from memvault.index.analysis import query_analyser
+from memvault.model import Passage
+from memvault.recall.query import parse
+from memvault.vault.markdown import headings, lines
+
+_SIDE = 2
+"""Lines that are shown on each side of a passage, where they are not long."""
+_LONG_LINE = 200
+_MOST = 3
+_MOST_NAMED = 20
+
+
+def section(body: str, wanted: str) -> Passage:
+    """Return the section of a heading, with the headings below it; the first that fits is meant.
+
+    A path such as ``Setup/Linux`` means a heading below another. Case and marks do not matter.
+
+    Raises:
+        UsageError: no heading is named.
+        NotFound: there is none of that name.
+    """
+    names = [_plain(name) for name in wanted.split("/")]
+    if not all(names):
+        raise UsageError("The section has no heading", "name one, such as Setup or Setup/Linux")
+    every = list(headings(body))
+    above: list[tuple[int, str]] = []
+    known = []
+    for place, (start, _, level, text) in enumerate(every):
+        above = [*(entry for entry in above if entry[0] < level), (level, text)]
+        path = [_plain(name) for _, name in above]
+        if _plain(text) == _plain(wanted) or _is_below(path, names):
+            after = (begin for begin, _, other, _ in every[place + 1 :] if other <= level)
+            return Passage(start, next(after, len(body)), "/".join(name for _, name in above))
+        known.append("/".join(name for _, name in above))
+    raise NotFound(f"There is no section {wanted.strip()!r}", _instead(wanted, known))
+
+
+def around(body: str, words: str, languages: tuple[str, ...]) -> list[Passage]:
+    """Return the passages with most of some words, in their order, with a line or two around.
+
+    Raises:
+        UsageError: there are no words.
+        NotFound: no passage has any of them.
+    """
+    analyser = query_analyser(languages)
+    query = parse(words, analyser)
+    if query.is_empty:
+        raise UsageError("There are no words to look for", "name some that stand in the memory")
+    own = analyser.asking(body)
+    names = query.names()
+    every = chunks.passages(body)
+    found = []
+    for passage in every:
+        terms = own.terms(body[passage.start : passage.end])
+        held = {names[stem] for stem in names.keys() & terms.stems.keys()}
+        found.append(len(held | (set(query.wholes) & terms.wholes.keys())))
+    most = max(found, default=0)
+    if not most:
+        raise NotFound(
+            f"None of these words stands in the memory: {words.strip()!r}",
+            "memvault recall finds it by meaning; without around the whole is shown",
+        )
+    chosen = [passage for passage, held in zip(every, found, strict=True) if held == most][:_MOST]
+    return _joined([_wider(body, passage) for passage in chosen])
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.strip().lstrip("#").split()).casefold()
+
+
+def _is_below(path: Sequence[str], names: Sequence[str]) -> bool:
+    """Say whether a path ends with the last of some names and passes the others in their order."""
+    passed = iter(path[:-1])
+    return path[-1] == names[-1] and all(name in passed for name in names[:-1])
+
+
+def _instead(wanted: str, known: Sequence[str]) -> str:
+    if not known:
+        return "the memory has no headings; without section it is shown whole"
+    near = get_close_matches(_plain(wanted), [_plain(name) for name in known], n=1)
+    meant = next((name for name in known if near and _plain(name) == near[0]), "")
+    named = ", ".join(known[:_MOST_NAMED]) + " …" * (len(known) > _MOST_NAMED)
+    return f"did you mean {meant}? " * bool(meant) + f"its sections are {named}"
+
+
+def _wider(body: str, passage: Passage) -> Passage:
+    """Return a passage with the lines next to it, within its section."""
+    start, end = passage.start, passage.end
+    within = {begin for begin, *_ in headings(body)}
+    rows = [(row.start(), row.end()) for row in lines(body) if row[0].strip()]
+    if start not in within:
+        for first, last in [row for row in rows if row[1] <= start][: -_SIDE - 1 : -1]:
+            if last - first > _LONG_LINE:
+                break
+            start = first
+            if first in within:
+                break
+    for first, last in [row for row in rows if row[0] >= end][:_SIDE]:
+        if first in within or last - first > _LONG_LINE:
+            break
+        end = last
+    return Passage(start, end, passage.heading)
+
+
+def _joined(passages: Sequence[Passage]) -> list[Passage]:
+    """Return passages as one where they touch."""
+    out: list[Passage] = []
+    for passage in passages:
+        if out and passage.start <= out[-1].end:
+            out[-1] = Passage(out[-1].start, max(out[-1].end, passage.end), out[-1].heading)
+        else:
+            out.append(passage)
+    return out

@@ -1,0 +1,30 @@
+"""Whether the engine that settings or a person name can be used here."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from memvault.config import Shared
+from memvault.errors import UsageError
+
+WRITE = 'write [index], engine = "milvus" and uri = "http://…" into memvault.toml'
+
+
+def check(shared: Shared) -> None:
+    """Make sure that an engine's address is one, and that its client is installed.
+
+    Raises:
+        UsageError: it is not, or it is missing.
+    """
+    if find_spec("pymilvus") is None:
+        raise UsageError(
+            "Milvus needs the extra milvus", "pip install '.[milvus]' in a checkout of memvault"
+        )
+    if not shared.uri:
+        raise UsageError("The engine's address is missing", WRITE)
+    if "://" not in shared.uri and not Path(shared.uri).expanduser().is_absolute():
+        raise UsageError(
+            f"{shared.uri!r} is neither an address nor a whole path",
+            "begin it with http://, or with / for a file of milvus-lite's",
+        )

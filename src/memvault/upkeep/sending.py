@@ -1,0 +1,110 @@
+"""A vault's words and vectors in an engine: sent, compared, taken away."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from memvault.config import Settings, Shared
+from memvault.errors import Refused, UsageError, VaultUnreadable
+from memvault.index import opening
+from memvault.index.milvus.sent import off
+from memvault.index.milvus.shared import SharedIndex
+from memvault.settings_file import with_setting
+from memvault.upkeep import engines
+from memvault.user_folders import SETTINGS_FILE
+from memvault.vault import atomic
+from memvault.workspace import Workspace
+
+
+def push(workspace: Workspace) -> dict[str, Any]:
+    """Send a vault to its engine, or what differs; from then on recall asks there.
+
+    The first time the vault gets an id, which memvault.toml keeps, and this machine becomes
+    the one that sends it.
+
+    Raises:
+        UsageError: the settings name no engine, or pymilvus is not installed.
+        EngineAway: it does not answer.
+        EngineRefused: it does not let us in, or another machine sends this vault.
+    """
+    shared = _named(workspace.settings)
+    if not shared.vault:
+        made = secrets.token_hex(8)
+        path = workspace.root / SETTINGS_FILE
+        atomic.put(path, with_setting(path, "index", "vault", made, VaultUnreadable))
+        shared = shared._replace(vault=made)
+    if not opening.granted(workspace.root, shared):
+        opening.grant(workspace.root, shared, secrets.token_hex(8))
+    workspace.reload()
+    index = workspace.index
+    assert isinstance(index, SharedIndex)
+    card = index.push()
+    return {**_about(shared), **_told(card)}
+
+
+def status(workspace: Workspace) -> dict[str, Any]:
+    """Compare what this machine has sent with what the engine holds.
+
+    Errors as for ``push``.
+    """
+    shared = _named(workspace.settings)
+    reason = opening.unusable(workspace.root, shared)
+    if reason:
+        return {**_about(shared), "problem": reason}
+    index = workspace.index
+    assert isinstance(index, SharedIndex)
+    card = index.engine.card(shared.vault)
+    if not card:
+        return {**_about(shared), "problem": "The engine holds nothing of it"}
+    rows = {
+        kind: index.engine.count(
+            kind, f'vault == "{shared.vault}" and generation == "{card[kind]}"'
+        )
+        for kind in ("words", "passages")
+    }
+    problem = "; ".join(filter(None, (index.differs(), off(str(card["sent"])))))
+    return {**_about(shared), **_told(card), "rows": rows, "problem": problem}
+
+
+def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
+    """Take a vault's rows out of its engine, or the collections with the rows of every vault.
+
+    Recall answers from this machine again. Errors as for ``push``.
+    """
+    shared = _named(workspace.settings)
+    engine = opening.engine_of(shared)
+    try:
+        if every:
+            engine.drop()
+        elif shared.vault:
+            engine.clear(shared.vault)
+    finally:
+        engine.close()
+    if shared.vault:
+        opening.revoke(workspace.root, shared)
+    return {**_about(shared), "dropped": "every vault" if every else "this vault"}
+
+
+def _named(settings: Settings) -> Shared:
+    """Return the engine that the settings name.
+
+    Raises:
+        UsageError: there is none, or it cannot be used here.
+        Refused: another machine sends the vault.
+    """
+    shared = settings.shared
+    if shared.engine == "local":
+        raise UsageError("The settings name no engine", engines.WRITE)
+    if shared.sent:
+        raise Refused(f"{shared.sent} holds this vault, and sends it", "run this on that machine")
+    engines.check(shared)
+    return shared
+
+
+def _about(shared: Shared) -> dict[str, Any]:
+    return {"uri": shared.uri, "collection": shared.collection, "vault": shared.vault}
+
+
+def _told(card: dict[str, Any]) -> dict[str, Any]:
+    return {key: card[key] for key in ("host", "sent", "documents") if key in card}

@@ -1,0 +1,117 @@
+"""Vaults that other machines have sent to an engine, each with a name and a folder here.
+
+The folder lies in the user's state folder and holds settings alone: where the engine is, and
+which of its vaults is meant. All else is as for any vault.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memvault.config import Shared, load_settings
+from memvault.errors import Conflict, MemvaultError, NotFound, StorageError
+from memvault.index import opening, place
+from memvault.upkeep import engines, named_vaults
+from memvault.user_folders import SETTINGS_FILE, user_folder
+from memvault.vault import atomic
+
+_FOLDER = "sent"
+_TOML = """version = 1
+
+[index]
+engine = "milvus"
+uri = {uri}
+collection = {collection}
+vault = {vault}
+sent = {sent}
+"""
+
+
+def is_address(text: str) -> bool:
+    """Say whether a text names an engine: an address, or a file of milvus-lite's."""
+    is_file = text.endswith(".db") and not (Path(text) / SETTINGS_FILE).exists()
+    return "://" in text or is_file
+
+
+def add(name: str, uri: str, collection: str, which: str) -> dict[str, Any]:
+    """Name a vault that another machine has sent; say which one it is.
+
+    ``which`` is the vault's id, or its folder's name there; it may be empty where the engine
+    holds one vault only.
+
+    Raises:
+        UsageError: the name or the address cannot be one, or Milvus's client is missing.
+        Conflict: another vault has the name, or several vaults may be meant.
+        NotFound: the engine holds no such vault.
+        EngineAway: it does not answer.
+        EngineRefused: it does not let us in, or holds nothing of memvault's.
+    """
+    named_vaults.check(name)
+    shared = Shared("milvus", uri, collection or Shared().collection, sent="?")
+    engines.check(shared)
+    engine = opening.engine_of(shared)
+    try:
+        cards = engine.cards()
+    finally:
+        engine.close()
+    vault = _chosen(cards, which)
+    card = cards[vault]
+    shared = shared._replace(vault=vault, sent=str(card.get("host") or "another machine"))
+    root = _folder() / name
+    text = _TOML.format(**{key: json.dumps(value) for key, value in shared._asdict().items()})
+    settings = root / SETTINGS_FILE
+    if settings.exists() and load_settings(root).shared[:4] != shared[:4]:
+        raise Conflict(
+            f"{name} is the name of another vault", f"memvault vaults remove {name} frees it"
+        )
+    atomic.put(settings, text.encode(), private=True)
+    opening.grant(root, shared, "")
+    named_vaults.add(name, str(root))
+    about: dict[str, Any] = {key: card[key] for key in ("sent", "documents") if key in card}
+    return {"name": name, "uri": uri, "vault": vault, "host": shared.sent, **about}
+
+
+def forget(root: Path) -> None:
+    """Delete what is kept here of a vault that another machine has sent; else do nothing."""
+    try:
+        if root.parent != _folder():
+            return
+        opening.revoke(root, load_settings(root).shared)
+        index = place.existing(root)
+    except MemvaultError:  # its settings are gone
+        index = None
+    with atomic.explained(root):
+        for folder in filter(None, (index, root)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _chosen(cards: Mapping[str, Mapping[str, Any]], which: str) -> str:
+    fitting = [
+        vault for vault, card in cards.items() if not which or which in (vault, card.get("name"))
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    told = ", ".join(
+        f"{card.get('name')} of {card.get('host')} ({vault})" for vault, card in cards.items()
+    )
+    if not cards:
+        raise NotFound("The engine holds no vault", "memvault index push sends one there")
+    if not fitting:
+        raise NotFound(f"The engine holds no vault {which!r}", f"it holds {told}")
+    raise Conflict("The engine holds several vaults", f"name one with --of: {told}")
+
+
+def _folder() -> Path:
+    """Return where the folders lie.
+
+    Raises:
+        StorageError: the user has none.
+    """
+    state = user_folder("state")
+    if state is None:
+        raise StorageError("There is no folder to keep it in", "set MEMVAULT_STATE to one")
+    return state.resolve() / _FOLDER

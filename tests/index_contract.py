@@ -1,0 +1,251 @@
+"""What recall may rely on of an index, whichever it is: subclass ``IndexContract`` for another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import write
+from memvault import clock
+from memvault.index.analysis import query_analyser
+from memvault.index.protocol import WHOLE, Asked, Index, Places, Stale, View
+from memvault.workspace import Workspace
+
+NOTES = {
+    "fact/ports.md": ("ports", "Ports of the API", "The API listens on port 8080 behind nginx."),
+    "fact/tea.md": ("tea", "Tea", "We drink green tea at four, with cake and lemon."),
+    "issue/disk.md": ("disk", "Disk full", "The disk of db1 was full; the log of nginx grew."),
+    "learning/retry.md": ("retry", "Retries", "Call retry_with_backoff, and cap the retries."),
+    "context/zh.md": ("zh", "数据库", "我们的数据库是 PostgreSQL。"),
+}
+LONG = " ".join(f"Sentence {n} tells of thing{n} and of nothing else." for n in range(900))
+
+
+def note(name: str, title: str, body: str, more: str = "") -> str:
+    """Write a memory as a file has it."""
+    return f"---\nid: {name}-7k2m9q\ntitle: {title}\ntags: [t-{name}]\n{more}---\n\n{body}\n"
+
+
+class IndexContract:
+    """The promises of ``index.protocol``; ``opened`` says which index they are asked of."""
+
+    def opened(self, root: Path) -> AbstractContextManager[Index]:
+        """Open the index of a vault."""
+        raise NotImplementedError(root)
+
+    @pytest.fixture
+    def notes(self, folder: Path) -> Path:
+        """A vault with a few memories."""
+        for path, (name, title, body) in NOTES.items():
+            write(folder, path, note(name, title, body))
+        return folder
+
+    def seen(self, index: Index, vectors: bool = True) -> View:
+        """Look at everything."""
+        return index.look(vectors, WHOLE)
+
+    def found(self, view: View, query: str, **more: Any) -> list[str]:
+        """Return the memIds of what is found by a query's words, best first."""
+        words, wholes = query_analyser(view.languages()).query(query)
+        given = {"among": None, "limit": 10, "explain": False, **more}
+        answer = view.keyword(words, wholes, **given)
+        return [self.name(view, hit.key) for hit in answer.hits]
+
+    @staticmethod
+    def name(view: View, key: int) -> str:
+        """Return a memory's memId without its random end."""
+        record = view.record(key)
+        assert record is not None
+        return record.mem_id.removesuffix("-7k2m9q")
+
+    @staticmethod
+    def keys(view: View) -> dict[str, int]:
+        """Return every memory's key by its memId's beginning."""
+        return {record.mem_id.removesuffix("-7k2m9q"): record.key for record in view.records()}
+
+    def test_words_are_found_in_every_field(self, notes: Path) -> None:
+        """Title, text, tags, identifiers and Chinese are found, what has more of it first."""
+        with self.opened(notes) as index:
+            view = self.seen(index)
+            assert set(self.found(view, "nginx")) == {"disk", "ports"}
+            assert self.found(view, "port")[0] == "ports"
+            assert self.found(view, "t-tea")[0] == "tea"
+            assert self.found(view, "retry_with_backoff")[0] == "retry"
+            assert self.found(view, "数据库")[0] == "zh"
+            assert self.found(view, "wombat") == []
+
+    def test_among_and_limit_hold(self, notes: Path) -> None:
+        """Only what may be found is, and no more than was asked for."""
+        with self.opened(notes) as index:
+            view = self.seen(index)
+            keys = self.keys(view)
+            assert self.found(view, "nginx", among={keys["disk"]}) == ["disk"]
+            assert self.found(view, "nginx", among=set()) == []
+            assert len(self.found(view, "nginx tea retries", limit=2)) == 2
+
+    def test_rarity_is_that_of_all_memories(self, notes: Path) -> None:
+        """A word of one memory is rarer than one of two, whatever may be found."""
+        with self.opened(notes) as index:
+            view = self.seen(index)
+            words, wholes = query_analyser(view.languages()).query("nginx lemon")
+            answer = view.keyword(words, wholes, None, 10, True)
+            assert answer.total == len(NOTES)
+            assert answer.rarity[words[1][0]] > answer.rarity[words[0][0]] > 0
+            assert view.keyword(words, wholes, set(), 10, False).rarity == answer.rarity
+            for hit in answer.hits:
+                assert hit.score == pytest.approx(sum(hit.terms.values()))
+
+    def test_meaning_is_near(self, notes: Path) -> None:
+        """What means the like is nearer, in 0..1; ``also`` is told however far it is."""
+        with self.opened(notes) as index:
+            view = self.seen(index)
+            keys = self.keys(view)
+            near = view.nearest("a hot drink in the afternoon", "english", None, 1, frozenset())
+            assert near.has_vectors
+            assert near.waiting == 0
+            assert [self.name(view, hit.key) for hit in near.hits] == ["tea"]
+            far = view.nearest("a hot drink", "english", None, 1, frozenset({keys["disk"]}))
+            assert {self.name(view, hit.key) for hit in far.hits} == {"tea", "disk"}
+            similar = {hit.key: hit.similarity for hit in far.hits}
+            assert 0 <= similar[keys["disk"]] < similar[keys["tea"]] <= 1
+            only = view.nearest("a hot drink", "english", {keys["ports"]}, 3, frozenset())
+            assert [hit.key for hit in only.hits] == [keys["ports"]]
+
+    def test_sentences_are_compared(self, notes: Path) -> None:
+        """A memory that holds all words together covers them; one that holds none does not."""
+        with self.opened(notes) as index:
+            view = self.seen(index)
+            keys = self.keys(view)
+            words, _ = query_analyser(view.languages()).query("green tea")
+            asked = Asked("green tea", words, [1.0] * len(words))
+            close = view.closeness(asked, {keys["tea"]: Places((0,)), keys["disk"]: Places((0,))})
+            assert (close[keys["tea"]].covered, close[keys["disk"]].covered) == (1.0, 0.0)
+            assert close[keys["tea"]].together == 1.0
+
+    def test_passages_and_likeness(self, notes: Path) -> None:
+        """A best place gives its passages; a memory is most like itself."""
+        write(notes, "fact/long.md", note("long", "Long", LONG))
+        with self.opened(notes) as index:
+            view = self.seen(index)
+            keys = self.keys(view)
+            near = view.nearest(
+                "thing870 and nothing else", "english", {keys["long"]}, 1, frozenset()
+            ).hits[0]
+            shown = dict(view.passages(keys["long"], Places((), near.passage)))
+            assert near.passage in shown
+            assert shown[near.passage].start <= shown[near.passage].end
+            hits = view.nearest("disk", "english", None, 9, frozenset(keys.values())).hits
+            table = view.likeness({hit.key: hit.passage for hit in hits})
+            assert len(table) == len(hits)
+            for row, line in enumerate(table):
+                assert line[row] == max(line)
+                assert all(0 <= value <= 1 for value in line)
+
+    def test_a_memory_is_found_by_its_names(self, notes: Path) -> None:
+        """Path, memId, its beginning, title and alias name a memory."""
+        write(notes, "fact/al.md", note("al", "Named", "x", "aliases: [Other name]\n"))
+        with self.opened(notes) as index:
+            view = self.seen(index, vectors=False)
+            for name in ("fact/al.md", "al-7k2m9q", "al-7", "named", "Other name"):
+                assert "al" in {self.name(view, entry.key) for entry in view.named(name)}, name
+
+    def test_what_replaces_what_is_known(self, notes: Path) -> None:
+        """Who supersedes a memory is found by that memory's name, and among all who do."""
+        write(notes, "fact/new.md", note("new", "New", "x", "supersedes: tea-7k2m9q\n"))
+        with self.opened(notes) as index:
+            view = self.seen(index, vectors=False)
+            for names in (["tea-7k2m9q"], None):
+                assert [self.name(view, r.key) for r in view.superseding(names)] == ["new"]
+            assert view.superseding(["disk-7k2m9q"]) == []
+
+    def test_records_are_the_files(self, notes: Path) -> None:
+        """Each memory has one record, with its header, its etag and its text."""
+        with self.opened(notes) as index:
+            view = self.seen(index, vectors=False)
+            records = {record.path: record for record in view.records()}
+            assert set(records) == set(NOTES)
+            for path, (name, title, body) in NOTES.items():
+                record = records[path]
+                assert (record.title, record.tags) == (title, (f"t-{name}",))
+                memory = view.text(record.key)
+                assert memory is not None
+                assert (memory.body.strip(), memory.etag) == (body, record.etag)
+                assert view.part(record.key).record(record.key) == record
+            assert view.record(10**9) is None
+
+    @pytest.mark.parametrize("vectors", [True, False])
+    def test_nothing_is_stale(self, notes: Path, vectors: bool) -> None:
+        """An edit, a new file, a renaming and a deletion are seen by the next look."""
+        steps: list[tuple[Callable[[], object], str, list[str]]] = [
+            (lambda: write(notes, "fact/tea.md", note("tea", "Tea", "Oolong.")), "oolong", ["tea"]),
+            (lambda: write(notes, "n.md", note("n", "N", "A wombat.")), "wombat", ["n"]),
+            (lambda: (notes / "n.md").rename(notes / "m.md"), "wombat", ["n"]),
+            ((notes / "m.md").unlink, "wombat", []),
+        ]
+        with self.opened(notes) as index:
+            self.seen(index, vectors)
+            for change, query, expected in steps:
+                change()
+                view = self.seen(index, vectors)
+                assert self.found(view, query) == expected
+            assert self.found(view, "lemon") == []
+
+    def test_a_text_that_changed_since_the_look_is_stale(self, notes: Path) -> None:
+        """What a view says of a file that is another by now is refused, never shown."""
+        with self.opened(notes) as index:
+            view = self.seen(index, vectors=False)
+            keys = self.keys(view)
+            write(notes, "fact/tea.md", note("tea", "Tea", "Something else altogether."))
+            (notes / "issue/disk.md").unlink()
+            for name in ("tea", "disk"):
+                with pytest.raises(Stale):
+                    view.text(keys[name])
+
+    def test_what_was_at_a_moment(self, notes: Path) -> None:
+        """A view of an earlier moment lacks what was made later."""
+        write(notes, "fact/late.md", note("late", "Late", "x", "created: 2999-01-01\n"))
+        with self.opened(notes) as index:
+            view = self.seen(index)
+            then = index.as_of(view, clock.now() + timedelta(days=1))
+            assert {self.name(then, r.key) for r in then.records()} == {
+                "ports",
+                "tea",
+                "disk",
+                "retry",
+                "zh",
+            }
+
+    def test_an_index_that_is_opened_again_knows_the_same(self, notes: Path) -> None:
+        """What one process indexed, the next answers from."""
+        with self.opened(notes) as index:
+            first = self.found(self.seen(index), "nginx tea retries port")
+        with self.opened(notes) as index:
+            view = self.seen(index)
+            assert self.found(view, "nginx tea retries port") == first
+            assert view.missing == 0
+            assert index.notes() == []
+
+    def test_an_empty_vault_has_nothing(self, folder: Path) -> None:
+        """Where there are no memories, every question has an empty answer."""
+        with self.opened(folder) as index:
+            view = self.seen(index)
+            assert list(view.records()) == []
+            assert self.found(view, "anything") == []
+            assert list(view.nearest("anything", "english", None, 5, frozenset()).hits) == []
+            assert view.closeness(Asked("x", [("x",)], [1.0]), {}) == {}
+            assert view.likeness({}) == []
+
+
+@contextmanager
+def local(root: Path) -> Iterator[Index]:
+    """Open the local index of a vault."""
+    workspace = Workspace(root)
+    try:
+        yield workspace.index
+    finally:
+        workspace.close()

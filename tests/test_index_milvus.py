@@ -1,0 +1,227 @@
+"""An index in Milvus keeps what the protocol of an index promises; here in milvus-lite's file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Run, refused, succeeded, write
+
+pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
+pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+
+from index_contract import IndexContract, note
+from memvault.config import load_settings
+from memvault.index.milvus import terms
+from memvault.index.milvus.engine import Engine, Where
+from memvault.index.milvus.shared import SharedIndex
+from memvault.index.place import place_of
+from memvault.index.protocol import Index
+from memvault.vault.store import Store
+
+
+def shared(root: Path, file: Path, fallback: bool = False, holder: str = "here") -> SharedIndex:
+    """Return the index of a vault in a file of milvus-lite's."""
+    engine = Engine(Where(str(file), "test", ""))
+    store = Store(root, load_settings(root))
+    return SharedIndex(store, place_of(root), lambda *_: None, engine, "v1", holder, fallback)
+
+
+class TestMilvusIndex(IndexContract):
+    """The contract, asked of the engine."""
+
+    @contextmanager
+    def opened(self, root: Path) -> Iterator[Index]:
+        """Open the index of a vault."""
+        index = shared(root, root.parent / "engine.db")
+        try:
+            yield index
+        finally:
+            index.close()
+
+
+SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
+
+
+@pytest.fixture
+def sent(folder: Path, tmp_path: Path, run: Run) -> Path:
+    """A vault that was sent to a file of milvus-lite's."""
+    write(folder, "memvault.toml", SETTINGS.format(tmp_path / "engine.db"))
+    for name, text in (("tea", "Green tea at four."), ("disk", "The disk of db1 is full.")):
+        write(folder, f"fact/{name}.md", note(name, name.capitalize(), text))
+    assert succeeded(run("index", "push", "--json")).json["documents"] == 2
+    return folder
+
+
+def elsewhere(file: Path, line: str) -> None:
+    """Do something with the engine as another program: a file is one process's at a time."""
+    begin = "import sys; from pymilvus import MilvusClient; client = MilvusClient(sys.argv[1]); "
+    subprocess.run([sys.executable, "-c", begin + line, str(file)], check=True)
+
+
+def moved(folder: Path, to: str) -> None:
+    """Write another address into the settings."""
+    settings = (folder / "memvault.toml").read_text("utf-8")
+    line = next(line for line in settings.splitlines() if line.startswith("uri"))
+    write(folder, "memvault.toml", settings.replace(line, f'uri = "{to}"'))
+
+
+def test_scores_are_those_of_the_local_engine(sent: Path, run: Run) -> None:
+    """A recall gives the same memories, scores and strengths from either engine."""
+    asked = ["recall", "where is tea, and which disk is full", "--json", "--explain"]
+    shared_answer = succeeded(run(*asked)).json
+    settings = (sent / "memvault.toml").read_text("utf-8")
+    write(sent, "memvault.toml", settings.replace('"milvus"', '"local"'))
+    local_answer = succeeded(run(*asked)).json
+    for one, other in zip(shared_answer["memories"], local_answer["memories"], strict=True):
+        assert one["memId"] == other["memId"]
+        assert one["score"] == pytest.approx(other["score"], abs=0.002)
+        assert one["strength"] == other["strength"]
+
+
+def test_nothing_is_sent_unasked(folder: Path, tmp_path: Path, run: Run) -> None:
+    """An engine that a vault's settings name gets nothing before somebody here says so."""
+    file = tmp_path / "engine.db"
+    write(folder, "memvault.toml", SETTINGS.format(file))
+    write(folder, "a.md", "Green tea.\n")
+    ran = succeeded(run("recall", "tea"))
+    assert "is asked once memvault index push has been run" in ran.err
+    assert "Green tea" in ran.out
+    assert not file.exists()
+    assert "index push" in succeeded(run("index", "status")).out
+
+
+def test_what_changes_is_found_at_once_and_told(sent: Path, run: Run) -> None:
+    """An edit, a new memory and a deletion are in the engine with the next answer."""
+    write(sent, "fact/tea.md", note("tea", "Tea", "Oolong at five."))
+    (sent / "fact/disk.md").unlink()
+    succeeded(run("remember", "Coffee", "Black."))
+    assert "Oolong" in succeeded(run("recall", "oolong", "-n", "1")).out
+    told = succeeded(run("index", "status", "--json")).json
+    assert (told["documents"], told["rows"]["words"], told["problem"]) == (2, 2, "")
+
+
+def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run: Run) -> None:
+    """A memory is written, recall says why it cannot answer, all is sent at the next contact."""
+    moved(sent, "http://127.0.0.1:1")
+    settings = (sent / "memvault.toml").read_text("utf-8")
+    assert "asked once memvault index push" in run("recall", "tea").err
+    refused(run("index", "push"), 1)
+    assert "does not answer" in refused(run("recall", "tea"), 1)
+    assert "were not looked for" in succeeded(run("remember", "Rum", "Brown rum.")).err
+    write(sent, "memvault.toml", settings.replace("[index]", "[index]\nfallback = true"))
+    ran = succeeded(run("recall", "rum", "-n", "1"))
+    assert "Brown rum" in ran.out
+    assert "this machine's own index answered" in ran.err
+    moved(sent, str(tmp_path / "engine.db"))
+    assert "Brown rum" in succeeded(run("recall", "rum", "-n", "1")).out
+    assert succeeded(run("index", "status", "--json")).json["documents"] == 3
+
+
+def test_one_machine_sends_a_vault(
+    sent: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second machine that claims the same id is refused, and told how to get one of its own."""
+    monkeypatch.setenv("MEMVAULT_STATE", str(tmp_path / "other-machine"))
+    monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "other-cache"))
+    said = refused(run("index", "push"), 1)
+    assert "by one machine alone" in said
+    settings = (sent / "memvault.toml").read_text("utf-8")
+    kept = [line for line in settings.splitlines() if not line.startswith("vault")]
+    write(sent, "memvault.toml", "\n".join(kept) + "\n")
+    assert succeeded(run("index", "push", "--json")).json["documents"] == 2
+
+
+def test_a_collection_that_is_gone_is_made_anew(sent: Path, run: Run) -> None:
+    """Where somebody dropped the collections, the next answer sends all again."""
+    refused(run("index", "drop", "--all"), 2)
+    elsewhere(sent.parent / "engine.db", "client.drop_collection('memvault_words')")
+    assert "Green tea" in succeeded(run("recall", "tea", "-n", "1")).out
+    assert succeeded(run("index", "status", "--json")).json["rows"]["words"] == 2
+
+
+def test_doctor_compares_both_sides(sent: Path, run: Run) -> None:
+    """What is missing in the engine is told by doctor and status, and sent anew by --fix."""
+    line = "client.delete('memvault_words', filter='uid == 1')"
+    elsewhere(sent.parent / "engine.db", f"client.load_collection('memvault_words'); {line}")
+    said = run("doctor")
+    assert "it lacks 1 of 2 memories" in said.out
+    assert "it lacks 1 of 2 memories" in succeeded(run("index", "status")).out
+    assert "Fixed" in run("doctor", "--fix").out
+    assert "lacks" not in run("doctor").out
+    assert succeeded(run("index", "status", "--json")).json["rows"]["words"] == 2
+
+
+def test_a_vault_is_taken_out(sent: Path, run: Run) -> None:
+    """After a drop recall answers from this machine, and the engine holds nothing of the vault."""
+    succeeded(run("index", "drop"))
+    ran = succeeded(run("recall", "tea", "-n", "1"))
+    assert "Green tea" in ran.out
+    assert "is asked once memvault index push has been run" in ran.err
+
+
+def test_another_programs_collection_is_left_alone(folder: Path, tmp_path: Path, run: Run) -> None:
+    """A collection that is not as this version makes it is named, with how to rebuild it."""
+    file = tmp_path / "engine.db"
+    elsewhere(file, "client.create_collection('memvault_words', dimension=8)")
+    write(folder, "memvault.toml", SETTINGS.format(file))
+    said = refused(run("index", "push"), 1)
+    assert "is not as this version makes it" in said
+
+
+def test_long_texts_and_every_script_are_sent_whole(sent: Path, run: Run) -> None:
+    """A text past the engine's limit is divided, never cut; no word is lost in any script."""
+    words = " ".join(f"w{number}{'x' * 90}" for number in range(900))
+    write(sent, "long.md", f"{words} 数据库 naïve last{'y' * 200}\n")
+    for query in (f"w5{'x' * 90}", f"w899{'x' * 90}", "数据库", "naive", f"last{'y' * 200}"):
+        found = succeeded(run("recall", query, "--mode", "keyword", "--json")).json["memories"]
+        assert found[0]["filePath"] == "long.md", query
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('token = "abc"', "MEMVAULT_MILVUS_TOKEN"),
+        ('engine = "other"', "local or milvus"),
+        ('collection = "a b"', "letters, digits and _"),
+        ('vault = "A/B"', "index push gave it"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(
+    folder: Path, run: Run, line: str, said: str
+) -> None:
+    """A token in memvault.toml, or a value that cannot be one, is named with a hint."""
+    write(folder, "memvault.toml", f"version = 1\n[index]\n{line}\n")
+    assert said in refused(run("recall", "x"), 3)
+
+
+@pytest.mark.parametrize("uri", ["nowhere", "", "relative/engine.db"])
+def test_an_address_that_is_none_is_said(folder: Path, run: Run, uri: str) -> None:
+    """A missing or wrong address is a usage error before anything is sent."""
+    write(folder, "memvault.toml", SETTINGS.format(uri))
+    assert "address" in refused(run("index", "push"), 2)
+
+
+def test_without_an_engine_there_is_nothing_to_send(folder: Path, run: Run) -> None:
+    """Where the settings name no engine, the commands say what to write."""
+    write(folder, "a.md", "x\n")
+    for command in ("push", "status", "drop"):
+        assert "The settings name no engine" in refused(run("index", command), 2)
+
+
+@given(st.text(min_size=1, max_size=60), st.sampled_from(["title", "body", "identifier"]))
+def test_a_token_is_letters_and_digits_and_one_terms(term: str, field: str) -> None:
+    """Whatever a term is, its token is one word for every analyser, and no other term's."""
+    made = terms.token(field, term)
+    assert made.isascii()
+    assert made.isalnum()
+    assert made == made.lower()
+    assert made != terms.token("tags", term)
+    assert made != terms.token(field, f"{term}x")

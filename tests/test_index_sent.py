@@ -1,0 +1,69 @@
+"""What another machine sent is seen here as there: the promises of an index hold for it too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
+pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+
+from conftest import write
+from index_contract import IndexContract, note
+from memvault.config import load_settings
+from memvault.index.milvus.engine import Engine, Where
+from memvault.index.milvus.sent import SentIndex, SentStore
+from memvault.index.milvus.shared import SharedIndex
+from memvault.index.place import place_of
+from memvault.index.protocol import Index, Patience, Stale, View
+from memvault.vault.store import Store
+
+
+class Follower(SentIndex):
+    """The index of who follows a vault; before each look, its owner has sent all."""
+
+    owner: SharedIndex
+
+    def look(self, vectors: bool, patience: Patience) -> View:  # type: ignore[override]
+        """Look at what was sent just now."""
+        self.owner.push()
+        return super().look(vectors, patience)
+
+
+class TestSentIndex(IndexContract):
+    """The contract, asked of what was sent."""
+
+    def test_a_text_that_changed_since_the_look_is_stale(self, notes: Path) -> None:
+        """A view shows what was sent when it looked; once that is gone there, it says so."""
+        with self.opened(notes) as index:
+            view = self.seen(index, vectors=False)
+            keys = self.keys(view)
+            write(notes, "fact/tea.md", note("tea", "Tea", "Something else altogether."))
+            found = view.text(keys["ports"])
+            assert found is not None
+            assert "8080" in found.body
+            self.seen(index, vectors=False)
+            with pytest.raises(Stale):
+                view.text(keys["tea"])
+
+    @contextmanager
+    def opened(self, root: Path) -> Iterator[Index]:
+        """Open a vault as another machine sees it."""
+        settings = load_settings(root)
+        where = Where(str(root.parent / "engine.db"), "test", "")
+        owner = SharedIndex(
+            Store(root, settings), place_of(root), lambda *_: None, Engine(where), "v1", "here"
+        )
+        other = root.parent / "elsewhere"
+        other.mkdir(exist_ok=True)
+        store = SentStore(other, settings, lambda: index)
+        index = Follower(store, place_of(other), lambda *_: None, owner.engine, "v1")
+        index.owner = owner
+        try:
+            yield index
+        finally:
+            owner.close()
+            index.close()

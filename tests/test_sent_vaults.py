@@ -1,0 +1,373 @@
+"""A vault that another machine has sent is recalled, listed and shown here, and never changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Ran, Run, refused, succeeded, write
+
+pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
+pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+
+from memvault.index.milvus import copies
+from memvault.index.protocol import Record
+from memvault.tools.core import registry
+
+SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
+There = Callable[..., Ran]
+RECORD = {
+    **dict.fromkeys(Record._fields, ""),
+    "key": 1,
+    "size": 3,
+    "path": "fact/tea.md",
+    "mem_id": "tea-7k2m9q",
+    "title": "Tea",
+    "tags": ["drinks"],
+    "metadata": {},
+}
+"""What an engine says of a memory."""
+
+
+def settled(folder: Path, file: Path) -> None:
+    """Write the settings of a vault whose engine is a file of milvus-lite's."""
+    write(folder, "memvault.toml", SETTINGS.format(file))
+
+
+@contextmanager
+def machine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[None]:
+    """Be at another machine: one with folders of its own for settings, state and indexes."""
+    with monkeypatch.context() as other:
+        for kind in ("STATE", "CACHE", "CONFIG"):
+            other.setenv(f"MEMVAULT_{kind}", str(folder / kind.lower()))
+        yield
+
+
+@pytest.fixture
+def there(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> There:
+    """Run a command at another machine."""
+
+    def ran(*words: str) -> Ran:
+        with machine(monkeypatch, tmp_path / "there"):
+            return run(*words)
+
+    return ran
+
+
+@pytest.fixture
+def engine(folder: Path, tmp_path: Path, run: Run) -> Path:
+    """The file that a vault of two memories was sent to."""
+    file = tmp_path / "engine.db"
+    settled(folder, file)
+    succeeded(run("remember", "Green tea", "Green tea at four.", "--tags", "drinks"))
+    succeeded(run("remember", "Disk", "The disk of db1 is full.", "--type", "issue"))
+    assert succeeded(run("index", "push", "--json")).json["documents"] == 2
+    return file
+
+
+@pytest.fixture
+def team(engine: Path, there: There) -> str:
+    """The name that the vault has at the other machine."""
+    told = succeeded(there("vaults", "add", "team", str(engine), "--json")).json
+    assert told["documents"] == 2
+    return "team"
+
+
+SAY = """
+import json, sys
+from memvault.index.milvus.engine import Engine, Where
+opened = Engine(Where(sys.argv[1], "memvault", ""))
+((vault, card),) = opened.cards().items()
+opened.say(vault, {**card, **json.loads(sys.argv[2])})
+opened.close()
+"""
+
+
+def said(engine: Path, **changes: Any) -> None:
+    """Change what the engine says of the one vault that it holds: a file is one process's."""
+    subprocess.run([sys.executable, "-c", SAY, str(engine), json.dumps(changes)], check=True)
+
+
+def test_answers_are_those_of_the_machine_that_sent_it(team: str, run: Run, there: There) -> None:
+    """The same memories with the same scores; each says as of when it is."""
+    asked = ["recall", "when is tea, and which disk is full", "--json", "--explain"]
+    own = succeeded(run(*asked)).json["memories"]
+    theirs = succeeded(there("--vault", team, *asked)).json["memories"]
+    sent = {entry.pop("asOf") for entry in theirs}
+    assert theirs == own
+    assert len(own) == 2
+    assert len(sent) == 1
+    lines = succeeded(there("--vault", team, "recall", "tea", "--brief", "--json")).json["brief"]
+    assert f"as of {sent.pop()}" in lines[0]
+
+
+def test_a_memory_is_shown_and_listed(team: str, run: Run, there: There) -> None:
+    """Texts, etags, types and tags are those of the files, by every name a memory has."""
+    own = succeeded(run("show", "Green tea", "--json")).json
+    for words in (["--vault", team, "show", own["memId"]], ["show", f"{team}:Green tea"]):
+        shown = succeeded(there(*words, "--json")).json
+        assert shown["asOf"]
+        assert {key: shown[key] for key in own if key != "warnings"} == own
+    listed = succeeded(there("--vault", team, "list", "--type", "issue", "--json")).json
+    assert [entry["title"] for entry in listed["memories"]] == ["Disk"]
+    assert succeeded(there("--vault", team, "tags", "--json")).json["tags"][0]["tag"] == "drinks"
+    assert "as it was on" in succeeded(there("--vault", team, "show", "Disk")).out
+
+
+def test_any_file_is_shown_as_it_is_there(
+    folder: Path, engine: Path, run: Run, there: There
+) -> None:
+    """Without a header, in another encoding, broken, empty or large: all is told the same."""
+    files: dict[str, str | bytes] = {
+        "plain.md": "No header at all.\n",
+        "latin.md": "grün und schön".encode("latin-1"),
+        "zero.md": b"a\0b zulu",
+        "empty.md": "",
+        "broken.md": "---\ntitle: [\n---\nText.\n",
+        "windows.md": "---\r\ntitle: W\r\n---\r\nOne\r\nTwo\r\n",
+        "large.md": "Lions. " * 30_000,
+        "2026-11-20.md": "Met Ann.\n",
+        "old.md": "---\nid: old-7k2m9q\n---\nMysql.\n",
+        "new.md": "---\nid: new-7k2m9q\nsupersedes: old-7k2m9q\n---\nPostgres.\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    succeeded(run("index", "push"))
+    succeeded(there("vaults", "add", "team", str(engine)))
+    for words in (
+        *(("show", name) for name in files),
+        ("recall", "which database do we use", "--explain"),
+        ("recall", "zulu", "--mode", "keyword"),
+        ("recall", "2026-11-20"),
+        ("recall", "lions", "--full"),
+        ("list",),
+        ("types",),
+    ):
+        own = succeeded(run(*words, "--json")).out
+        theirs = succeeded(there("--vault", "team", *words, "--json")).out
+        assert re.sub(r',?\s+"asOf": "[^"]+"', "", theirs) == own, words
+
+
+def test_what_is_sent_next_is_seen_next(team: str, folder: Path, run: Run, there: There) -> None:
+    """A new, a changed and a deleted memory are so here once they were sent, and no sooner."""
+    succeeded(run("compound", "Green tea", "Oolong", "--mode", "replace"))
+    succeeded(run("forget", "Disk", "--confirm", "true"))
+    before = succeeded(there("--vault", team, "list", "--json")).json["memories"]
+    succeeded(run("recall", "oolong"))  # which sends the difference
+    write(folder, "long.md", "Long " + "naïve 数据库 words " * 9_000)
+    succeeded(run("index", "push"))
+    titles = [
+        {entry["title"] for entry in found}
+        for found in (before, succeeded(there("--vault", team, "list", "--json")).json["memories"])
+    ]
+    assert titles == [{"Green tea", "Disk"}, {"Green tea", "long"}]
+    shown = succeeded(there("show", "team:long.md", "--json")).json
+    assert shown["content"] == (folder / "long.md").read_text("utf-8")
+    assert "Oolong" in succeeded(there("--vault", team, "recall", "oolong")).out
+
+
+def test_what_went_is_gone_here_whatever_is_told_of_it(
+    team: str, folder: Path, engine: Path, run: Run, there: There
+) -> None:
+    """A few or very many deleted at once: the list is the sender's, also where the engine lies."""
+
+    def same() -> None:
+        own = succeeded(run("list", "--limit", "1000", "--json")).json["memories"]
+        theirs = succeeded(there("--vault", team, "list", "--limit", "1000", "--json")).json
+        assert [entry["memId"] for entry in theirs["memories"]] == [entry["memId"] for entry in own]
+
+    for number in range(600):
+        write(folder, f"fact/n{number}.md", f"Thing{number} is here.\n")
+    succeeded(run("index", "push"))
+    same()
+    for kept in (598, 40):
+        for number in range(kept, 600):
+            (folder / f"fact/n{number}.md").unlink(missing_ok=True)
+        succeeded(run("index", "push"))
+        same()
+    for changes in (
+        {"gone": [1, 2, 3], "removed": 3},
+        {"gone": "x", "removed": 10**9},
+        {"gone": [None], "removed": -1, "memories": "many"},
+    ):
+        said(engine, state=f"of {changes}", **changes)
+        same()
+
+
+def test_several_vaults_answer_together(team: str, tmp_path: Path, there: There) -> None:
+    """One recall ranks this machine's memories beside those that were sent."""
+    mine = tmp_path / "mine"
+    succeeded(there("init", str(mine)))
+    succeeded(there("--vault", str(mine), "remember", "My tea", "I drink black tea."))
+    found = there("--vault", str(mine), "recall", "tea", "--vaults", f"this,{team}", "--json")
+    memories = succeeded(found).json["memories"]
+    assert [entry["vault"] for entry in memories if "asOf" in entry] == [team, team]
+    assert "My tea" in {entry["title"] for entry in memories}
+
+
+def test_no_tool_that_writes_takes_such_a_vault() -> None:
+    """What works without the files only reads."""
+    assert all(tool.read_only for tool in registry.all_tools() if tool.sent)
+
+
+def test_writing_is_refused_with_who_holds_the_vault(
+    team: str, engine: Path, run: Run, there: There
+) -> None:
+    """Nothing is written here or there; the machine that may is named."""
+    said(engine, host="alice-laptop")
+    succeeded(there("vaults", "add", team, str(engine)))
+    for words in (
+        ["remember", "X", "y"],
+        ["compound", "Disk", "x"],
+        ["forget", "Disk"],
+        ["doctor"],
+        ["reindex"],
+        ["links", "Disk"],
+        ["path", "Disk"],
+        ["edit", "Disk"],
+        ["index", "push"],
+        ["index", "drop"],
+    ):
+        assert "alice-laptop holds this vault" in refused(there("--vault", team, *words), 1), words
+    assert "alice-laptop" in refused(there("forget", "team:disk"), 1)
+    assert succeeded(run("index", "status", "--json")).json["documents"] == 2
+
+
+def test_a_vault_is_chosen_by_its_folder_or_id(
+    team: str, tmp_path: Path, engine: Path, run: Run, there: There
+) -> None:
+    """Where the engine holds several, they are named with whose they are."""
+    other = tmp_path / "other"
+    settled(other, engine)
+    succeeded(run("--vault", str(other), "remember", "Rum", "Brown rum."))
+    succeeded(run("--vault", str(other), "index", "push"))
+    refused(there("vaults", "add", "x", str(engine)), 1)
+    assert "it holds" in there("vaults", "add", "x", str(engine), "--of", "none").err
+    succeeded(there("vaults", "add", "rum", str(engine), "--of", "other"))
+    assert "Brown rum" in succeeded(there("--vault", "rum", "recall", "rum")).out
+    assert "Green tea" not in succeeded(there("--vault", "rum", "list")).out
+    assert "is the name of" in there("vaults", "add", team, str(engine), "--of", "other").err
+
+
+def test_an_engine_that_holds_nothing_of_ours_is_said(tmp_path: Path, there: There) -> None:
+    """An address without collections, or without an answer, is named, and nothing is kept."""
+    said = refused(there("vaults", "add", "team", str(tmp_path / "none.db")), 1)
+    assert "There is no collection memvault_words" in said
+    assert "does not answer" in refused(there("vaults", "add", "team", "http://127.0.0.1:1"), 1)
+    assert "cannot be named" in refused(there("vaults", "add", "A B", "http://127.0.0.1:1"), 2)
+    assert "are for a vault in an engine" in there("vaults", "add", "t", ".", "--of", "x").err
+    assert succeeded(there("vaults", "list", "--json")).json["vaults"] == []
+
+
+def test_a_vault_that_the_engine_lost_costs_a_note(
+    team: str, engine: Path, run: Run, tmp_path: Path, there: There
+) -> None:
+    """Once its owner took it out, it is said, and other vaults answer all the same."""
+    mine = tmp_path / "mine"
+    succeeded(there("init", str(mine)))
+    succeeded(there("--vault", str(mine), "remember", "My tea", "I drink black tea."))
+    succeeded(run("index", "drop"))
+    assert "no more" in refused(there("--vault", team, "recall", "tea"), 1)
+    ran = succeeded(there("--vault", str(mine), "recall", "tea", "--vaults", "this,team"))
+    assert "the vault team was not asked" in ran.err
+    assert "black tea" in ran.out
+
+
+def test_another_version_and_a_clock_that_is_off_are_said(
+    team: str, engine: Path, run: Run, there: There
+) -> None:
+    """Rows that another version made are not read; a time still to come is told on both sides."""
+    said(engine, sent="2099-01-01T00:00:00.000Z")
+    assert "clock is off" in succeeded(there("--vault", team, "recall", "tea")).err
+    assert "clock is off" in succeeded(run("index", "status")).out
+    said(engine, made="of another version")
+    assert "another version of memvault" in refused(there("--vault", team, "recall", "tea"), 1)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "[]",
+        '{"record": {}, "lengths": {}, "times": [0, 0]}',
+        json.dumps({"record": RECORD, "lengths": {}, "times": 0}),
+        json.dumps({"record": RECORD, "lengths": [], "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "path": "../../x.md"}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "mem_id": "../x"}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "title": 3}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "tags": [3]}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "metadata": "x"}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "more": 1}, "lengths": {}, "times": [0, 0]}),
+        "[" * 10_000,
+    ],
+)
+def test_what_others_write_in_an_engine_is_no_bug(record: str) -> None:
+    """A record that could be no memory's is left out; what could be one is read."""
+    assert copies.kept_of(1, record) is None
+    whole = {"record": RECORD, "lengths": {"body": 3}, "times": [0, 0], "is_text": True}
+    found = copies.kept_of(1, json.dumps(whole))
+    assert found is not None
+    assert found.record.title == "Tea"
+
+
+def test_a_vault_of_anybody_makes_no_one_ask_an_engine(
+    folder: Path, engine: Path, there: There
+) -> None:
+    """Settings that come with a folder are no permission: its engine is not asked for its texts."""
+    text = (folder / "memvault.toml").read_text("utf-8")
+    strange = folder.parent / "strange"
+    write(strange, "memvault.toml", f'{text}sent = "somebody"\n')
+    assert "nobody here has allowed" in refused(there("--vault", str(strange), "recall", "tea"), 1)
+
+
+def test_a_name_that_is_removed_leaves_nothing_here(
+    team: str, tmp_path: Path, there: There
+) -> None:
+    """What was fetched goes with the name."""
+    succeeded(there("--vault", team, "list"))
+    indexes = tmp_path / "there" / "cache" / "indexes"
+    assert list(indexes.iterdir())
+    succeeded(there("vaults", "remove", team))
+    assert not list(indexes.iterdir())
+    assert not list((tmp_path / "there" / "state" / "sent").iterdir())
+
+
+def killed_at(words: list[str], folder: Path, name: str) -> None:
+    """Run a command, and kill it as soon as a file of that name is there."""
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
+    while not any(folder.rglob(name)):
+        time.sleep(0.001)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_killed_push_goes_on(folder: Path, tmp_path: Path, run: Run, there: There) -> None:
+    """Killed wherever it was, the next push completes it, here and for who follows the vault."""
+    file = tmp_path / "engine.db"
+    settled(folder, file)
+    for number in range(400):
+        write(folder, f"fact/n{number}.md", f"# Note {number}\n\nThing{number} is here.\n")
+    words = [sys.executable, "-m", "memvault", "--vault", str(folder), "index", "push"]
+    caches = tmp_path / "cache"
+    for left in ("manifest.db", "engine.json", "copies.json"):
+        killed_at(words, caches, left)
+    assert succeeded(run("index", "push", "--json")).json["documents"] == 400
+    told = succeeded(run("index", "status", "--json")).json
+    assert (told["rows"]["words"], told["problem"]) == (400, "")
+    succeeded(there("vaults", "add", "team", str(file)))
+    found = succeeded(there("--vault", "team", "recall", "thing377", "-n", "1", "--json")).json
+    assert found["memories"][0]["filePath"] == "fact/n377.md"
+    assert succeeded(there("--vault", "team", "list", "--json")).json["total"] == 400

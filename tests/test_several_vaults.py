@@ -1,0 +1,227 @@
+"""Several vaults are asked together as if they were one, and each result says where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, refused, succeeded, write
+from memvault import Vault, open_vault
+
+HEAD = "---\nid: {}\ntitle: {}\nmemory_type: fact\n---\n\n{}\n"
+WORK = {
+    "retries": ("Retries need a cap", "Without a cap retries storm the database."),
+    "deploys": ("Deploys on Monday", "Deploys run on Monday at ten."),
+    "oncall": ("On call", "Mira is on call this week."),
+}
+HOME = {
+    "garden": ("The garden", "Tomatoes need a stake by June."),
+    "bread": ("Bread", "Let the dough rest for a night."),
+    "database": ("Recipes", "The database of recipes is a shoe box."),
+}
+
+
+def filled(folder: Path, notes: dict[str, tuple[str, str]]) -> Path:
+    """Make a vault of some notes."""
+    write(folder, "memvault.toml", "version = 1\n")
+    for name, (title, text) in notes.items():
+        write(folder, f"fact/{name}.md", HEAD.format(f"{name}-7k2m9q", title, text))
+    return folder
+
+
+@pytest.fixture
+def places(tmp_path: Path, run: Run) -> dict[str, Path]:
+    """Two vaults with names, and their folders."""
+    found = {
+        "work": filled(tmp_path / "work", WORK),
+        "home": filled(tmp_path / "house", HOME),
+    }
+    for name, folder in found.items():
+        succeeded(run("vaults", "add", name, str(folder)))
+    return found
+
+
+@pytest.fixture
+def work(places: dict[str, Path]) -> Iterator[Vault]:
+    """The vault at hand."""
+    with open_vault(places["work"]) as vault:
+        yield vault
+
+
+def called(vault: Vault, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Run a tool that must succeed."""
+    result = vault.call(tool, **arguments)
+    assert result["success"], result
+    return result
+
+
+def found(vault: Vault, query: str, *vaults: str, **more: Any) -> list[tuple[str, str]]:
+    """What a recall finds: vault and memId, the best first."""
+    result = called(vault, "memory_recall", query=query, vaults=list(vaults), **more)
+    return [(entry["vault"], entry["memId"]) for entry in result["memories"]]
+
+
+def test_the_best_of_all_vaults_come_first(work: Vault) -> None:
+    """What answers comes first wherever it lies, and each result names its vault."""
+    assert found(work, "when do deploys run", "work", "home")[0] == ("work", "deploys-7k2m9q")
+    assert found(work, "how long does the dough rest", "all")[0] == ("home", "bread-7k2m9q")
+    assert {vault for vault, _ in found(work, "database", "all")} == {"work", "home"}
+    for mode in ("keyword", "vector"):
+        assert ("home", "garden-7k2m9q") in found(work, "tomatoes stake", "all", type=mode)
+
+
+def test_a_score_is_the_same_as_in_one_vault(
+    work: Vault, places: dict[str, Path], tmp_path: Path
+) -> None:
+    """Asked together, memories have the order and scores that they have in one vault of all."""
+    both = filled(tmp_path / "both", {**WORK, **HOME})
+    with open_vault(both) as one:
+        for query in ("database retries", "dough for a night", "who is on call", "monday"):
+            whole = called(one, "memory_recall", query=query)["memories"]
+            parts = called(work, "memory_recall", query=query, vaults=["all"])["memories"]
+            assert [entry["memId"] for entry in parts] == [entry["memId"] for entry in whole]
+            for part, entry in zip(parts, whole, strict=True):
+                assert part["score"] == pytest.approx(entry["score"], abs=0.05), (
+                    query
+                )  # fields have other mean lengths
+                assert part["strength"] == entry["strength"]
+
+
+def test_names_mean_something_within_one_vault(work: Vault, places: dict[str, Path]) -> None:
+    """What replaces a memory in one vault replaces none of the same name in another."""
+    write(places["home"], "fact/oncall.md", HEAD.format("own-1a2b3c", "On call", "On call: Bo."))
+    new = HEAD.format("new-1a2b3c", "On call now", "On call: Ana.").replace(
+        "memory_type", "supersedes: On call\nmemory_type"
+    )
+    write(places["home"], "fact/new.md", new)
+    shown = called(work, "memory_recall", query="on call", vaults=["all"])["memories"]
+    marks = {entry["memId"]: entry.get("supersededBy", "") for entry in shown}
+    assert marks["own-1a2b3c"] == "new-1a2b3c"
+    assert marks["oncall-7k2m9q"] == ""
+
+
+def test_a_vault_that_is_missing_costs_a_note(work: Vault, places: dict[str, Path]) -> None:
+    """The others answer; the note says which did not, and why."""
+    (places["home"] / "memvault.toml").unlink()
+    result = called(work, "memory_recall", query="deploys", vaults=["all"])
+    assert result["memories"][0]["vault"] == "work"
+    assert any("home was not asked" in note for note in result["warnings"])
+
+
+def test_filters_alone_list_what_fits_everywhere(work: Vault) -> None:
+    """Without a query what passes the filters is listed, of all vaults, in pages."""
+    result = called(work, "memory_recall", memoryType="fact", vaults=["all"], limit=4)
+    assert (result["total"], result["next"], len(result["memories"])) == (6, 4, 4)
+    assert {entry["vault"] for entry in result["memories"]} <= {"work", "home"}
+    brief = called(work, "memory_recall", query="dough", vaults=["home"], brief=True)["brief"]
+    assert "(home:bread-7k2m9q" in brief[0]
+
+
+def test_edits_of_any_vault_are_seen_at_once(work: Vault, places: dict[str, Path]) -> None:
+    """An edit in another vault is in the next answer."""
+    write(places["home"], "fact/new.md", HEAD.format("kiln-1a2b3c", "Kiln", "The kiln is hot."))
+    assert found(work, "kiln", "all")[0] == ("home", "kiln-1a2b3c")
+    (places["home"] / "fact/new.md").unlink()
+    assert ("home", "kiln-1a2b3c") not in found(work, "kiln", "all")
+
+
+def test_a_memory_of_another_vault_is_named_with_it(work: Vault, places: dict[str, Path]) -> None:
+    """NAME:MEMID is taken wherever a memId is: the tool works in that vault."""
+    shown = called(work, "memory_show", memId="home:bread-7k2m9q")
+    assert (shown["vault"], shown["title"]) == ("home", "Bread")
+    called(work, "memory_compound", query="home:bread", modifications="Salt it.")
+    assert "Salt it." in (places["home"] / "fact/bread.md").read_text("utf-8")
+    refusal = work.call("memory_delete", ids=["home:bread-7k2m9q", "oncall-7k2m9q"])
+    assert "several vaults" in refusal["error"]["message"]
+    called(work, "memory_forget", query="home:garden-7k2m9q", confirm=True)
+    assert not (places["home"] / "fact/garden.md").exists()
+
+
+def test_a_title_with_a_colon_is_still_a_title(work: Vault, places: dict[str, Path]) -> None:
+    """Only a known vault's name, with the colon right behind it and no blank, names a vault."""
+    write(places["work"], "fact/x.md", HEAD.format("x-1a2b3c", '"home: a plan"', "Text."))
+    assert called(work, "memory_show", memId="home: a plan")["memId"] == "x-1a2b3c"
+    assert not work.call("memory_show", memId="nowhere:x-1a2b3c")["success"]
+
+
+def test_a_default_is_asked_beside_the_vault_at_hand(run: Run, places: dict[str, Path]) -> None:
+    """With a default set recall asks it too, and --vaults this leaves it out."""
+    succeeded(run("vaults", "default", "home"))
+    folder = places["work"]
+    asked = ("recall", "dough", "--vault", str(folder), "--json")
+    assert run(*asked).json["memories"][0]["vault"] == "home"
+    alone = run(*asked, "--vaults", "this").json["memories"]
+    assert "home" not in {entry["vault"] for entry in alone}
+    succeeded(run("vaults", "default"))
+    assert all("vault" not in entry for entry in run(*asked).json["memories"])
+
+
+def test_a_vault_is_named_by_its_name(run: Run, places: dict[str, Path], tmp_path: Path) -> None:
+    """--vault takes a name where there is no such folder; a folder comes first."""
+    assert "Bread" in succeeded(run("list", "--vault", "home", cwd=tmp_path)).out
+    listed = succeeded(run("vaults", "list", "--format", "{name}={folder}")).out
+    assert listed == f"work={places['work'].resolve()}\nhome={places['home'].resolve()}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["vaults", "add", "All", "."], 2, "cannot be named"),
+        (["vaults", "add", "this", "."], 2, "cannot be named"),
+        (["vaults", "add", "x", "/nowhere"], 3, "There is no folder"),
+        (["vaults", "add", "home", "."], 1, "is the name of"),
+        (["vaults", "remove", "hom"], 1, "There is no vault named 'hom'"),
+        (["vaults", "default", "nope"], 1, "There is no vault named 'nope'"),
+        (["recall", "x", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    run: Run, places: dict[str, Path], words: list[str], code: int, said: str
+) -> None:
+    """A name that cannot be, is taken or is unknown is a sentence, and nothing changes."""
+    before = run("vaults", "list").out
+    assert said in refused(run(*words), code)
+    assert run("vaults", "list").out == before
+
+
+def test_a_client_reaches_the_vaults_that_it_was_given(places: dict[str, Path]) -> None:
+    """Over MCP other vaults are asked where --vaults names them; else they are not there."""
+    pytest.importorskip("mcp", reason="the MCP SDK is not installed")
+    from mcp_client import session, structured
+
+    async def given(client: Any) -> None:
+        asked = await structured(client, "memory_recall", query="dough", vaults=["all"])
+        assert asked["memories"][0]["vault"] == "home"
+        shown = await structured(client, "memory_show", memId="home:bread-7k2m9q")
+        assert shown["title"] == "Bread"
+        lost = await structured(client, "memory_show", memId="home:nothing")
+        assert str(places["home"]) not in str(lost)
+
+    async def alone(client: Any) -> None:
+        said = []
+        for name in ("home", "nope"):
+            asked = await structured(client, "memory_recall", query="dough", vaults=[name])
+            shown = await structured(client, "memory_show", memId=f"{name}:bread-7k2m9q")
+            said.append(f"{asked['error']} {shown['error']}".replace(name, "NAME"))
+        assert said[0] == said[1]
+        every = await structured(client, "memory_recall", query="dough", vaults=["all"])
+        assert {entry["vault"] for entry in every["memories"]} <= {"work"}
+
+    session(places["work"], given, "--vaults", "home")
+    session(places["work"], alone)
+    assert (places["home"] / "fact/bread.md").exists()
+
+
+def test_names_that_are_given_at_once_are_all_kept(tmp_path: Path, run: Run) -> None:
+    """Processes that name vaults at the same time lose none of the names."""
+    for number in range(6):
+        filled(tmp_path / f"v{number}", {})
+    with ThreadPoolExecutor(6) as pool:
+        ran = pool.map(lambda n: run("vaults", "add", f"v{n}", str(tmp_path / f"v{n}")), range(6))
+        assert [entry.code for entry in ran] == [0] * 6
+    told = succeeded(run("vaults", "list", "--json")).json["vaults"]
+    assert sorted(entry["name"] for entry in told) == [f"v{n}" for n in range(6)]
