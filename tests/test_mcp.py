@@ -22,6 +22,7 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from mcp import Client, MCPError
 
 from mcp_client import session, structured
+from memvault.mcp.profiles import listed
 from tool_calls import WORKING, call_of
 
 
@@ -59,13 +60,19 @@ def test_a_client_may_not_choose_what_runs(folder: Path, tmp_path: Path) -> None
 
 
 def test_a_tool_is_listed_with_its_schema_and_what_it_may_do(folder: Path) -> None:
-    """Descriptions, schemas and hints are those of the reference, and valid JSON Schema."""
+    """Descriptions, schemas and hints are the reference's, in short, and valid JSON Schema."""
 
     async def talk(client: Client) -> None:
         hints = {}
         for tool in (await client.list_tools()).tools:
             shown = tool.model_dump(by_alias=True, exclude_none=True)
-            assert shown == reference.described(registry.find(tool.name))
+            whole = reference.described(registry.find(tool.name))
+            assert shown == listed(registry.find(tool.name))
+            assert whole["description"].startswith(shown["description"])
+            assert (
+                whole["inputSchema"]["properties"].keys() == tool.input_schema["properties"].keys()
+            )
+            assert whole["annotations"].items() >= shown["annotations"].items()
             Draft202012Validator.check_schema(tool.input_schema)
             assert tool.input_schema["type"] == "object"
             assert tool.description
@@ -81,7 +88,7 @@ def test_a_tool_is_listed_with_its_schema_and_what_it_may_do(folder: Path) -> No
 
 
 def test_results_are_those_of_the_command_line(folder: Path, run: Run) -> None:
-    """A structured result, its text and the JSON of memvault call are the same object."""
+    """A structured result and the JSON of memvault call are the same object."""
     write(folder, "a.md", "---\nempty:\nlist: [1, null, 2.5]\n---\n\n# Ä\n\nThe zebra sleeps.\n")
     asked: list[tuple[str, dict[str, Any]]] = [
         ("memory_recall", {"query": "zebra", "explain": True}),

@@ -105,7 +105,7 @@ def test_good_and_bad_calls_name_no_folder(kept: Path, home: Path) -> None:
     """Whether a call succeeds or fails, its answer names no folder of this machine."""
     said = answers(kept, [*right(), *wrong()], [])
     no_paths(home, said)
-    assert any('"vault": "notes"' in answer for answer in said)
+    assert any("'vault': 'notes'" in answer for answer in said)
 
 
 def test_a_vault_that_cannot_be_written_names_no_folder(kept: Path, home: Path) -> None:

@@ -3,36 +3,52 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
-from memvault.call import Call, Caller, Delivery
+from memvault.call import Call, Caller, Delivery, never
 from memvault.errors import TimedOut, UsageError, as_error
 from memvault.mcp.answers import unknown_tool
 from memvault.tools.core import available, invoke
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
+OPEN_CALLS = "memvault.calls"
+"""Where the scope of an HTTP request keeps the calls whose answers it carries."""
+
 
 class PendingCall:
     """One call of a tool.
 
     What its result hands out, such as events, is the caller's once ``settle``
-    was called, and goes back at ``give_up``, at whatever moment that is.
+    was called, and goes back at ``give_up``, at whatever moment that is. When the
+    server is ``ending``, a tool that waits ends and any other goes on.
     """
 
     def __init__(
-        self, workspace: Workspace, caller: Caller, name: str, arguments: Mapping[str, Any]
+        self,
+        workspace: Workspace,
+        caller: Caller,
+        name: str,
+        arguments: Mapping[str, Any],
+        find: Callable[[Call, str], Tool] = available.find_in,
+        ending: Callable[[], bool] = never,
     ) -> None:
         self._workspace = workspace
         self._state = threading.Lock()
         self._gone = threading.Event()
         self._delivery: Delivery | None = None
         self._call = partial(
-            invoke.call, workspace, name, arguments, caller, self._gone.is_set, _found
+            invoke.call,
+            workspace,
+            name,
+            arguments,
+            caller,
+            lambda: self._gone.is_set() or ending(),
+            partial(_found, find),
         )
 
     def run(self) -> dict[str, Any]:
@@ -81,7 +97,7 @@ class PendingCall:
         return delivery
 
 
-def _found(call: Call, name: str) -> Tool:
+def _found(find: Callable[[Call, str], Tool], call: Call, name: str) -> Tool:
     """Return the tool of a name.
 
     Raises:
@@ -89,6 +105,6 @@ def _found(call: Call, name: str) -> Tool:
         Refused: it is switched off, or its file is broken.
     """
     try:
-        return available.find_in(call, name)
+        return find(call, name)
     except UsageError as error:
         raise unknown_tool(error) from error

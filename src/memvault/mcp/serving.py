@@ -7,20 +7,25 @@ import contextlib
 import math
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.shared.subscriptions import ServerEvent
 
 from memvault import __version__, visible
-from memvault.call import Call, Caller
+from memvault.call import Call, Caller, never
 from memvault.errors import MemvaultError
-from memvault.mcp import answers, wire
-from memvault.mcp.calls import PendingCall
+from memvault.mcp import answers, completion, progress, prompts, resources, wire
+from memvault.mcp.calls import OPEN_CALLS, PendingCall
+from memvault.mcp.changes import Changes
+from memvault.mcp.profiles import Offer
+from memvault.mcp.telling import Telling
 from memvault.tools.core import skill
 from memvault.workspace import Workspace
 
@@ -29,7 +34,16 @@ Context = ServerRequestContext[Any, Any]
 Answer = TypeVar("Answer")
 
 
-def serve(workspace: Workspace, caller: Caller) -> int:
+class _Server(Server[Any]):
+    """The SDK's server, which says over every transport which changes it tells of."""
+
+    def get_capabilities(self, *given: Any, **named: Any) -> types.ServerCapabilities:
+        """Return what this server can do."""
+        told = NotificationOptions(tools_changed=True, resources_changed=True)
+        return super().get_capabilities(told, *given[1:], **named)
+
+
+def serve(workspace: Workspace, caller: Caller, offer: Offer) -> int:
     """Serve one client until its input ends or the process is asked to; return the exit code.
 
     Only with ``programs`` may the client name programs and models to run.
@@ -38,21 +52,32 @@ def serve(workspace: Workspace, caller: Caller) -> int:
         _ = workspace.settings  # from here on a vault that vanishes is noticed
     try:
         with wire.diverted() as (read, written):
-            return asyncio.run(Serving(workspace, caller).run(read, written))
+            return asyncio.run(Serving(workspace, caller, offer).run(read, written))
     finally:
         with workspace.lock:
             workspace.close()
 
 
 class Serving:
-    """The requests of one client, for whom tools run in threads."""
+    """The requests of one caller, for whom tools run in threads; ``ending`` as for a call."""
 
-    def __init__(self, workspace: Workspace, caller: Caller) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        caller: Caller,
+        offer: Offer,
+        ending: Callable[[], bool] = never,
+    ) -> None:
         self._workspace = workspace
         self._caller = caller
+        self._offer = offer
+        self._ending = ending
         self._calls: dict[types.RequestId, PendingCall] = {}
+        self._changes = Changes(offer)
+        self._telling = Telling(lambda: self._looked(self._changes.known))
+        workspace.progress = progress.noted
         self._threads = anyio.CapacityLimiter(math.inf)  # waits must not keep others from running
-        self.server = Server[Any](
+        self.server = _Server(
             "memvault",
             version=__version__,
             title="memvault",
@@ -62,16 +87,33 @@ class Serving:
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
+            on_subscriptions_listen=self._listen,
+            lifespan=self._lifespan,
+            get_tool_input_schema=lambda _: None,  # no argument of ours goes in a header too
+        )
+        # Given to the constructor, it would warn that newer clients do without.
+        self.server.add_request_handler(
+            "logging/setLevel", types.SetLevelRequestParams, self._set_level
         )
         self.server.middleware.clear()  # nothing is told to anyone, not even traces
+
+    def end_streams(self) -> None:
+        """End every stream of changes that stands open."""
+        self._telling.close()
 
     async def run(self, read: int, written: int) -> int:
         """Answer requests until there are no more; return the exit code."""
         outgoing = wire.Outgoing(written, self._answered)
-        options = self.server.create_initialization_options()
         asked: list[int] = []
-        with anyio.CancelScope() as scope, _signals(asked, scope.cancel):
-            await self.server.run(wire.incoming(read), outgoing, options)
+        with anyio.CancelScope() as scope, signals(asked, scope.cancel):
+            await self.server.run(
+                wire.incoming(read), outgoing, self.server.create_initialization_options()
+            )
         outgoing.close()
         for call in list(self._calls.values()):  # their answers were never written
             call.give_up()
@@ -93,36 +135,143 @@ class Serving:
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        call = PendingCall(self._workspace, self._caller, params.name, params.arguments or {})
+        begun = time.monotonic()
+        call = PendingCall(
+            self._workspace,
+            self._caller,
+            params.name,
+            params.arguments or {},
+            self._offer.find,
+            self._ending,
+        )
         assert context.request_id is not None
-        earlier = self._calls.get(context.request_id)
+        # Over HTTP each request carries its own answer, and clients count their requests alike.
+        calls = self._calls if context.request is None else context.request.scope[OPEN_CALLS]
+        earlier = calls.get(context.request_id)
         if earlier is not None:  # an id that is used twice gets one answer at most
             earlier.give_up()
-        self._calls[context.request_id] = call
+        calls[context.request_id] = call
         try:
-            return await self._threaded(lambda: answers.result(self._call(), call.run()))
+            with self._telling_steps(context):
+                answer = await self._threaded(lambda: answers.result(self._call(), call.run()))
         except BaseException:  # cancelled, or there is no such tool
-            if self._calls.get(context.request_id) is call:
-                del self._calls[context.request_id]
+            if calls.get(context.request_id) is call:
+                del calls[context.request_id]
             call.give_up()
             raise
+        await self._tell_notes(context, params.name, answer, time.monotonic() - begun)
+        self._telling.look_soon()
+        return answer
 
-    async def _list_tools(self, _: Context, __: Any) -> types.ListToolsResult:
-        return await self._threaded(lambda: answers.tools(self._call()))
+    @contextlib.contextmanager
+    def _telling_steps(self, context: Context) -> Iterator[None]:
+        """Tell how far a call is, where its caller asked for it."""
+        if "progress_token" not in (context.meta or {}):
+            yield
+            return
+        steps = progress.Steps()
+        here = progress.CURRENT.set(steps)
+        telling = asyncio.get_running_loop().create_task(
+            steps.tell(context.session.report_progress)
+        )
+        try:
+            yield
+        finally:
+            telling.cancel()
+            progress.CURRENT.reset(here)
+
+    async def _tell_notes(
+        self, context: Context, name: str, answer: types.CallToolResult, seconds: float
+    ) -> None:
+        for note in (answer.structured_content or {}).get("warnings", ()):
+            await self._telling.log(context, "warning", {"tool": name, "message": note})
+        took = {"tool": name, "message": f"took {seconds:.3f} seconds"}
+        await self._telling.log(context, "debug", took)
+
+    async def _list_tools(self, context: Context, _: Any) -> types.ListToolsResult:
+        self._telling.meet(context)
+        with contextlib.suppress(MemvaultError, OSError):  # the answer says so itself
+            await self._look(self._changes.tools)
+        return await self._threaded(lambda: answers.tools(self._call(), self._offer))
 
     async def _list_resources(
-        self, _: Context, params: types.PaginatedRequestParams | None
+        self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
+        self._telling.meet(context)
+        with contextlib.suppress(MemvaultError, OSError):
+            await self._look(self._changes.memories)
         cursor = params.cursor if params else None
-        return await self._threaded(lambda: answers.resources(self._call(), cursor))
+        return await self._threaded(lambda: resources.listed(self._call(), cursor))
 
     async def _list_templates(self, _: Context, __: Any) -> types.ListResourceTemplatesResult:
-        return answers.resource_templates()
+        return resources.templates()
 
     async def _read_resource(
         self, _: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await self._threaded(lambda: answers.read_memory(self._call(), params.uri))
+        return await self._threaded(lambda: resources.read(self._call(), params.uri))
+
+    async def _list_prompts(self, _: Context, __: Any) -> types.ListPromptsResult:
+        return prompts.listed()
+
+    async def _get_prompt(
+        self, _: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        return prompts.get(params.name, params.arguments or {})
+
+    async def _complete(
+        self, _: Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        return await self._threaded(lambda: completion.complete(self._call(), params))
+
+    async def _subscribe(
+        self, context: Context, params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
+        await self._threaded(lambda: resources.read(self._call(), params.uri))  # it is there
+        await self._look(self._changes.memories)
+        self._telling.subscribe(context, params.uri)
+        return types.EmptyResult()
+
+    async def _unsubscribe(
+        self, context: Context, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
+        self._telling.unsubscribe(context, params.uri)
+        return types.EmptyResult()
+
+    async def _listen(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        wanted = params.notifications
+        with contextlib.suppress(MemvaultError, OSError):
+            if wanted.tools_list_changed:
+                await self._look(self._changes.tools)
+            if wanted.resources_list_changed or wanted.resource_subscriptions:
+                await self._look(self._changes.memories)
+        return await self._telling.listen(context, params)
+
+    async def _set_level(
+        self, context: Context, params: types.SetLevelRequestParams
+    ) -> types.EmptyResult:
+        self._telling.set_level(context, params.level)
+        return types.EmptyResult()
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
+        async with self._telling.watching():
+            yield
+
+    async def _look(self, look: Callable[[Call], list[ServerEvent]]) -> None:
+        await self._telling.tell(await self._looked(look))
+
+    async def _looked(self, look: Callable[[Call], list[ServerEvent]]) -> list[ServerEvent]:
+        """Look at what changed, in a thread and with the vault to itself."""
+
+        def looked() -> list[ServerEvent]:
+            with self._workspace.lock:
+                self._workspace.look()
+                return look(self._call())
+
+        return await self._threaded(looked)
 
     def _call(self) -> Call:
         return Call(self._workspace, self._caller)
@@ -132,7 +281,7 @@ class Serving:
 
 
 @contextlib.contextmanager
-def _signals(asked: list[int], end: Callable[[], None]) -> Iterator[None]:
+def signals(asked: list[int], end: Callable[[], None]) -> Iterator[None]:
     """Let a signal end the server in order, where the system can tell a loop of signals."""
     loop = asyncio.get_running_loop()
 

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Measure a served vault: how soon an agent has its answer, alone and among others.
+
+    python bench/serving.py [--memories 5000] [--calls 200] [--markdown]
+
+The vault is that of ``corpus.py``. Each client is a thread with one connection, as an agent
+keeps it; it calls ``memory_recall`` over HTTP, each time with another question, and takes the
+next when it has its answer. Beside it stands one ``memvault recall``, a whole process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import itertools
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from statistics import median, quantiles
+
+import corpus
+from processes import machine, memvault, prepare_environment, started, workplace
+
+CLIENTS = (1, 4, 16)
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2026-07-28",
+    "Mcp-Method": "tools/call",
+}
+_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@contextmanager
+def served() -> Iterator[int]:
+    """Serve every named vault; give the port."""
+    line = [*started(), "serve", "--http", ":0", "--rate", "100000", "--calls", "100"]
+    with subprocess.Popen([*line, "--audit", "/dev/null"], stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        found = re.search(rb":(\d+)/mcp", process.stderr.readline())
+        assert found is not None
+        try:
+            yield int(found[1])
+        finally:
+            process.terminate()
+
+
+def called(connection: http.client.HTTPConnection, token: str, tool: str, **given: object) -> float:
+    """Call a tool; return how many seconds its answer took."""
+    params = {"name": tool, "arguments": given, "_meta": _META}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    headers = {**_HEADERS, "Mcp-Name": tool, "Authorization": f"Bearer {token}"}
+    begun = time.perf_counter()
+    connection.request("POST", "/mcp", body, headers)
+    answer = connection.getresponse().read()
+    spent = time.perf_counter() - begun
+    assert json.loads(answer)["result"]["structuredContent"]["success"], answer
+    return spent
+
+
+def client(port: int, token: str, questions: list[str]) -> list[float]:
+    """Ask some questions over one connection; return the seconds of each."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        return [called(connection, token, "memory_recall", query=text) for text in questions]
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--memories", type=int, default=5_000)
+    parser.add_argument("--calls", type=int, default=200)
+    wished = parser.parse_args()
+    with workplace(None) as place:
+        prepare_environment(place / "cache")
+        os.environ["MEMVAULT_CONFIG"] = str(place / "config")
+        vault = place / "vault"
+        made = corpus.write(vault, wished.memories, 1)
+        queries = made["queries"]
+        assert isinstance(queries, list)
+        memvault("init", "--bare", str(vault))
+        memvault("vaults", "add", "bench", str(vault))
+        line = ["tokens", "add", "bench", "--vaults", "bench", "--scope", "write", "--json"]
+        token = json.loads(memvault(*line).output)["token"]
+        memvault("recall", "anything", "--vault", str(vault))
+        lines = [memvault("recall", text, "--vault", str(vault)).seconds for text in queries[:15]]
+        print(f"{machine()}; {wished.memories:,} memories\n")
+        print("| who asks | median ms | 95 % ms | answers a second |\n|---|--:|--:|--:|")
+        print(f"| `memvault recall`, a process each | {median(lines) * 1000:.0f} | | |")
+        with served() as port:
+            client(port, token, queries[:3])
+            for many in CLIENTS:
+                asked = itertools.cycle(queries)
+                each = [list(itertools.islice(asked, wished.calls // many)) for _ in range(many)]
+                begun = time.perf_counter()
+                with ThreadPoolExecutor(many) as pool:
+                    times = list(
+                        itertools.chain(*pool.map(lambda text: client(port, token, text), each))
+                    )
+                spent = time.perf_counter() - begun
+                late = quantiles(times, n=20)[-1] * 1000
+                name = "1 client" if many == 1 else f"{many} clients at once"
+                print(
+                    f"| {name} | {median(times) * 1000:.0f} | {late:.0f} | "
+                    f"{len(times) / spent:.0f} |"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Serve a small vault over HTTP, for the protocol's conformance suite; nothing else uses it.
+
+    python scripts/mcp_conformance.py PORT
+    npx @modelcontextprotocol/conformance server --url http://127.0.0.1:PORT/mcp --suite all
+
+The suite calls tools, prompts and resources by names of its own. Where memvault has one that does
+what such a name asks for, the name is taken for it. One client is served at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+from memvault import open_vault
+from memvault.call import Caller
+from memvault.mcp import progress
+from memvault.mcp.profiles import Offer
+from memvault.mcp.serving import Serving
+from memvault.workspace import Workspace
+
+# Each unknown setting is a note, and so a log message.
+SETTINGS = "version = 1\nfirst = 1\nsecond = 2\nthird = 3\n"
+WAIT = {"events": [{"eventType": "Time", "parameter": 3}]}
+TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "test_simple_text": ("memory_list_types", {}),
+    "test_error_handling": ("memory_show", {"memId": "nothing"}),
+    "test_tool_with_logging": ("memory_list", {}),
+    "test_tool_with_progress": ("wait_for", WAIT),
+}
+RESOURCES = {
+    "test://static-text": "memvault://memory/static-text",
+    "test://watched-resource": "memvault://memory/static-text",
+    "test://template/123/data": "memvault://tag/123",
+}
+
+
+def ours(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Return a request's parameters with our names in place of the suite's."""
+    if method == "tools/call" and params.get("name") in TOOLS:
+        name, arguments = TOOLS[params["name"]]
+        return {**params, "name": name, "arguments": arguments}
+    if params.get("uri") in RESOURCES:
+        return {**params, "uri": RESOURCES[params["uri"]]}
+    if method == "prompts/get" and params.get("name") == "test_simple_prompt":
+        return {**params, "name": "wrap-up"}
+    if method == "prompts/get" and params.get("name") == "test_prompt_with_arguments":
+        given = params["arguments"]
+        return {
+            **params,
+            "name": "recall-first",
+            "arguments": {"task": given["arg1"], "tag": given["arg2"]},
+        }
+    if method == "completion/complete":
+        ref = {"type": "ref/prompt", "name": "recall-first"}
+        return {**params, "ref": ref, "argument": {"name": "tag", "value": "1"}}
+    return params
+
+
+async def renamed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Hand a request on with our names."""
+    params = dict(ctx.params or {})
+    return await call_next(dataclasses.replace(ctx, params=ours(ctx.method, params)))
+
+
+def main(port: str) -> None:
+    """Serve until ended by a signal."""
+    progress.SILENCE = 0.5  # the suite waits for a few seconds only
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        (root / "memvault.toml").write_text(SETTINGS)
+        (root / "a.md").write_text("---\nid: static-text\ntags: ['123']\n---\n\n# Note 123\n")
+        with open_vault(root) as vault:
+            vault.call("memory_list")
+        caller = Caller(programs=False, paths=False)
+        server = Serving(Workspace(root), caller, Offer("all")).server
+        server.middleware.append(renamed)
+        app = server.streamable_http_app()
+        uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

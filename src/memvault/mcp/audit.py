@@ -1,0 +1,138 @@
+"""The audit: one line for each request of a served vault, which says who asked for what.
+
+A line names the token, its agent, the vault, the tool or method, how it ended and how long it
+took; never an argument or a result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+from memvault import clock, visible
+from memvault.errors import StorageError
+from memvault.tools.core import registry
+
+OK = "ok"
+_QUIET = frozenset(("initialize", "ping", "server/discover", "logging/setLevel"))
+"""Methods that reach nothing of a vault."""
+
+
+class Entry(NamedTuple):
+    """Who asked for what; of a request that is refused at the door some of it is unknown."""
+
+    token: str
+    agent: str
+    vault: str
+    tool: str
+    outcome: str
+    ms: int
+
+
+class Audit:
+    """Writes the lines to a file that only ever grows, or to standard error.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._lock = threading.Lock()
+        self._file = Path(file).expanduser() if file else None
+        if self._file is not None:
+            try:
+                os.close(self._open(self._file))
+            except OSError as error:
+                raise StorageError(
+                    f"The audit file {file} cannot be written: {error.strerror}",
+                    "--audit names another",
+                ) from error
+
+    def note(self, entry: Entry) -> None:
+        """Write a line; where that fails, it goes to standard error."""
+        line = json.dumps({"when": clock.iso(), **entry._asdict()})
+        with self._lock:
+            try:
+                if self._file is not None:
+                    self._append(self._file, f"{line}\n".encode())
+                    return
+            except OSError as error:
+                print(f"note: the audit cannot be written: {error.strerror}", file=sys.stderr)
+            print(visible.line(line), file=sys.stderr, flush=True)
+
+    def _append(self, file: Path, line: bytes) -> None:
+        descriptor = self._open(file)  # each time, since others move it away when it is large
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def _open(file: Path) -> int:
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+class Witness:
+    """Notes the requests that one token makes of one vault, as a middleware of the SDK's server."""
+
+    def __init__(self, audit: Audit, token: str, agent: str, vault: str) -> None:
+        self._audit = audit
+        self._who = (token, agent, vault)
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Let a request be answered, and note it."""
+        if ctx.request_id is None or ctx.method in _QUIET:
+            return await call_next(ctx)
+        begun = time.monotonic()
+        outcome, vault = "failed", self._who[2]
+        try:
+            result = await call_next(ctx)
+            outcome, vault = _outcome(result), _vault(result, vault)
+            return result
+        finally:
+            spent = round((time.monotonic() - begun) * 1000)
+            what = _asked_for(ctx.method, ctx.params or {})
+            self._audit.note(Entry(*self._who[:2], vault, what, outcome, spent))
+
+
+def _asked_for(method: str, params: Mapping[str, Any]) -> str:
+    """Return the tool's name, else the method; what a client makes up is told as unknown."""
+    if method != "tools/call":
+        return method if method.isascii() and len(method) < 50 else "unknown"
+    return _known(params.get("name"), params.get("arguments"))
+
+
+def _known(name: Any, arguments: Any) -> str:
+    tool = registry.known(name) if isinstance(name, str) else None
+    if tool is None:
+        return "unknown"
+    inner = arguments.get("toolName") if isinstance(arguments, Mapping) else None
+    return f"{tool.name}:{_known(inner, None)}" if tool.name == "call_tool" else tool.name
+
+
+def _outcome(result: Any) -> str:
+    found = _structured(result)
+    if found.get("success") is False and isinstance(found.get("error"), Mapping):
+        return str(found["error"].get("code", "failed"))
+    return OK
+
+
+def _vault(result: Any, own: str) -> str:
+    """Return the vault in which a tool ran: a memory of another may have been named."""
+    vault = _structured(result).get("vault")
+    return vault if isinstance(vault, str) else own
+
+
+def _structured(result: Any) -> Mapping[str, Any]:
+    found = result.get("structuredContent") if isinstance(result, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,245 @@
+"""The door of a served vault: who comes in over HTTP, how often, and with how much.
+
+It is an ASGI application. Whatever is refused is refused here, before the protocol's own server
+sees any of it, and no answer says which vaults or tokens there are besides the caller's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import anyio
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from memvault import __version__, visible
+from memvault.errors import MemvaultError
+from memvault.mcp import rooms
+from memvault.mcp.audit import Audit, Entry
+from memvault.mcp.calls import OPEN_CALLS, PendingCall
+from memvault.mcp.rooms import Rooms
+from memvault.upkeep.tokens import Keyring, Token
+
+PATH = "/mcp"
+HEALTH = "/healthz"
+
+
+class Limits(NamedTuple):
+    """Limits of one token: bytes and seconds of a request's body, requests at once and a second."""
+
+    body: int = 4 * 1024 * 1024
+    seconds: float = 30.0
+    calls: int = 16
+    rate: float = 50.0
+
+
+class _Allowance:
+    """How many requests a token may still make: ``rate`` more each second, twice that at most."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._left = 2 * rate
+        self._seen = time.monotonic()
+
+    def takes(self) -> bool:
+        """Take one, where there is one."""
+        now = time.monotonic()
+        self._left = min(2 * self._rate, self._left + (now - self._seen) * self._rate)
+        self._seen = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class Door:
+    """Lets requests in, each with a good token, to the vaults that it opens."""
+
+    def __init__(
+        self,
+        keyring: Keyring,
+        open_rooms: Rooms,
+        security: TransportSecuritySettings,
+        limits: Limits,
+        audit: Audit,
+    ) -> None:
+        self._keyring = keyring
+        self._rooms = open_rooms
+        self._security = TransportSecurityMiddleware(security)
+        self._limits = limits
+        self._audit = audit
+        self._allowances: dict[Token, _Allowance] = {}
+        self._at_once: Counter[tuple[Token, str]] = Counter()
+        self.is_ending = False
+
+    def forget(self) -> None:
+        """Forget how often tokens came that are no longer good."""
+        self._allowances = {
+            token: held for token, held in self._allowances.items() if self._keyring.holds(token)
+        }
+        self._at_once = Counter({key: count for key, count in self._at_once.items() if count})
+
+    @property
+    def answering(self) -> int:
+        """How many requests are being answered, streams that stand open left aside."""
+        return sum(count for (_, method), count in self._at_once.items() if method == "POST")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":  # nothing else is spoken here
+            return
+        request = Request(scope, receive)
+        refused = await self._security.validate_request(request)
+        if refused is None:
+            refused = await self._handled(request, scope, receive, send)
+        if refused is not None:
+            await refused(scope, receive, send)
+
+    async def _handled(
+        self, request: Request, scope: Scope, receive: Receive, send: Send
+    ) -> Response | None:
+        """Answer a request, or return the refusal."""
+        if request.url.path == HEALTH:
+            state = "ending" if self.is_ending else "ok"
+            return JSONResponse(
+                {"status": state, "version": __version__}, 503 if self.is_ending else 200
+            )
+        if self.is_ending:
+            return _refusal(503, "The server is ending", "try again", {"Retry-After": "5"})
+        token = self._keyring.of(_bearer(request))
+        if token is None:
+            self._note(None, "", "unauthorized")
+            challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            return _refusal(401, "The token is missing or not good", "", challenge)
+        vault = self._vault(request.url.path, token)
+        if vault is None:
+            self._note(token, "", "not_found")
+            return _refusal(404, "There is no such vault for this token", f"{PATH}/NAME")
+        if not self._allowances.setdefault(token, _Allowance(self._limits.rate)).takes():
+            return self._too_many(token, vault, "requests a second")
+        async with self._counted(token, request.method) as is_one_more:
+            if not is_one_more:
+                return self._too_many(token, vault, "requests at once")
+            body = await self._body(request, token, vault)
+            if isinstance(body, Response):
+                return body
+            try:
+                manager = await self._rooms.enter(token, vault)
+            except MemvaultError as error:
+                rooms.told(error)
+                self._note(token, vault, error.code)
+                return _refusal(503, f"The vault {vault} cannot be read", "ask who serves it")
+            answer = _Answer(scope, body, receive, send)
+            try:
+                await manager.handle_request(scope, answer.receive, answer.send)
+            finally:
+                answer.close()
+        return None
+
+    def _vault(self, path: str, token: Token) -> str | None:
+        """Return the vault that an address means, None where the token does not open it."""
+        opened = self._rooms.vaults_of(token)
+        start, _, name = path.rstrip("/").rpartition("/")
+        if (start, name) == ("", PATH[1:]):
+            return opened[0] if opened else None
+        return name if start == PATH and name in opened else None
+
+    @contextlib.asynccontextmanager
+    async def _counted(self, token: Token, method: str) -> AsyncIterator[bool]:
+        """Count a request while it is answered; say whether there may be one more."""
+        key = (token, method)
+        if self._at_once[key] >= self._limits.calls:
+            yield False
+            return
+        self._at_once[key] += 1
+        try:
+            yield True
+        finally:
+            self._at_once[key] -= 1
+
+    async def _body(self, request: Request, token: Token, vault: str) -> bytes | Response:
+        """Return the body of a request, or the refusal where it is too large or too slow."""
+        most = self._limits.body
+        held = bytearray()
+        try:
+            with anyio.move_on_after(self._limits.seconds) as time_left:
+                async for part in request.stream():
+                    held += part
+                    if len(held) > most:
+                        said = f"The request has more than {most:,} bytes"
+                        self._note(token, vault, "too_large")
+                        return _refusal(413, said, "send less at once")
+        except ClientDisconnect:
+            self._note(token, vault, "gone")
+            return Response(status_code=400)  # which nobody reads
+        if time_left.cancelled_caught:
+            self._note(token, vault, "too_slow")
+            return _refusal(408, "The request did not arrive in time", "")
+        return bytes(held)
+
+    def _too_many(self, token: Token, vault: str, what: str) -> Response:
+        self._note(token, vault, "too_many")
+        return _refusal(429, f"Too many {what}", "wait a little", {"Retry-After": "1"})
+
+    def _note(self, token: Token | None, vault: str, outcome: str) -> None:
+        who = (token.name, token.agent) if token is not None else ("", "")
+        self._audit.note(Entry(*who, vault, "", outcome, 0))
+
+
+class _Answer:
+    """One request's answer: what its calls hand out is the caller's once it went out whole."""
+
+    def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        self._calls: dict[object, PendingCall] = {}
+        scope[OPEN_CALLS] = self._calls
+        self._body: bytes | None = body
+        self._receive = receive
+        self._send = send
+        self._has_gone = False
+        self._is_whole = False
+
+    async def receive(self) -> Message:
+        """Give the body, which was read already, and later whether the caller has gone."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        message = await self._receive()
+        self._has_gone = self._has_gone or message["type"] == "http.disconnect"
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a part, and see with the last one whether anybody is there to take it."""
+        is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if is_last and self._calls:
+            with anyio.move_on_after(0):
+                await self.receive()
+        await self._send(message)
+        self._is_whole = is_last and not self._has_gone
+
+    def close(self) -> None:
+        """Settle what the calls handed out, or take it back."""
+        for call in self._calls.values():
+            if not self._is_whole:
+                call.give_up()
+                continue
+            for note in call.settle():
+                print(visible.line(f"note: {note}"), file=sys.stderr)
+
+
+def _bearer(request: Request) -> str:
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    return text.strip() if kind.lower() == "bearer" else ""
+
+
+def _refusal(
+    status: int, message: str, hint: str, headers: dict[str, str] | None = None
+) -> Response:
+    said = {"error": message, **({"hint": hint} if hint else {})}
+    return JSONResponse(said, status, headers)

@@ -1,0 +1,262 @@
+"""The server over HTTP: an address, its certificate, signals, and an end in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import sys
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from typing import NamedTuple
+
+import anyio
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+
+from memvault.errors import StorageError, UsageError
+from memvault.mcp.audit import Audit
+from memvault.mcp.door import PATH, Door, Limits
+from memvault.mcp.profiles import Offer
+from memvault.mcp.rooms import Rooms
+from memvault.mcp.serving import signals
+from memvault.upkeep.tokens import Keyring
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_GRACE = 30.0
+"""Seconds that calls in flight have to end once the server was asked to."""
+_CONNECTIONS = 1_000
+_STILL = 0.05
+_SWEEP = 1.0
+
+
+class Address(NamedTuple):
+    """Where to listen, and by which names clients may call it."""
+
+    host: str
+    port: int
+    names: tuple[str, ...]
+
+    @classmethod
+    def read(cls, text: str, names: Sequence[str]) -> Address:
+        """Read ``HOST:PORT``, ``:PORT`` or ``PORT``; without a host only this machine is served.
+
+        Raises:
+            UsageError: it is none, or others can reach it and no name is given.
+        """
+        host, _, port = text.strip().rpartition(":")
+        host = host.strip("[]") or _LOOPBACK[0]
+        if not port.isdecimal() or int(port) > 65_535:
+            raise UsageError(f"{text!r} is not an address", "give HOST:PORT, such as :8420")
+        if not names and _is_any(host):
+            raise UsageError(
+                f"{host} is every address of this machine, so its name is missing",
+                "--name memory.example.org says how clients call it",
+            )
+        return cls(host, int(port), tuple(names))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Say whether only this machine can reach it."""
+        with contextlib.suppress(ValueError):
+            return ip_address(self.host).is_loopback
+        return self.host in _LOOPBACK
+
+    def security(self) -> TransportSecuritySettings:
+        """Return which values of Host and Origin are taken: a web page elsewhere has another."""
+        own = _LOOPBACK if self.is_loopback else (self.host,)
+        known = [_bracketed(name) for name in (*own, *self.names)]
+        hosts = [entry for name in known for entry in (name, f"{name}:*")]
+        return TransportSecuritySettings(
+            allowed_hosts=hosts,
+            allowed_origins=[f"{kind}://{host}" for host in hosts for kind in ("http", "https")],
+        )
+
+    def bound(self) -> socket.socket:
+        """Return a socket that listens there.
+
+        Raises:
+            StorageError: the address is taken or not this machine's.
+        """
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        # Only with its protocol named is it told not to hold small packets back for 40 ms.
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((self.host, self.port))
+            made.listen()  # whoever reads where it is can connect from then on
+        except OSError as error:
+            made.close()
+            raise StorageError(
+                f"{self.host}:{self.port} cannot be listened on: {error.strerror or error}",
+                "name another address, such as :8421",
+            ) from error
+        return made
+
+
+class Certificate(NamedTuple):
+    """The files of a TLS certificate and its key, in PEM; empty for plain HTTP."""
+
+    file: str = ""
+    key: str = ""
+
+    def check(self) -> None:
+        """Make sure that both are there and fit, or neither.
+
+        Raises:
+            UsageError: one is missing, or cannot be used.
+        """
+        if bool(self.file) != bool(self.key):
+            raise UsageError(
+                "A certificate needs its key", "give both: --certificate FILE --key FILE"
+            )
+        if self.file:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            try:
+                context.load_cert_chain(self.file, self.key)
+            except (OSError, ValueError) as error:
+                raise UsageError(
+                    f"The certificate cannot be used: {error}", "give PEM files that fit each other"
+                ) from error
+
+
+class _Uvicorn(uvicorn.Server):
+    """The web server, which leaves signals to us: calls in flight end before it does."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def serve(
+    address: Address,
+    certificate: Certificate,
+    vaults: Sequence[str],
+    offer: Offer,
+    limits: Limits,
+    audit: Audit,
+) -> int:
+    """Serve named vaults until the process is asked to end; return the exit code.
+
+    Raises:
+        StorageError: the address cannot be listened on.
+        UsageError: the certificate cannot be used.
+    """
+    certificate.check()
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
+    logging.getLogger("mcp").propagate = False  # it would tell what clients send
+    listening = address.bound()
+    with contextlib.closing(listening):
+        served = frozenset(vaults) if vaults else None
+        run = _Run(address, certificate, listening, served, offer, limits, audit)
+        return asyncio.run(run.until_asked())
+
+
+class _Run:
+    """One run of the server."""
+
+    def __init__(
+        self,
+        address: Address,
+        certificate: Certificate,
+        listening: socket.socket,
+        served: frozenset[str] | None,
+        offer: Offer,
+        limits: Limits,
+        audit: Audit,
+    ) -> None:
+        self._address = address
+        self._certificate = certificate
+        self._listening = listening
+        self._served = served
+        self._offer = offer
+        self._limits = limits
+        self._audit = audit
+        self._asked: list[int] = []
+
+    async def until_asked(self) -> int:
+        """Serve until a signal comes; a second one ends it at once."""
+        stop = asyncio.Event()
+
+        def asked() -> None:
+            if len(self._asked) > 1:
+                web.force_exit = True
+            stop.set()
+
+        async with anyio.create_task_group() as tasks:
+            rooms = Rooms(tasks, self._served, self._offer, self._audit, lambda: bool(self._asked))
+            keyring = Keyring()
+            security = self._address.security()
+            door = Door(keyring, rooms, security, self._limits, self._audit)
+            web = _Uvicorn(self._config(door))
+            tasks.start_soon(_swept, rooms, door, keyring)
+            with signals(self._asked, asked):
+                serving = asyncio.create_task(web.serve([self._listening]))
+                self._tell()
+                await asyncio.wait(
+                    [serving, ending := asyncio.create_task(stop.wait())],
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                ending.cancel()
+                door.is_ending = True
+                rooms.end_streams()
+                await anyio.to_thread.run_sync(rooms.wake)
+                with anyio.move_on_after(_GRACE):
+                    while door.answering and not web.force_exit:
+                        await asyncio.sleep(_STILL)
+                rooms.clear(lambda _: False)
+                web.should_exit = True
+                await serving
+            tasks.cancel_scope.cancel()
+        await anyio.to_thread.run_sync(rooms.close)
+        return 0
+
+    def _config(self, door: Door) -> uvicorn.Config:
+        return uvicorn.Config(
+            door,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=5,
+            ssl_certfile=self._certificate.file or None,
+            ssl_keyfile=self._certificate.key or None,
+        )
+
+    def _tell(self) -> None:
+        """Say where the vaults are served."""
+        scheme = "https" if self._certificate.file else "http"
+        port = self._listening.getsockname()[1]
+        name = self._address.names[0] if self._address.names else self._address.host
+        print(f"Serving at {scheme}://{_bracketed(name)}:{port}{PATH}", file=sys.stderr)
+        if not self._address.is_loopback and scheme == "http":
+            print(
+                "note: others can read what goes over the network: give --certificate and --key, "
+                "or put a proxy with TLS before it",
+                file=sys.stderr,
+            )
+        sys.stderr.flush()
+
+
+async def _swept(rooms: Rooms, door: Door, keyring: Keyring) -> None:
+    """End what stands open for tokens that were removed, or whose time is over."""
+    while True:
+        await asyncio.sleep(_SWEEP)
+        rooms.clear(keyring.holds)
+        door.forget()
+
+
+def _is_any(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ip_address(host).is_unspecified
+    return False
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,234 @@
+"""Which tools a client is offered: the profiles, what each costs a model to read, the choice.
+
+A profile is a group of the registry, or ``core``, or ``all``. It saves tokens and is no fence:
+``call_tool``, in the profile catalogue, runs every tool there is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, NamedTuple
+
+from memvault import user_settings
+from memvault.call import Call
+from memvault.command_table import COMMANDS, GROUPS
+from memvault.errors import UsageError
+from memvault.schema import LARGEST, normal_name
+from memvault.tools.core import available, reference, registry
+from memvault.tools.core.registry import Tool
+from memvault.tools.core.vault_tools import GROUP as VAULTS_OWN
+from memvault.user_folders import SETTINGS_FILE
+
+CORE: Mapping[str, tuple[str, ...]] = {
+    "memory_recall": (
+        "type",
+        "threshold",
+        "asOf",
+        "isAll",
+        "full",
+        "explain",
+        "rerank",
+        "brief",
+        "include",
+        "vaults",
+    ),
+    "memory_remember": ("importance", "source"),
+    "memory_compound": (),
+    "memory_show": ("revision",),
+    "memory_list": ("filter", "since", "until"),
+    "memory_list_types": (),
+    "memory_forget": ("threshold", "filter"),
+    "memory_restore": ("revision",),
+    "memory_undo": (),
+    "context": (),
+}
+"""What recalling and writing memories takes, and the arguments that are not told of there: an
+agent seldom needs them. They are taken all the same."""
+_ALL = "all"
+_DEFAULT = "core"
+_A_TOKEN = 4
+"""Characters that count as a token; what a model's own tokenizer says differs by a fifth."""
+_READ = ("name", "description", "inputSchema")
+"""What a model is given of a tool; titles and hints are the client's."""
+_SAID = 2
+"""Paragraphs of a tool's docstring that a model is given; the rest is for the reference."""
+
+
+class Profile(NamedTuple):
+    """A name for some tools."""
+
+    name: str
+    heading: str
+    tools: tuple[str, ...]
+
+
+@cache
+def profiles() -> dict[str, Profile]:
+    """Return every profile by its name: core, one for each group, and all."""
+    found = {_DEFAULT: Profile(_DEFAULT, "Recall and write memories; the default", tuple(CORE))}
+    for name, heading in GROUPS.items():
+        tools = tuple(command.tool for command in COMMANDS if command.group == name)
+        found[name] = Profile(name, heading, tools)
+    return {**found, _ALL: Profile(_ALL, "Every tool", tuple(entry.tool for entry in COMMANDS))}
+
+
+def chosen(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the tools that a list of profiles and tools means, each with what is not told of it.
+
+    Raises:
+        UsageError: a word of the list is neither.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        profile = profiles().get(word.lower().replace("_", "-"))
+        if profile is not None and profile.name == _DEFAULT:
+            found = {**CORE, **found}
+        elif profile is not None:
+            found.update(dict.fromkeys(profile.tools, ()))
+        else:
+            found[_named(word)] = ()
+    if not found:
+        raise UsageError("No tools are named", "memvault mcp --list-profiles names the profiles")
+    return found
+
+
+def _named(word: str) -> str:
+    tool = registry.known(word)
+    if tool is not None:
+        return tool.name
+    names = [*profiles(), *(command.tool for command in COMMANDS)]
+    near = get_close_matches(normal_name(word), names, n=1)
+    hint = f"did you mean {near[0]}?" if near else "memvault mcp --list-profiles names them"
+    raise UsageError(f"There is no profile or tool {word!r}", hint)
+
+
+def holding(name: str) -> str:
+    """Return the smallest profile that a tool is in."""
+    held = [entry for entry in profiles().values() if name in entry.tools]
+    return min(held, key=lambda entry: len(entry.tools)).name
+
+
+class Offer:
+    """The tools that one server offers: as its command line says, else the settings.
+
+    Raises:
+        UsageError: what the command line or the user's settings name does not exist.
+    """
+
+    def __init__(self, named: str = "") -> None:
+        self._named = named
+        self._wished = named or user_settings.load().mcp_tools or _DEFAULT
+        chosen(self._wished)
+
+    def words(self, call: Call) -> str:
+        """Return what was chosen, as it was written."""
+        return self._named or call.settings.mcp_tools or self._wished
+
+    def chosen(self, call: Call) -> dict[str, tuple[str, ...]]:
+        """Return the program's own tools that are offered, each with what is not told of it.
+
+        Raises:
+            UsageError: the vault's settings name what there is not.
+        """
+        try:
+            return chosen(self.words(call))
+        except UsageError as error:
+            raise UsageError(f"{SETTINGS_FILE}: mcp.tools: {error.message}", error.hint) from error
+
+    def tools(self, call: Call) -> list[dict[str, Any]]:
+        """Return what a client is told: of no tool of the vault's that nobody trusts here.
+
+        Raises:
+            UsageError: the vault's settings name what there is not.
+        """
+        untold = self.chosen(call)
+        offered = (tool for tool in available.offered_in(call) if _is_among(untold, tool))
+        return [listed(tool, untold.get(tool.name, ())) for tool in offered]
+
+    def find(self, call: Call, name: str) -> Tool:
+        """Return the tool of an exact name.
+
+        Raises:
+            UsageError: there is none, or it is not offered.
+            Refused: it is switched off, or its file is broken.
+        """
+        tool = available.find_in(call, name)
+        if _is_among(self.chosen(call), tool):
+            return tool
+        words = f"{self.words(call)},{holding(tool.name)}"
+        raise UsageError(
+            f"The tool {tool.name} is not offered here",
+            f"memvault mcp --tools {words} offers it",
+        )
+
+
+def _is_among(names: Collection[str], tool: Tool) -> bool:
+    """Say whether a tool is offered where these are: one of the vault's own always is."""
+    return tool.group == VAULTS_OWN or tool.name in names
+
+
+def listed(tool: Tool, untold: Collection[str] = ()) -> dict[str, Any]:
+    """Return a tool as a client lists it: as the reference has it, and no longer than needed."""
+    entry = reference.described(tool)
+    hints = dict(entry["annotations"])
+    del hints["title"]  # the tool's own title says it
+    if tool.read_only:
+        del hints["destructiveHint"], hints["idempotentHint"]  # they are of tools that write
+    said = "\n\n".join(entry["description"].split("\n\n")[:_SAID])
+    schema = _short(entry["inputSchema"])
+    if untold:
+        del schema["additionalProperties"]
+        schema["properties"] = {
+            key: part for key, part in schema["properties"].items() if key not in untold
+        }
+    return {**entry, "description": said, "inputSchema": schema, "annotations": hints}
+
+
+def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema that means the same, without what says nothing."""
+    out: dict[str, Any] = {}
+    for key, value in schema.items():
+        nothing = (key == "required" and not value) or (key == "default" and not value)
+        endless = key in ("minimum", "maximum") and abs(value) >= LARGEST
+        if nothing or endless or (key == "additionalProperties" and value is True):
+            continue
+        if key == "type" and isinstance(value, list):
+            # Some clients know one type only: each has a branch of its own.
+            out["anyOf"] = [_branch(name, schema) for name in value]
+        elif key == "items" and "anyOf" in out:
+            continue
+        elif key == "properties":
+            out[key] = {name: _short(part) for name, part in value.items()}
+        else:
+            out[key] = _short(value) if key == "items" else value
+    return out
+
+
+def _branch(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    items = {"items": _short(schema["items"])} if name == "array" and "items" in schema else {}
+    return {"type": name, **items}
+
+
+def read(name: str) -> str:
+    """Return what a model reads of the tools of a profile, as JSON."""
+    tools = [listed(registry.find(tool), untold) for tool, untold in chosen(name).items()]
+    told = [{key: entry[key] for key in _READ} for entry in tools]
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+
+
+def table() -> dict[str, Any]:
+    """Return every profile with its tools and its tokens, of four characters each."""
+    found = [
+        {
+            "name": entry.name,
+            "heading": entry.heading,
+            "count": len(entry.tools),
+            "tokens": round(len(read(entry.name)) / _A_TOKEN),
+            "tools": list(entry.tools),
+        }
+        for entry in profiles().values()
+    ]
+    return {"profiles": found}

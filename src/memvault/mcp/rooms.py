@@ -1,0 +1,148 @@
+"""Rooms: what each token has of each vault, one server of the SDK's with its sessions.
+
+Two tokens share nothing but the vault itself: neither sessions, subscriptions nor requests.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from memvault import locate, visible
+from memvault.call import Caller
+from memvault.errors import MemvaultError
+from memvault.mcp.audit import Audit, Witness
+from memvault.mcp.profiles import Offer
+from memvault.mcp.serving import Serving
+from memvault.upkeep.tokens import Token
+from memvault.workspace import Workspace
+
+_SESSIONS = 100
+"""Clients of the older protocol that one token may have in one vault at a time."""
+
+
+class Room(NamedTuple):
+    """A token in a vault; ``leave`` ends its sessions."""
+
+    token: Token
+    workspace: Workspace
+    serving: Serving
+    manager: StreamableHTTPSessionManager
+    leave: anyio.Event
+
+
+class Rooms:
+    """The rooms that somebody has entered, and the open vaults below them.
+
+    ``served`` are the names of the vaults that may be entered, None for all; ``ending`` says
+    whether the server is about to end.
+    """
+
+    def __init__(
+        self,
+        tasks: anyio.abc.TaskGroup,
+        served: frozenset[str] | None,
+        offer: Offer,
+        audit: Audit,
+        ending: Callable[[], bool],
+    ) -> None:
+        self._tasks = tasks
+        self._served = served
+        self._offer = offer
+        self._audit = audit
+        self._ending = ending
+        self._rooms: dict[tuple[Token, str], Room] = {}
+        self._vaults: dict[str, Workspace] = {}
+        self._entering = anyio.Lock()
+        self._opening = threading.Lock()
+
+    def vaults_of(self, token: Token) -> list[str]:
+        """Return the vaults that a token opens here, the one at hand first."""
+        return [name for name in token.vaults if self._served is None or name in self._served]
+
+    async def enter(self, token: Token, vault: str) -> StreamableHTTPSessionManager:
+        """Return the server that answers a token in a vault.
+
+        Raises:
+            MemvaultError: the vault is missing or cannot be read.
+        """
+        workspace = await anyio.to_thread.run_sync(self._opened, vault)
+        async with self._entering:
+            room = self._rooms.get((token, vault))
+            if room is not None and room.workspace is not workspace:  # it is another folder by now
+                self._left((token, vault))
+                room = None
+            if room is None:
+                room = self._furnished(token, vault, workspace)
+                await self._tasks.start(self._held, room)
+                self._rooms[token, vault] = room
+            return room.manager
+
+    def clear(self, is_in: Callable[[Token], bool]) -> None:
+        """End the rooms of tokens that are no longer good."""
+        for key in [key for key in self._rooms if not is_in(key[0])]:
+            self._left(key)
+
+    def _left(self, key: tuple[Token, str]) -> None:
+        room = self._rooms.pop(key)
+        room.serving.end_streams()
+        room.leave.set()
+
+    def close(self) -> None:
+        """Let go of the vaults, once nobody is in a room."""
+        for workspace in self._vaults.values():
+            with workspace.lock:
+                workspace.close()
+
+    def end_streams(self) -> None:
+        """End every stream that stands open."""
+        for room in self._rooms.values():
+            room.serving.end_streams()
+
+    def wake(self) -> None:
+        """Let every tool that waits see that the server is ending."""
+        for workspace in self._vaults.values():
+            workspace.wake()
+
+    def _opened(self, vault: str) -> Workspace:
+        root = locate.vault_named(vault)  # each time: the name may be another folder's by now
+        with self._opening:
+            known = self._vaults.get(vault)
+            if known is None or known.root != root:
+                known = Workspace(root)
+                _ = known.settings
+                self._vaults[vault] = known
+            return known
+
+    def _furnished(self, token: Token, vault: str, workspace: Workspace) -> Room:
+        caller = Caller(
+            token.agent,
+            programs=False,
+            paths=False,
+            budgeted=True,
+            vaults=tuple(self.vaults_of(token)),
+            scope=token.scope,
+        )
+        serving = Serving(workspace, caller, self._offer, self._ending)
+        serving.server.middleware.append(Witness(self._audit, token.name, token.agent, vault))
+        manager = StreamableHTTPSessionManager(serving.server, max_sessions=_SESSIONS)
+        return Room(token, workspace, serving, manager, anyio.Event())
+
+    @staticmethod
+    async def _held(room: Room, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Keep a room's server running until it is left."""
+        async with room.manager.run():
+            task_status.started()
+            await room.leave.wait()
+
+
+def told(error: MemvaultError) -> None:
+    """Tell whoever runs the server what a client is not told: it may name paths."""
+    print(visible.line(f"note: {error.message}; {error.hint}"), file=sys.stderr)

@@ -1,0 +1,164 @@
+"""What a server tells a client unasked: changes of lists and memories, and log messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, get_args
+from urllib.parse import unquote
+
+import anyio
+import mcp_types as types
+from mcp.server.connection import allowed_log_levels
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from memvault.errors import MemvaultError
+
+Context = ServerRequestContext[Any, Any]
+_LEVELS = get_args(types.LoggingLevel)
+_SESSION = "mcp-session-id"
+_MOST = 1_000
+"""Clients that are remembered at once."""
+_EVERY = 1.0
+"""Seconds between two looks at the folder while somebody has subscribed."""
+_REST = 20
+"""How many times as long as a look took the server rests after it, at least."""
+
+
+class _Client:
+    """A client of the older protocol: whom to tell, what it subscribed to, and its log level."""
+
+    def __init__(self) -> None:
+        self.session: ServerSession | None = None
+        self.subscribed: dict[str, str] = {}
+        self.level: types.LoggingLevel | None = None
+
+
+class Telling:
+    """Tells clients; ``look`` says what changed since the last time.
+
+    Clients of the older protocol versions subscribe to single resources and are told of lists
+    that they have read; newer ones open a stream for exactly what they want.
+    """
+
+    def __init__(self, look: Callable[[], Coroutine[Any, Any, list[ServerEvent]]]) -> None:
+        self._look = look
+        self._bus = InMemorySubscriptionBus()
+        self._handler = ListenHandler(self._bus)
+        self._listening = 0
+        self._clients: dict[str, _Client] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Look at the folder again and again while somebody has subscribed."""
+        self._begin(self._watch())
+        try:
+            yield
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def listen(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve a stream of changes."""
+        self._listening += 1
+        try:
+            return await self._handler(context, params)
+        finally:
+            self._listening -= 1
+
+    def close(self) -> None:
+        """End every stream that stands open."""
+        self._handler.close()
+
+    def subscribe(self, context: Context, uri: str) -> None:
+        """Tell this client when a resource changes."""
+        self.meet(context)
+        self._client(context).subscribed[unquote(uri)] = uri
+
+    def unsubscribe(self, context: Context, uri: str) -> None:
+        """Tell of a resource no longer."""
+        self._client(context).subscribed.pop(unquote(uri), None)
+
+    def meet(self, context: Context) -> None:
+        """Remember whom to tell, unless it opens streams for that."""
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            self._client(context).session = context.session
+
+    def _client(self, context: Context) -> _Client:
+        """Return who asks: over HTTP a session, else the only client that there is."""
+        name = "" if context.request is None else context.request.headers.get(_SESSION, "")
+        while len(self._clients) >= _MOST and name not in self._clients:
+            del self._clients[next(iter(self._clients))]  # nobody says which of them have gone
+        return self._clients.setdefault(name, _Client())
+
+    def look_soon(self) -> None:
+        """Look at what a call has changed, behind its answer."""
+        self._begin(self._look_once())
+
+    def set_level(self, context: Context, level: types.LoggingLevel) -> None:
+        """Send log messages from this level on."""
+        self._client(context).level = level
+
+    async def log(self, context: Context, level: types.LoggingLevel, data: Any) -> None:
+        """Send a log message, where the client has asked for any of that level."""
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            wanted = level in allowed_log_levels(context.protocol_version, context.meta)
+        else:
+            asked = self._client(context).level
+            wanted = asked is not None and _LEVELS.index(level) >= _LEVELS.index(asked)
+        if wanted:
+            params = types.LoggingMessageNotificationParams(
+                level=level, logger="memvault", data=data
+            )
+            message = types.LoggingMessageNotification(params=params)
+            await context.session.send_notification(message, context.request_id)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self) -> None:
+        while True:
+            begun = time.monotonic()
+            if self._listening or any(client.subscribed for client in self._clients.values()):
+                try:
+                    await self._look_once()
+                except Exception as error:  # the next look may work, and somebody waits for it
+                    print(f"note: a look at the vault failed: {error!r}", file=sys.stderr)
+            await asyncio.sleep(max(_EVERY, _REST * (time.monotonic() - begun)))
+
+    async def _look_once(self) -> None:
+        with contextlib.suppress(MemvaultError, OSError):  # each call says so, until it is mended
+            await self.tell(await self._look())
+
+    async def tell(self, events: list[ServerEvent]) -> None:
+        """Tell of changes whoever wants to know of them, if they are still there."""
+        for event in events:
+            await self._bus.publish(event)
+            for client in list(self._clients.values()):
+                if client.session is not None:
+                    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                        await self._tell(client.session, client.subscribed, event)
+
+    async def _tell(
+        self, session: ServerSession, subscribed: dict[str, str], event: ServerEvent
+    ) -> None:
+        if isinstance(event, ResourceUpdated):
+            uri = subscribed.get(unquote(event.uri))
+            if uri is not None:
+                await session.send_resource_updated(uri)
+        elif isinstance(event, ResourcesListChanged):
+            await session.send_resource_list_changed()
+        else:
+            await session.send_tool_list_changed()

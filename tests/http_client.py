@@ -1,0 +1,137 @@
+"""How the tests of a served vault talk to it: by hand over HTTP, or with the SDK's own client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+from conftest import Run, succeeded
+
+LIMIT = 60.0
+_ADDRESS = re.compile(rb"Serving at (https?://\S+)/mcp")
+
+
+class Answer(NamedTuple):
+    """What a request by hand was answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """Its body as JSON."""
+        return json.loads(self.body)
+
+
+class Served:
+    """A process that serves vaults, until the block ends."""
+
+    def __init__(self, *options: str, address: str = "127.0.0.1:0") -> None:
+        line = [sys.executable, "-m", "memvault", "serve", "--http", address, *options]
+        self.process = subprocess.Popen(line, stderr=subprocess.PIPE)
+        self.said = b""
+        self.url = self._read_address()
+        self.port = int(self.url.rpartition(":")[2])
+
+    def _read_address(self) -> str:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said += line
+            if found := _ADDRESS.search(line):
+                return found[1].decode()
+        raise AssertionError(self.said)
+
+    def send(
+        self,
+        token: str | None,
+        message: Any = None,
+        path: str = "/mcp",
+        method: str = "POST",
+        **headers: str,
+    ) -> Answer:
+        """Send one request by hand; ``_`` in a header's name stands for ``-``."""
+        data = message if isinstance(message, bytes) else json.dumps(message).encode()
+        sent = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            **({"Authorization": f"Bearer {token}"} if token else {}),
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
+        with contextlib.closing(connection):
+            connection.request(method, path, None if message is None else data, sent)
+            answer = connection.getresponse()
+            return Answer(answer.status, dict(answer.headers), answer.read())
+
+    def talk(
+        self,
+        token: str,
+        talk: Callable[[Client], Awaitable[None]],
+        path: str = "/mcp",
+        mode: Any = "auto",
+        **wishes: Any,
+    ) -> None:
+        """Talk with the server through the SDK's client."""
+
+        async def talking() -> None:
+            async with asyncio.timeout(LIMIT):
+                await self.talking(token, talk, path, mode, **wishes)
+
+        asyncio.run(talking())
+
+    async def talking(
+        self,
+        token: str,
+        talk: Callable[[Client], Awaitable[None]],
+        path: str = "/mcp",
+        mode: Any = "auto",
+        **wishes: Any,
+    ) -> None:
+        """Talk with the server through one of the SDK's clients among several."""
+        headers = {"Authorization": f"Bearer {token}"}
+        async with create_mcp_http_client(headers) as sender:
+            transport = streamable_http_client(f"{self.url}{path}", http_client=sender)
+            async with Client(transport, mode=mode, **wishes) as client:
+                await talk(client)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        """Ask the server to end; return its exit code and all that it said."""
+        self.process.send_signal(number)
+        _, rest = self.process.communicate(timeout=LIMIT)
+        self.said += rest
+        return self.process.returncode, self.said.decode()
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def token(run: Run, name: str, vaults: str, scope: str = "read", *more: str) -> str:
+    """Make a token."""
+    line = ["tokens", "add", name, "--vaults", vaults, "--scope", scope, *more, "--json"]
+    made: str = succeeded(run(*line)).json["token"]
+    return made
+
+
+def named(run: Run, name: str, folder: Path) -> Path:
+    """Make a folder a vault with a name."""
+    succeeded(run("init", str(folder), "--bare"))
+    succeeded(run("vaults", "add", name, str(folder)))
+    return folder

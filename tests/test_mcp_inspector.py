@@ -1,0 +1,75 @@
+"""The protocol's own inspector gets on with the server, and finds nothing wrong with its tools.
+
+It is a program for Node that no test fetches: ``MEMVAULT_INSPECTOR`` names its command, as
+``npm install @modelcontextprotocol/inspector`` leaves it in ``node_modules/.bin/mcp-inspector``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import write
+
+pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+INSPECTOR = os.environ.get("MEMVAULT_INSPECTOR", "")
+pytestmark = pytest.mark.skipif(
+    not INSPECTOR, reason="MEMVAULT_INSPECTOR does not name the MCP inspector's command"
+)
+
+
+def inspected(folder: Path, *options: str, tools: str = "core") -> subprocess.CompletedProcess[str]:
+    """Return what the inspector says of a server of a vault."""
+    server = [sys.executable, "-m", "memvault", "mcp", "--vault", str(folder), "--tools", tools]
+    given = [
+        word
+        for name, value in os.environ.items()
+        if name.startswith(("MEMVAULT_", "XDG_", "PYTHON"))
+        for word in ("-e", f"{name}={value}")
+    ]
+    line = [INSPECTOR, "--cli", *given, *server, *options]
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+
+
+def answered(folder: Path, *options: str) -> Any:
+    """Return an answer that the inspector shows."""
+    done = inspected(folder, *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_every_schema_is_fit_for_any_client(folder: Path) -> None:
+    """No tool of any profile has a schema that some model's provider may refuse."""
+    done = inspected(folder, "--method", "tools/list", "--strict", tools="all")
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr, done.stderr
+    assert len(json.loads(done.stdout)["tools"]) > 50
+
+
+def test_what_the_server_has_is_listed_and_read(folder: Path) -> None:
+    """Tools, prompts, memories and lists are there, by the inspector's client too."""
+    write(folder, "a.md", "---\nid: a-1\nmemory_type: fact\n---\n\n# The zebra sleeps\n")
+    tool = ["--method", "tools/call", "--tool-name", "memory_recall", "--tool-arg", "query=zebra"]
+    found = answered(folder, *tool)
+    assert found["structuredContent"]["memories"][0]["memId"] == "a-1"
+    assert "memId: a-1" in found["content"][0]["text"]
+    assert answered(folder, "--method", "resources/list")["resources"][0]["name"] == "a-1"
+    read = answered(folder, "--method", "resources/read", "--uri", "memvault://type/fact")
+    assert "The zebra sleeps" in read["contents"][0]["text"]
+    prompt = ["--prompt-name", "recall-first", "--prompt-args", "task=roof"]
+    asked = answered(folder, "--method", "prompts/get", *prompt)
+    assert "roof" in asked["messages"][0]["content"]["text"]
+
+
+def test_a_failure_is_a_tools_failure(folder: Path) -> None:
+    """The inspector is told what failed, and ends with an error."""
+    tool = ["--method", "tools/call", "--tool-name", "memory_show", "--tool-arg", "memId=none"]
+    done = inspected(folder, *tool)
+    assert done.returncode != 0
+    assert "There is no memory 'none'" in done.stdout + done.stderr

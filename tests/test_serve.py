@@ -1,0 +1,255 @@
+"""A vault is served to a team over HTTP: to whoever has a token, as one agent, and no further."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, refused, succeeded, write
+
+pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+from mcp import Client
+
+from http_client import Served, named, token
+from mcp_client import HELLO, structured
+
+NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
+
+
+@pytest.fixture
+def places(tmp_path: Path, run: Run) -> dict[str, Path]:
+    """Two vaults with names, and their folders."""
+    found = {name: named(run, name, tmp_path / name) for name in ("team", "other")}
+    write(found["team"], "fact/tea.md", NOTE.format("tea", "The team drinks green tea."))
+    write(found["other"], "fact/rum.md", NOTE.format("rum", "The others drink rum."))
+    return found
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_team_recalls_and_writes(places: dict[str, Path], run: Run, mode: str) -> None:
+    """With a token to write, a client of either protocol recalls, writes, and is its agent."""
+    given = token(run, "ann", "team,other", "write")
+
+    async def talk(client: Client) -> None:
+        found = await structured(client, "memory_recall", query="what does the team drink")
+        assert found["memories"][0]["memId"] == "tea-7k2m9q"
+        made = await structured(client, "memory_remember", title="Milk", content="None in it.")
+        assert (places["team"] / made["filePath"]).is_file()
+        every = await structured(client, "memory_recall", query="drink", vaults=["all"])
+        assert {entry["vault"] for entry in every["memories"]} == {"team", "other"}
+        there = await structured(
+            client, "memory_compound", query="other:rum-7k2m9q", modifications="And tea."
+        )
+        assert there["vault"] == "other"
+        log = await structured(client, "memory_log")
+        assert {change["agent"] for change in log["changes"]} == {"ann"}
+
+    async def elsewhere(client: Client) -> None:
+        found = await structured(client, "memory_list")
+        assert [entry["title"] for entry in found["memories"]] == ["rum"]
+
+    with Served("--tools", "all") as server:
+        server.talk(given, talk, mode=mode)
+        server.talk(given, elsewhere, "/mcp/other", mode=mode)
+        code, said = server.end()
+    assert (code, "Traceback" in said) == (0, False), said
+
+
+def test_who_only_reads_writes_nothing(places: dict[str, Path], run: Run) -> None:
+    """With a token to read, nothing in the vault changes, and no tool that writes is offered."""
+    write(
+        places["team"],
+        "agents/bob/plans/p.md",
+        "---\nid: p\nschedule: 2020-01-01T00:00:00Z\n---\n\nCall.\n",
+    )
+    before = {path: path.read_bytes() for path in places["team"].rglob("*.md")}
+
+    async def talk(client: Client) -> None:
+        offered = {tool.name for tool in (await client.list_tools()).tools}
+        assert "memory_recall" in offered
+        assert not offered & {"memory_remember", "vault_doctor", "git_sync", "register_tool"}
+        refusal = await structured(client, "memory_remember", title="x", content="y")
+        assert refusal["error"]["code"] == "refused"
+        inner = {"toolName": "memory_remember", "parameters": {"title": "x", "content": "y"}}
+        assert not (await structured(client, "call_tool", **inner))["success"]
+        context = await structured(client, "context", task="what does the team drink")
+        assert "green tea" in context["context"]
+        assert (await structured(client, "list_inbox"))["events"] == []
+
+    with Served("--tools", "all") as server:
+        server.talk(token(run, "bob", "team"), talk)
+    assert {path: path.read_bytes() for path in places["team"].rglob("*.md")} == before
+
+
+def test_a_token_is_needed_and_ends(places: dict[str, Path], run: Run) -> None:
+    """Without a good token nothing is answered; one that is removed is no good from then on."""
+    given = token(run, "ann", "team")
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    with Served() as server:
+        for wrong in (None, "", "x", given[:-1], given.swapcase()):
+            answer = server.send(wrong, hello)
+            assert (
+                answer.status,
+                "WWW-Authenticate".lower() in {name.lower() for name in answer.headers},
+            ) == (401, True)
+        assert server.send(given, hello).status == 200
+        for path in ("/mcp/other", "/mcp/nope", "/", "/mcp/team/x", "/../etc/passwd"):
+            assert server.send(given, hello, path).status == 404, path
+        assert server.send(given, hello, "/mcp/team").status == 200
+        succeeded(run("tokens", "remove", "ann"))
+        assert server.send(given, hello).status == 401
+        health = server.send(None, None, "/healthz", "GET")
+        assert (health.status, health.json["status"]) == (200, "ok")
+        _, said = server.end()
+    assert given not in said
+    assert str(places["team"]) not in said
+
+
+def test_only_its_own_names_and_pages(places: dict[str, Path], run: Run) -> None:
+    """A page of another site, or a name that is not the server's, gets nothing."""
+    given = token(run, "ann", "team")
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    with Served() as server:
+        assert server.send(given, hello, Origin="https://evil.example").status == 403
+        assert server.send(given, hello, Host="evil.example").status == 421
+        assert server.send(None, None, "/healthz", "GET", Host="evil.example").status == 421
+        assert server.send(given, hello, Host="localhost:1").status == 200
+        assert server.send(given, hello, Host="memory.example.org").status == 421
+    with Served("--name", "memory.example.org") as server:
+        assert server.send(given, hello, Host="memory.example.org").status == 200
+
+
+def test_limits_of_a_token(places: dict[str, Path], run: Run) -> None:
+    """A body that is too large, or too many requests, are refused and harm nobody else."""
+    ann, ben = token(run, "ann", "team"), token(run, "ben", "team")
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    with Served("--body", "1", "--rate", "1") as server:
+        assert server.send(ann, b'"' + b"x" * 1_100_000 + b'"').status == 413
+        statuses = [server.send(ann, hello).status for _ in range(4)]
+        assert 429 in statuses
+        assert server.send(ben, hello).status == 200
+
+
+def test_the_audit_says_who_asked_for_what(
+    places: dict[str, Path], run: Run, tmp_path: Path
+) -> None:
+    """Each request is a line with who, vault, tool, outcome and time, and nothing of contents."""
+    given = token(run, "ann", "team", "read", "--as", "builder")
+
+    async def talk(client: Client) -> None:
+        await structured(client, "memory_recall", query="green tea")
+        await structured(client, "memory_show", memId="nothing-like-it")
+        await structured(client, "memory_remember", title="x", content="y")
+        await client.read_resource("memvault://memory/tea-7k2m9q")
+
+    file = tmp_path / "audit.jsonl"
+    with Served("--tools", "all", "--audit", str(file)) as server:
+        server.talk(given, talk)
+        server.send("wrong", {})
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    told = [
+        (line["tool"], line["outcome"])
+        for line in lines
+        if line["token"] and line["tool"] != "tools/list"
+    ]
+    assert told[-4:] == [
+        ("memory_recall", "ok"),
+        ("memory_show", "not_found"),
+        ("memory_remember", "refused"),
+        ("resources/read", "ok"),
+    ]
+    assert {line["agent"] for line in lines if line["token"]} == {"builder"}
+    assert lines[-1]["outcome"] == "unauthorized"
+    assert "green" not in file.read_text("utf-8")
+    assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["serve"], 2, "The address is missing"),
+        (["serve", "--http", "nowhere"], 2, "is not an address"),
+        (["serve", "--http", ":99999"], 2, "is not an address"),
+        (["serve", "--http", "0.0.0.0:0"], 2, "its name is missing"),
+        (["serve", "--http", ":0", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
+        (["serve", "--http", ":0", "--certificate", "x"], 2, "needs its key"),
+        (["serve", "--http", ":0", "--tools", "nope"], 2, "There is no profile or tool 'nope'"),
+        (["serve", "--http", "192.0.2.1:80"], 1, "cannot be listened on"),
+        (
+            ["serve", "--http", ":0", "--certificate", "memvault.toml", "--key", "memvault.toml"],
+            2,
+            "The certificate cannot be used",
+        ),
+        (["tokens", "add", "Ann", "--vaults", "team"], 2, "cannot be named"),
+        (["tokens", "add", "ann"], 2, "The vaults are missing"),
+        (["tokens", "add", "ann", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
+        (["tokens", "add", "ann", "--vaults", "team", "--scope", "all"], 2, "is not a scope"),
+        (["tokens", "add", "ann", "--vaults", "team", "--as", "user"], 2, "cannot speak as"),
+        (["tokens", "remove", "ann"], 1, "There is no token named 'ann'"),
+    ],
+)
+def test_what_cannot_be_served_is_said(
+    places: dict[str, Path], run: Run, words: list[str], code: int, said: str
+) -> None:
+    """A wrong address, name or scope is one sentence with a hint."""
+    assert said in refused(run(*words), code)
+
+
+def test_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
+    """A token is told when it is made and kept as a hash alone; a second of its name is refused."""
+    given = token(run, "ann", "team", "write", "--days", "30")
+    listed: Any = succeeded(run("tokens", "list", "--json")).json["tokens"]
+    assert [(entry["name"], entry["agent"], entry["scope"]) for entry in listed] == [
+        ("ann", "ann", "write")
+    ]
+    again = refused(run("tokens", "add", "ann", "--vaults", "team"), 1)
+    assert "There is a token named ann" in again
+    assert given not in run("tokens", "list").out
+
+
+def test_a_name_leads_where_it_leads_now(places: dict[str, Path], run: Run) -> None:
+    """A name that was taken away opens nothing, and one that another vault has now opens that."""
+    given = token(run, "ann", "team")
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+
+    async def other(client: Client) -> None:
+        found = await structured(client, "memory_list")
+        assert [entry["title"] for entry in found["memories"]] == ["rum"]
+
+    with Served("--tools", "all") as server:
+        assert server.send(given, hello).status == 200
+        succeeded(run("vaults", "remove", "team"))
+        assert server.send(given, hello).status == 503
+        succeeded(run("vaults", "remove", "other"))
+        succeeded(run("vaults", "add", "team", str(places["other"])))
+        server.talk(given, other)
+
+
+def test_a_client_that_leaves_within_its_request_is_noted(
+    places: dict[str, Path], run: Run
+) -> None:
+    """An upload that ends half way is a line of the audit, and no traceback."""
+    given = token(run, "ann", "team")
+    head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {given}\r\n"
+    with Served() as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+            time.sleep(0.3)
+        time.sleep(0.3)
+        _, said = server.end()
+    assert '"outcome": "gone"' in said
+    assert "Traceback" not in said
+
+
+def test_a_copy_of_a_token_is_none(places: dict[str, Path], run: Run, tmp_path: Path) -> None:
+    """A token that is removed is gone, also where its file was copied under another name."""
+    token(run, "ann", "team")
+    (file,) = tmp_path.rglob("tokens/ann.json")
+    file.with_name("ann (copy).json").write_bytes(file.read_bytes())
+    succeeded(run("tokens", "remove", "ann"))
+    assert succeeded(run("tokens", "list", "--json")).json["tokens"] == []

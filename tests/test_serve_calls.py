@@ -1,0 +1,240 @@
+"""Calls over HTTP lose nothing: not when a client goes, nor when the server ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, write
+
+pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+import mcp_types as types
+from mcp import Client
+
+from http_client import LIMIT, Served, named, token
+from mcp_client import structured
+from test_mcp_told import Heard
+
+NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
+HOOK = [{"eventType": "Hook", "parameter": "build"}]
+BEN = [{"eventType": "Agent", "parameter": "ben"}]
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@pytest.fixture
+def team(tmp_path: Path, run: Run) -> Path:
+    """A vault with a name."""
+    folder = named(run, "team", tmp_path / "team")
+    write(folder, "fact/tea.md", NOTE.format("tea", "Green."))
+    return folder
+
+
+def call(server: Served, given: str, tool: str, number: int = 1, **arguments: Any) -> Any:
+    """Call a tool as a client of the newest protocol does, by hand."""
+    params = {"name": tool, "arguments": arguments, "_meta": META}
+    message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+    headers = {
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": tool,
+    }
+    answer = server.send(given, message, **headers)
+    assert answer.status == 200, answer
+    return answer.json["result"]["structuredContent"]
+
+
+def test_two_agents_talk(team: Path, run: Run) -> None:
+    """An agent waits for a message, another sends it, each is who its token says."""
+    ann, ben = token(run, "ann", "team", "write"), token(run, "ben", "team", "write")
+
+    async def waits(client: Client) -> None:
+        await structured(client, "talk_agent", agent="ben", message="are you there")
+        found = await structured(client, "wait_for", events=BEN, timeout=30)
+        assert "hello ann" in json.dumps(found)
+
+    async def sends(client: Client) -> None:
+        await asyncio.sleep(0.5)
+        await structured(client, "talk_agent", agent="ann", message="hello ann")
+
+    with Served("--tools", "all") as server:
+
+        async def both() -> None:
+            async with asyncio.timeout(LIMIT):
+                await asyncio.gather(server.talking(ann, waits), server.talking(ben, sends))
+
+        asyncio.run(both())
+
+
+def test_an_event_is_not_lost_with_its_client(team: Path, run: Run) -> None:
+    """An event that was on its way to a client that has gone is in the inbox again."""
+    ann = token(run, "ann", "team", "write")
+    with Served("--tools", "all") as server:
+        body = json.dumps(
+            {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {
+                    "name": "wait_for",
+                    "arguments": {"events": HOOK, "timeout": 30},
+                    "_meta": META,
+                },
+            }
+        ).encode()
+        head = (
+            f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ann}\r\n"
+            "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+            "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: wait_for\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        ).encode()
+        with socket.create_connection(("127.0.0.1", server.port)) as lost:
+            lost.sendall(head + body)
+            time.sleep(0.5)
+        time.sleep(0.5)
+        call(server, ann, "push_service", name="build", message="keep me")
+        held = call(server, ann, "list_inbox")
+        assert "keep me" in json.dumps(held)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int) -> None:
+    """Asked to end, the server answers what it was asked; who waits is told at once."""
+    ann = token(run, "ann", "team", "write")
+    answers: dict[str, Any] = {}
+    with Served("--tools", "all") as server:
+        call(server, ann, "memory_list")
+
+        def wait() -> None:
+            answers["wait"] = call(server, ann, "wait_for", events=HOOK, timeout=60)
+
+        def write_much() -> None:
+            for entry in range(30):
+                try:
+                    answers[str(entry)] = call(
+                        server, ann, "memory_remember", title=f"Note {entry}", content="x"
+                    )
+                except (AssertionError, OSError):  # the door is closed by now
+                    return
+
+        threads = [threading.Thread(target=work) for work in (wait, write_much)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1)
+        begun = time.monotonic()
+        code, said = server.end(signal.Signals(number))
+        assert time.monotonic() - begun < 20
+        for thread in threads:
+            thread.join()
+    assert (code, "Traceback" in said) == (0, False), said
+    assert answers.pop("wait")["error"]["code"] == "timed_out"
+    made = {entry["filePath"] for entry in answers.values()}
+    assert made
+    assert all((team / path).is_file() for path in made)
+
+
+@pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")
+def test_clients_of_one_token_are_told_apart(team: Path, run: Run) -> None:
+    """Clients that count their requests alike, and subscribe to others, each get their own."""
+    ann = token(run, "ann", "team", "write")
+    write(team, "fact/rum.md", NOTE.format("rum", "Brown."))
+    heard = {"tea": Heard(), "rum": Heard()}
+
+    async def one(client: Client, name: str) -> None:
+        await client.subscribe_resource(f"memvault://memory/{name}-7k2m9q")
+        for _ in range(5):
+            shown = await structured(client, "memory_show", memId=f"{name}-7k2m9q")
+            assert shown["title"] == name
+        write(team, f"fact/{name}.md", NOTE.format(name, "Cold."))
+        told = await heard[name].of(types.ResourceUpdatedNotification)
+        assert str(told.params.uri) == f"memvault://memory/{name}-7k2m9q"
+        await asyncio.sleep(1)
+        kinds = [
+            m for m in heard[name].messages if isinstance(m, types.ResourceUpdatedNotification)
+        ]
+        assert {str(m.params.uri) for m in kinds} <= {f"memvault://memory/{name}-7k2m9q"}
+
+    with Served("--tools", "all") as server:
+
+        async def session(name: str) -> None:
+            async def talk(client: Client) -> None:
+                await one(client, name)
+
+            await server.talking(ann, talk, mode="legacy", message_handler=heard[name])
+
+        async def both() -> None:
+            async with asyncio.timeout(LIMIT):
+                await asyncio.gather(*map(session, heard))
+
+        asyncio.run(both())
+
+
+def test_a_session_is_of_one_token(team: Path, run: Run) -> None:
+    """What one token began, another cannot go on with, even if it knows its name."""
+    ann, ben = token(run, "ann", "team"), token(run, "ben", "team")
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    with Served() as server:
+        begun = server.send(
+            ann, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+        )
+        session = {name.lower(): value for name, value in begun.headers.items()}["mcp-session-id"]
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping", "params": {}}
+        assert server.send(ann, ping, Mcp_Session_Id=session).status == 200
+        assert server.send(ben, ping, Mcp_Session_Id=session).status == 404
+        made_up = server.send(ben, ping, Mcp_Session_Id="0" * 32)
+        assert made_up.status == 404
+
+
+JAVASCRIPT = """
+const [url, token] = process.argv.slice(2);
+let session, number = 0;
+async function send(method, params) {
+  const headers = {"content-type": "application/json", authorization: `Bearer ${token}`,
+                   accept: "application/json, text/event-stream"};
+  if (session) headers["mcp-session-id"] = session;
+  const body = {jsonrpc: "2.0", method, params};
+  if (!method.startsWith("notifications/")) body.id = ++number;
+  const answer = await fetch(url, {method: "POST", headers, body: JSON.stringify(body)});
+  session ??= answer.headers.get("mcp-session-id");
+  const text = await answer.text();
+  if (!text) return null;
+  const data = text.split("\\n").find(line => line.startsWith("data: {")) ?? "data: " + text;
+  return JSON.parse(data.slice(6)).result;
+}
+const hello = {protocolVersion: "2025-06-18", capabilities: {},
+               clientInfo: {name: "js", version: "1"}};
+await send("initialize", hello);
+await send("notifications/initialized", {});
+const found = await send("tools/call", {name: "memory_recall", arguments: {query: "tea"}});
+console.log(JSON.stringify(found.structuredContent.memories.map(entry => entry.memId)));
+"""
+
+
+def test_a_client_in_another_language(team: Path, run: Run, tmp_path: Path) -> None:
+    """A client that was not written in Python recalls too."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    script = write(tmp_path, "client.mjs", JAVASCRIPT)
+    with Served() as server:
+        line = [node, str(script), f"{server.url}/mcp", token(run, "js", "team")]
+        ran = subprocess.run(line, capture_output=True, timeout=LIMIT, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == ["tea-7k2m9q"]
+    assert team.is_dir()
