@@ -45,6 +45,11 @@ class Piece(NamedTuple):
     total: int
     tokens: int
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """None: the set keeps titles alone."""
+        return ()
+
 
 class Held(NamedTuple):
     """The set as it is now, least recently used first, and what left it on the way.

@@ -58,7 +58,7 @@ def clean_tags(tags: list[str]) -> list[str]:
     return list(dict.fromkeys(tag for tag in cleaned if tag))
 
 
-def title_of(text: str) -> str:
+def title_of(text: str, longest: int = _LONGEST_TITLE) -> str:
     """Return a title made of a text's own first words and nothing else.
 
     Raises:
@@ -69,9 +69,9 @@ def title_of(text: str) -> str:
         raise UsageError("The text is empty", "say what is to be kept, in words")
     sentence = _SENTENCE.split(_MARKS.sub("", lines[0]).strip(), maxsplit=1)[0]
     words = clean_title(sentence or lines[0])
-    if len(words) > _LONGEST_TITLE:
-        short = words[: _LONGEST_TITLE + 1].rpartition(" ")[0]
-        words = short if len(short) > _LONGEST_TITLE // 3 else words[:_LONGEST_TITLE]
+    if len(words) > longest:
+        short = words[: longest + 1].rpartition(" ")[0]
+        words = short if len(short) > longest // 3 else words[:longest]
     return words.rstrip(" .,;:") or words
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +36,9 @@ _TYPED = re.compile(r"([a-z][a-z_]*):\s*(?!//)(\S.*)", re.DOTALL)
 _ALSO = {"situation": "context", "outcome": "outcomes"}
 """Other words for the headings that people use."""
 _MARK = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_LONGEST_PART = 40
+"""Characters of a title's half."""
+_IN_WORDS = {"success": "went well", ERROR: "went wrong"}
 _MOST_SKILLS = 200
 _LONGEST_SKILL = 200
 
@@ -75,7 +78,7 @@ def succeeded(outcomes: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def add(store: Store, story: Story, agent: str) -> Memory:
-    """Write an episode; its title is made of its first action, or else of what else it says.
+    """Write an episode; its title says the situation and the outcome in its own words.
 
     Raises:
         UsageError: it says nothing, or something that no file can hold.
@@ -101,11 +104,28 @@ def add(store: Store, story: Story, agent: str) -> Memory:
 
 
 def _title(story: Story) -> str:
-    texts = [str(value) for outcome in story.outcomes for value in outcome.values()]
-    for text in (*story.actions, *story.context, story.reflection, *texts):
-        if any(map(str.isalnum, text)):
-            return create.title_of(text)
-    return "Episode"
+    """Say in few words what the situation was, or else what was done, and how it came out."""
+    situation = _first((*story.context, *story.actions))
+    told = list(reversed(story.outcomes))
+    outcome = _first(map(_words, told)) or _first(map(_kind, told))
+    if situation and outcome:
+        return ": ".join(create.title_of(text, _LONGEST_PART) for text in (situation, outcome))
+    return create.title_of(situation or outcome or _first([story.reflection]) or "Episode")
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next((text for text in texts if any(map(str.isalnum, text))), "")
+
+
+def _words(outcome: Mapping[str, Any]) -> str:
+    """Return what an outcome says beside its type."""
+    told = (value for key, value in outcome.items() if key != "type")
+    return _first(value for value in told if isinstance(value, str))
+
+
+def _kind(outcome: Mapping[str, Any]) -> str:
+    kind = str(outcome.get("type", ""))
+    return _IN_WORDS.get(kind, kind.replace("_", " "))
 
 
 def body_of(

@@ -83,8 +83,13 @@ def search(
 
 def memories_of(store: Store, engine: Engine, memory_type: str, passes: Test) -> Iterator[Memory]:
     """Yield every memory of a type that is not put aside, newest first, as its file is now."""
+    return readable(store, records_of(engine, memory_type, passes))
+
+
+def records_of(engine: Engine, memory_type: str, passes: Test) -> list[Record]:
+    """Return the records of every memory of a type that is not put aside, newest first."""
     records = engine.listed(_filters(memory_type, passes))
-    return readable(store, sorted(records, key=lambda record: record.created, reverse=True))
+    return sorted(records, key=lambda record: record.created, reverse=True)
 
 
 def readable(store: Store, records: Iterable[Record]) -> Iterator[Memory]:

@@ -6,8 +6,10 @@ import contextlib
 from typing import NamedTuple
 
 from memvault import clock, plain_files
-from memvault.errors import Ambiguous, NotFound, UsageError
+from memvault.errors import Ambiguous, Conflict, NotFound, UsageError
 from memvault.model import FileState, Memory
+from memvault.recall.engine import Engine
+from memvault.recall.filters import Filters
 from memvault.recall.resolve import meant
 from memvault.vault.deed import Subject
 from memvault.vault.history import Discarded
@@ -23,18 +25,20 @@ class Trashed(NamedTuple):
     title: str
     when: str
     size: int
+    aliases: tuple[str, ...]
 
 
 def trash(store: Store) -> list[Trashed]:
     """Return what is in the trash, newest first."""
     found = []
-    for item in store.history.discarded():
+    for item in filter(lambda item: store.deed.sees(item.path), store.history.discarded()):
         with contextlib.suppress(OSError):
             data = plain_files.read(item.file)
             memory = store.parse(data, FileState(item.path, len(data), 0, 0, 0))
             moment = clock.parse(item.when)
             when = clock.iso(moment) if moment else item.when
-            found.append(Trashed(item, item.path, memory.mem_id, memory.title, when, len(data)))
+            named = (item.path, memory.mem_id, memory.title)
+            found.append(Trashed(item, *named, when, len(data), memory.aliases))
     return found
 
 
@@ -52,7 +56,7 @@ def older(store: Store, moment: str | None) -> list[Trashed]:
     return [entry for entry in trash(store) if entry.when < clock.iso(until)]
 
 
-def restore(store: Store, name: str) -> Memory:
+def restore(store: Store, engine: Engine, name: str) -> Memory:
     """Put back the memory that a memId or its beginning, a path or a title names.
 
     Of several with one path the one discarded last is meant.
@@ -60,15 +64,24 @@ def restore(store: Store, name: str) -> Memory:
     Raises:
         NotFound: there is none in the trash.
         Ambiguous: there are several with different paths.
+        Conflict: it is in the vault already, as a sync may have kept what others changed.
     """
     fits = meant(name, trash(store))
     if not fits:
-        raise NotFound(f"There is no {name!r} in the trash", "memvault restore lists what is there")
+        raise NotFound(f"{name!r} is not in the trash", "memvault trash list names what is there")
     if len({entry.path for entry in fits}) > 1:
         raise Ambiguous(
             f"{name!r} names {len(fits)} memories in the trash",
             "use one of their paths",
             {"candidates": [{"memId": entry.mem_id, "filePath": entry.path} for entry in fits]},
+        )
+    same = (entry for entry in engine.listed(Filters()) if entry.mem_id == fits[0].mem_id)
+    here = next((entry for entry in same if "id" in entry.metadata), None)
+    if here is not None:
+        raise Conflict(
+            f"{here.title} is in the vault already, as {here.path}",
+            f"memvault log {here.mem_id} names its revisions; to have the one in the trash "
+            f"instead, forget {here.path} first",
         )
     subject = Subject(fits[0].mem_id, fits[0].title)
     return store.read(store.put_back(fits[0].item, subject))

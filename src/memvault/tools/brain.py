@@ -11,12 +11,17 @@ from memvault.schema import Arg
 from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import (
     FILTER_HELP,
+    LISTED,
     TYPE_HELP,
+    Limit,
+    Offset,
     count_shown,
     filters,
     listed,
     note_unknown,
     noted,
+    paged,
+    sent_at,
     tags_in,
     telling,
 )
@@ -164,8 +169,9 @@ def _found_for(
 
 
 def _metadata(memory: Memory) -> dict[str, Any]:
-    """Return what a filter can ask for by the same names."""
-    own = {key: value for key, value in memory.metadata.items() if key != "id"}
+    """Return what a filter can ask for by the same names, but for an alias that is the title."""
+    known = {"id", "aliases"} if memory.aliases == (memory.title,) else {"id"}
+    own = {key: value for key, value in memory.metadata.items() if key not in known}
     return {
         "title": memory.title,
         **own,
@@ -208,7 +214,7 @@ def _put_in(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]
     return result
 
 
-@group.tool("memory_evict", "evict")
+@group.tool("memory_evict", "evict", idempotent=True)
 def memory_evict(
     call: Call,
     mem_id: Annotated[str, Arg(f"The memory to take out: {_MEM_ID}", positional=True)],
@@ -218,7 +224,7 @@ def memory_evict(
     return {"memId": piece.mem_id}
 
 
-@group.tool("memory_mutate", "mutate", destructive=True)
+@group.tool("memory_mutate", "mutate", destructive=True, idempotent=True)
 def memory_mutate(
     call: Call,
     mem_id: Annotated[str, Arg(f"A memory in active memory: {_MEM_ID}", positional=True)],
@@ -257,7 +263,7 @@ def memory_mutate(
     return {**result, "evicted": _left(call, held)}
 
 
-@group.tool("memory_search", "search", read_only=True)
+@group.tool("memory_search", "search", read_only=True, sent=True)
 def memory_search(
     call: Call,
     query: Annotated[
@@ -283,6 +289,7 @@ def memory_search(
             "score": round(entry.score, 4),
             "strength": entry.strength,
             **entry.standing.marks(),
+            **sent_at(entry.sent),
         }
         for entry in noted(call, answer)
     ]
@@ -296,6 +303,8 @@ def memory_search(
 def memory_active(
     call: Call,
     full: Annotated[bool, Arg("Give the texts too")] = False,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """List active memory, last used first: sizes in tokens, and what is left of the budget.
 
@@ -307,6 +316,7 @@ def memory_active(
     evicted = _left(call, held)
     if evicted:
         call.notes.append(f"memories have grown; evicted to fit: {', '.join(evicted)}")
+    shown, whole = paged(list(reversed(held.pieces)), limit, offset)
     memories = [
         {
             "memId": piece.mem_id,
@@ -318,13 +328,14 @@ def memory_active(
             "tokens": piece.tokens,
             **({"content": active.text(piece)} if full else {}),
         }
-        for piece in reversed(held.pieces)
+        for piece in shown
     ]
     used = sum(piece.tokens for piece in held.pieces)
     budget = call.settings.active_budget
     return {
         "agent": call.caller.agent,
         "memories": memories,
+        **whole,
         "tokens": used,
         "budget": budget,
         "left": budget - used,

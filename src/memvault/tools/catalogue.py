@@ -17,16 +17,19 @@ from memvault.plugins.definition import (
 )
 from memvault.schema import Arg, Cli, normal_name
 from memvault.tools.core.registry import Group, Tool, shell
+from memvault.tools.core.shapes import Offset, paged
 
 group = Group("catalogue", "Tools, including the vault's own", place=80)
 
 
-@group.tool("get_available_tools", "tools list", read_only=True)
+@group.tool("get_available_tools", "tools list", read_only=True, sent=True)
 def get_available_tools(
     call: Call,
     schemas: Annotated[
         bool, Arg("Give the schemas of their arguments too", key="schema", cli=Cli(default=False))
     ] = True,
+    limit: Annotated[int | None, Arg("How many at most; all by default", least=1)] = None,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the tools of this vault: the program's own, and those that are registered in it.
 
@@ -46,10 +49,11 @@ def get_available_tools(
     for kept in found.tools.values():
         file = {"filePath": kept.path, "trusted": kept.path in trusted}
         tools.append({**described(vault_tools.as_tool(kept)), **file})
-    return {"tools": tools}
+    shown, whole = paged(tools, limit or len(tools), offset)
+    return {"tools": shown, **whole}
 
 
-@group.tool("register_tool", "tools register", destructive=True)
+@group.tool("register_tool", "tools register", destructive=True, scope="all")
 def register_tool(
     call: Call,
     name: ToolName,
@@ -99,7 +103,7 @@ def _register_file(
     return tool_file.arguments(data)
 
 
-@group.tool("call_tool", "call", destructive=True)
+@group.tool("call_tool", "call", destructive=True, scope="read")
 def call_tool(
     call: Call,
     tool_name: Annotated[str, Arg("The tool's exact name", positional=True)],

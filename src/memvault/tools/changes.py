@@ -77,8 +77,9 @@ def memory_forget(
     """Forget memories: show what would go, and move it to the trash once confirmed.
 
     A token is good for exactly the files shown, with the contents they had.
-    Forgotten files come back with memvault restore. An empty query with a
-    filter means all that pass it.
+    Forgotten files come back with memvault restore.
+
+    An empty query with a filter means all that pass it.
     """
     from memvault.memories import delete
     from memvault.recall.values import brief

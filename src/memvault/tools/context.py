@@ -14,7 +14,7 @@ group = Group("brain", place=21)
 _DEFAULT_BUDGET = 2_000
 
 
-@group.tool("context", "context")
+@group.tool("context", "context", scope="read")
 def context(
     call: Call,
     task: Annotated[
@@ -27,9 +27,10 @@ def context(
 ) -> dict[str, Any]:
     """Write the block for a system prompt: memories, goals, due plans, inbox, recalled memories.
 
-    Due plans become events in the inbox; no event is taken out. Sections come in this order of
-    importance, dated and fenced as data. What does not fit the budget is left out from the end
-    and named under cut. With nothing to say, the block is empty.
+    What does not fit the budget is left out from the end and named under cut.
+
+    Sections come in this order of importance, dated and fenced as data. Due plans become events
+    in the inbox; no event is taken out. With nothing to say, the block is empty.
     """
     from memvault.agents import prompt
     from memvault.agents.context import RECALLED, gather

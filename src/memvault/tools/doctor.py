@@ -7,16 +7,18 @@ from typing import Annotated, Any
 from memvault.call import Call
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
+from memvault.tools.core.shapes import LISTED, Limit, Offset, of_all
 
 group = Group("vault", place=102)
 
 
-@group.tool("vault_doctor", "doctor", destructive=True)
+@group.tool("vault_doctor", "doctor", destructive=True, scope="all")
 def vault_doctor(
     call: Call,
     fix: Annotated[bool, Arg("Do what each finding names as its fix")] = False,
     only: Annotated[list[str] | None, Arg("Only findings of these codes")] = None,
-    limit: Annotated[int, Arg("How many findings at most", least=1, most=1_000_000)] = 200,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """Find what is wrong in the vault: broken, doubled, lost or left-over files, links, vectors.
 
@@ -26,4 +28,5 @@ def vault_doctor(
     """
     from memvault.upkeep.doctor import visit
 
-    return visit.visit(call, fix, only, limit)
+    seen = visit.visit(call, fix, only, limit, offset)
+    return {**seen, **of_all(seen["total"], offset, len(seen["findings"]))}

@@ -10,7 +10,7 @@ from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
 from memvault.schema import Arg, Cli
 from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import count_recalled, listed, noted
+from memvault.tools.core.shapes import Limit, Offset, count_recalled, listed, noted, paged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +146,8 @@ def recall_similar_experience(
 def get_recent_episodes(
     call: Call,
     days: Annotated[int, Arg("How far back", least=0, most=_LONGEST_AGO)] = 7,
-    limit: Annotated[int, Arg("How many at most", least=1)] = 10,
+    limit: Limit = 10,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the episodes of the last days, newest first; archived ones are left out."""
     from datetime import timedelta
@@ -154,15 +155,16 @@ def get_recent_episodes(
     from memvault import clock
 
     since = clock.iso(clock.now() - timedelta(days=days))
-    found = _latest(call, limit, lambda record: record.created >= since)
-    return listed("episodes", found, f"There is no episode of the last {days} days")
+    nothing = f"There is no episode of the last {days} days"
+    return _latest(call, lambda record: record.created >= since, limit, offset, nothing)
 
 
 @group.tool("get_episodes_with_skill", "episode with-skill", read_only=True)
 def get_episodes_with_skill(
     call: Call,
     skill_id: Annotated[str, Arg("Id of the skill, whole", positional=True, key="skillId")],
-    limit: Annotated[int, Arg("How many at most", least=1)] = 5,
+    limit: Limit = 5,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the episodes in which a skill was used, newest first; archived ones are left out."""
     from memvault.memories import skills
@@ -175,15 +177,18 @@ def get_episodes_with_skill(
     def used(record: Record) -> bool:
         return wanted in map(skills.key, texts(record.metadata.get("skills_used")))
 
-    found = _latest(call, limit, used)
-    return listed("episodes", found, f"No episode used the skill {skill_id!r}")
+    return _latest(call, used, limit, offset, f"No episode used the skill {skill_id!r}")
 
 
-def _latest(call: Call, limit: int, passes: Callable[[Record], bool]) -> list[dict[str, Any]]:
+def _latest(
+    call: Call, passes: Callable[[Record], bool], limit: int, offset: int, nothing: str
+) -> dict[str, Any]:
     from memvault.memories import episodes, experience_store
 
-    memories = experience_store.memories_of(call.store, call.engine, episodes.TYPE, passes)
-    return [_fields(memory) for _, memory in zip(range(limit), memories, strict=False)]
+    records = experience_store.records_of(call.engine, episodes.TYPE, passes)
+    shown, whole = paged(records, limit, offset, nothing)
+    memories = experience_store.readable(call.store, shown)
+    return {"episodes": [_fields(memory) for memory in memories], **whole}
 
 
 def _fields(memory: Memory) -> dict[str, Any]:

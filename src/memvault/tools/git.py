@@ -10,7 +10,7 @@ from memvault.tools.core.registry import Group
 group = Group("git", "Sharing a vault with git", place=105)
 
 
-@group.tool("git_init", "git init")
+@group.tool("git_init", "git init", idempotent=True, scope="all")
 def git_init(call: Call) -> dict[str, Any]:
     """Set the vault up in git: a repository where there is none, and a merge driver for memories.
 
@@ -24,7 +24,7 @@ def git_init(call: Call) -> dict[str, Any]:
     return {"made": made, "branch": found.branch, "changed": changed, "driver": True}
 
 
-@group.tool("git_sync", "git sync", destructive=True, open_world=True)
+@group.tool("git_sync", "git sync", destructive=True, open_world=True, scope="all")
 def git_sync(call: Call) -> dict[str, Any]:
     """Sync the vault: commit all changes, put them on top of what others pushed, and push.
 
@@ -37,7 +37,7 @@ def git_sync(call: Call) -> dict[str, Any]:
     return sync(call)
 
 
-@group.tool("git_status", "git status", read_only=True)
+@group.tool("git_status", "git status", read_only=True, scope="all")
 def git_status(call: Call) -> dict[str, Any]:
     """Show how the vault is in git: branch, remote, what waits, and memories kept as two files."""
     from memvault.upkeep.git.status import status

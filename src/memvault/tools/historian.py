@@ -9,29 +9,34 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import FALLBACK_TYPE
 from memvault.schema import Arg
+from memvault.tools.core import others
 from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import (
     FILTER_HELP,
+    LISTED,
     SINCE_HELP,
     TAGS_HELP,
     TYPE_HELP,
     UNTIL_HELP,
-    count_shown,
+    Offset,
     filters,
     item,
-    listed,
     moment,
     note_unknown,
     noted,
+    paged,
+    sent_at,
     tags_in,
     telling,
     without_none,
 )
+from memvault.tools.core.telling import Said, Telling
 
 if TYPE_CHECKING:
     from memvault.model import Memory
     from memvault.recall.filters import Filters
     from memvault.recall.values import Found
+    from memvault.tools.core.asked import Asked
 
 group = Group("historian", "Remember and recall", place=10)
 
@@ -41,7 +46,7 @@ _SIMILAR = 3
 _SIMILAR_TEXT = 2_000
 
 
-@group.tool("memory_list_types", "types", read_only=True)
+@group.tool("memory_list_types", "types", read_only=True, sent=True)
 def memory_list_types(call: Call) -> dict[str, Any]:
     """List the types of memory, how many there are of each, and the fallback type.
 
@@ -78,7 +83,7 @@ def memory_remember(
 ) -> dict[str, Any]:
     """Remember something: write a new memory, never over an existing one.
 
-    The result names the nearest existing memories, so that one of them can be
+    The result names existing memories that are near to it, so that one of them can be
     compounded instead if it says the same. With filePath that memory gets the new content; the
     old content is kept as a revision.
     """
@@ -111,7 +116,7 @@ def memory_remember(
 
 
 def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
-    """Return the nearest memories; a memory is safe on disk before this is asked."""
+    """Return the nearest memories that are near; a memory is safe on disk before this is asked."""
     from memvault.errors import MemvaultError, TimedOut
     from memvault.index.protocol import AT_ONCE
     from memvault.recall.values import Request, brief
@@ -119,7 +124,9 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
     text = f"{title}\n{content[:_SIMILAR_TEXT]}"
     for mode in ("vector", "keyword"):
         try:
-            request = Request(text, mode, _SIMILAR + 1, only_current=True, patience=AT_ONCE)
+            request = Request(
+                text, mode, _SIMILAR + 1, only_current=True, strict=True, patience=AT_ONCE
+            )
             answer = call.engine.search(request)
         except MemvaultError as error:
             call.notes.append(f"similar memories were not looked for: {error.message}")
@@ -137,7 +144,7 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
     return []
 
 
-@group.tool("memory_recall", "recall", read_only=True)
+@group.tool("memory_recall", "recall", read_only=True, sent=True)
 def memory_recall(
     call: Call,
     query: Annotated[
@@ -153,8 +160,10 @@ def memory_recall(
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg(TAGS_HELP)] = None,
     limit: Annotated[
-        int | None, Arg("How many at most; with isAll no limit", least=1, default=_DEFAULT_LIMIT)
+        int | None,
+        Arg(f"How many at most; {LISTED} with isAll", least=1, default=_DEFAULT_LIMIT),
     ] = None,
+    offset: Offset = 0,
     mode: Annotated[
         Literal["hybrid", "keyword", "vector", "tag"],
         Arg(
@@ -177,23 +186,43 @@ def memory_recall(
     is_all: Annotated[bool, Arg("List every memory, newest change first", flag="--all")] = False,
     full: Annotated[bool, Arg("Give the whole content")] = False,
     explain: Annotated[bool, Arg("Explain each score")] = False,
+    brief: Annotated[bool, Arg("Give each in a line: title, best sentence, memId")] = False,
+    budget: Annotated[
+        int | None,
+        Arg(
+            "Tokens that the result has at most: the best whole, then a line each; 0: no limit",
+            least=0,
+        ),
+    ] = None,
     rerank: Annotated[
         bool,
         Arg("Reorder the best with a cross-encoder; model use NAME --for rerank fetches one"),
     ] = False,
+    include: Annotated[
+        list[str] | None,
+        Arg("Search the agent's own too, whatever the filters: state, messages or both"),
+    ] = None,
+    vaults: Annotated[
+        list[str] | None,
+        Arg("Ask these vaults together, by their names; all, and this for the one at hand"),
+    ] = None,
 ) -> dict[str, Any]:
     """Recall memories: the best for a question, with the passage that fits.
 
-    Edits, new files and deletions by any program are seen at once. strength says how well a
-    memory fits: strong, fair or weak, the same in every vault; best is that of the strongest.
-    Scores rank within one answer. What another memory supersedes, and what has ended or not
-    begun, is marked and comes after what is so. With asOf the answer is of then: later memories
-    are not there, and a text that was another then, as a kept revision shows, is the old one,
-    marked with asOf. What was deleted since, or changed before revisions were kept, is not known.
+    strength says how well a memory fits: strong, fair or weak, the same in every vault; best is
+    that of the strongest. What another memory supersedes, and what has ended or not begun, is
+    marked and comes after what is so.
+
+    Scores rank within one answer. With asOf later memories are not there, and a text is as it
+    was then, as far as a kept revision shows it; what was deleted since is not known. With
+    include the agent's own values, goals and plans (state), or its spaces and inbox (messages),
+    are searched by words too, and listed apart under others; score there is the share of the
+    query's words that are in it.
     """
     from memvault import clock
     from memvault.recall.filters import Filters
     from memvault.recall.values import Request
+    from memvault.tools.core.asked import Asked
 
     if rerank and (is_all or mode == "tag"):
         raise UsageError(
@@ -204,8 +233,14 @@ def memory_recall(
     then = moment(as_of, "asOf", True)
     if then is not None and is_all:
         raise UsageError("asOf and isAll cannot be combined", "list with --until instead")
+    if include and not query.strip():
+        raise UsageError("include needs a query", "say what to look for")
+    if is_all and query.strip():
+        raise UsageError("A query and isAll cannot be combined", "leave out one of them")
+    told = Telling.of(call, brief, budget)
+    asked = Asked.of(call, vaults or ())
     if is_all or (then is None and not query.strip() and chosen != Filters()):
-        return _everything(call, chosen, query, limit, full)
+        return _everything(call, asked, chosen, limit or LISTED, offset, full, told)
     if not query.strip():
         raise UsageError(
             "The query is empty", "say what to look for, give a filter, or list all with --all"
@@ -213,65 +248,76 @@ def memory_recall(
     request = Request(
         query,
         mode,
-        limit or _DEFAULT_LIMIT,
+        offset + (limit or _DEFAULT_LIMIT),
         chosen,
         threshold,
         explain,
         rerank,
         strict=strict,
         as_of=then,
+        lines=told.has_lines,
     )
-    answer = call.engine.search(request)
-    found = noted(call, answer)
-    if not found:
-        note_unknown(call, tags_in(query) if mode == "tag" else chosen)
-    count_shown(call, [entry.memory for entry in telling(found)])
-    memories = [
-        {
-            **_found(entry, full, explain),
-            **({"asOf": clock.iso(then)} if then and entry.is_earlier else {}),
-        }
-        for entry in found
-    ]
+    answer = asked.engine.search(request)
+    every = noted(call, answer)
+    found = every[offset:]
+    when = clock.iso(then) if then else ""
+    said = [_found(entry, full, explain, when) for entry in found]
+    of_own = others.found(call, query, include, limit or _DEFAULT_LIMIT, full) if include else None
+    result = told.result({"best": answer.best}, said, offset, of_own)
+    asked.count(telling(found[: result["count"]]))
+    if not include and answer.best in ("weak", "none"):
+        others.hint(call, query)
+    if found:
+        return result
+    if every:
+        return {**result, "message": f"{len(every):,} were found; none comes after them"}
+    note_unknown(call, tags_in(query) if mode == "tag" else chosen, asked.engine)
     less = "a lower threshold" if threshold else "leaving out strict" if strict else "fewer filters"
-    nothing = f"No memory was found; other words or {less} may help"
-    return {"best": answer.best, **listed("memories", memories, nothing, count=len(memories))}
+    return {**result, "message": f"No memory was found; other words or {less} may help"}
 
 
 def _everything(
-    call: Call, chosen: Filters, query: str, limit: int | None, full: bool
+    call: Call,
+    asked: Asked,
+    chosen: Filters,
+    limit: int,
+    offset: int,
+    full: bool,
+    told: Telling,
 ) -> dict[str, Any]:
-    from memvault.memories.experience_store import readable
     from memvault.model import is_example
     from memvault.recall import snippets
 
-    if query.strip():
-        raise UsageError("A query and isAll cannot be combined", "leave out one of them")
-    real = [entry for entry in call.engine.listed(chosen) if not is_example(entry.metadata)]
-    listed_now = list(readable(call.store, real[:limit]))
-    memories = [
-        {
-            **_entry(memory, {"score": 1.0}, snippets.beginning(memory.body), full),
-            **standing.marks(),
-        }
-        for memory, standing in zip(listed_now, call.engine.standings(listed_now), strict=True)
-    ]
-    if not memories:
-        note_unknown(call, chosen)
-    nothing = "There are no memories that pass the filters"
-    return listed("memories", memories, nothing, count=len(memories))
+    real = [entry for entry in asked.engine.listed(chosen) if not is_example(entry.metadata)]
+    shown, whole = paged(real, limit, offset, "There are no memories that pass the filters")
+    if not shown:
+        note_unknown(call, chosen, asked.engine)
+    said = []
+    for record, standing in zip(shown, asked.engine.standings(shown), strict=True):
+        memory, vault, sent = asked.read(record)
+        if memory is None:
+            continue
+        marks, beginning = standing.marks() | sent_at(sent), snippets.beginning(memory.body)
+        entry = {**_entry(memory, {"score": 1.0}, beginning, full, vault), **marks}
+        said.append(Said(memory, entry, beginning, marks, vault=vault))
+    return told.result(whole, said, offset)
 
 
-def _found(entry: Found, full: bool, explain: bool) -> dict[str, Any]:
+def _found(entry: Found, full: bool, explain: bool, then: str) -> Said:
     fits = {"score": round(entry.score, 4), "strength": entry.strength}
-    why = {"why": {"chance": round(entry.chance, 4), **entry.why}} if explain else {}
-    return {
-        **_entry(entry.memory, fits, entry.snippet, full),
-        **entry.standing.marks(),
-        **why,
+    marks = entry.standing.marks() | sent_at(entry.sent)
+    whole = {
+        **_entry(entry.memory, fits, entry.snippet, full, entry.vault),
+        **marks,
+        **({"why": {"chance": round(entry.chance, 4), **entry.why}} if explain else {}),
+        **({"asOf": then} if then and entry.is_earlier else {}),
     }
+    return Said(entry.memory, whole, entry.line, marks, entry.strength, entry.vault)
 
 
-def _entry(memory: Memory, fits: dict[str, Any], snippet: str, full: bool) -> dict[str, Any]:
+def _entry(
+    memory: Memory, fits: dict[str, Any], snippet: str, full: bool, vault: str
+) -> dict[str, Any]:
+    named = {"vault": vault} if vault else {}
     content = {"content": memory.body} if full else {}
-    return {**item(memory), **fits, "snippet": snippet, **content}
+    return {**item(memory), **named, **fits, "snippet": snippet, **content}

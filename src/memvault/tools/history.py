@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Annotated, Any
 
 from memvault.call import Call
@@ -10,17 +9,13 @@ from memvault.errors import UsageError
 from memvault.schema import Arg
 from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
 from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import given, trashed
+from memvault.tools.core.shapes import LISTED, Limit, Offset, given, paged, trashed
 
 group = Group("vault", place=101)
 
-_SHOWN = 50
-_LISTED = 20
 _WITHOUT_ID = "memvault undo --list names changes; without an id the last one is undone"
 _NO_TRASH = "The trash is empty"
 _NOTHING_OLD = "Nothing in the trash is as old as that"
-
-Limit = Annotated[int, Arg("How many at most", least=1, most=10_000)]
 
 
 @group.tool("memory_log", "log", read_only=True)
@@ -30,7 +25,8 @@ def memory_log(
         str,
         Arg("memId, path or title; without it all that was changed", key="memId", positional=True),
     ] = "",
-    limit: Limit = _SHOWN,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """Show what was changed, when, and by which tool and agent, newest first.
 
@@ -40,20 +36,17 @@ def memory_log(
     """
     from memvault.upkeep import past
 
-    if not name.strip():
-        found = list(islice(call.store.changes.journal.changes(), limit + 1))
-        more = {"more": True} if len(found) > limit else {}
-        return {"changes": [past.shown(change) for change in found[:limit]], **more}
-    meant = past.named(call, name)
-    found = list(islice(past.changes_of(call, meant.mem_id), limit + 1))
-    more = {"more": True} if len(found) > limit else {}
-    return {
-        "memId": meant.mem_id,
-        "filePath": meant.path,
-        "edited": past.is_edited(call, meant),
-        "changes": [past.shown(change) for change in found[:limit]],
-        **more,
-    }
+    about: dict[str, Any] = {}
+    if name.strip():
+        meant = past.named(call, name)
+        edited = past.is_edited(call, meant)
+        about = {"memId": meant.mem_id, "filePath": meant.path, "edited": edited}
+        found = list(past.changes_of(call, meant.mem_id))
+    else:
+        found = list(call.store.changes.journal.changes())
+    shown, whole = paged(found, limit, offset)
+    more = {"more": True} if "next" in whole else {}
+    return {**about, "changes": [past.shown(change) for change in shown], **whole, **more}
 
 
 @group.tool("memory_diff", "diff", read_only=True)
@@ -82,6 +75,8 @@ def memory_undo(
     listing: Annotated[
         bool, Arg("Show the last changes and whether they can be undone", key="list")
     ] = False,
+    limit: Annotated[int | None, Arg("How many to list", least=1, default=LISTED)] = None,
+    offset: Annotated[int | None, Arg("Where to go on listing", least=0, default=0)] = None,
 ) -> dict[str, Any]:
     """Undo the last change by a tool: every file goes back to what it was before.
 
@@ -93,14 +88,18 @@ def memory_undo(
     if listing:
         if change is not None:
             raise UsageError("--list takes no change", "memvault undo --list")
-        changes = islice(call.store.changes.journal.changes(), _LISTED)
+        changes = list(call.store.changes.journal.changes())
+        shown, whole = paged(changes, limit or LISTED, offset or 0)
         return {
             "changes": [
                 {**past.shown(entry), **({"obstacle": why} if why else {})}
-                for entry in changes
+                for entry in shown
                 for why in [undo.obstacle(call.store, entry)]
-            ]
+            ],
+            **whole,
         }
+    if limit is not None or offset is not None:
+        raise UsageError("limit and offset are for --list", "memvault undo --list")
     chosen = undo.chosen(call, given(change, "The change's id", _WITHOUT_ID))
     files = undo.undo(call, chosen)
     return {
@@ -111,15 +110,15 @@ def memory_undo(
 
 
 @group.tool("trash_list", "trash list", read_only=True)
-def trash_list(call: Call, limit: Limit = _SHOWN) -> dict[str, Any]:
+def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List what was forgotten and can be restored, newest first."""
     from memvault.memories import restore
 
-    found = restore.trash(call.store)
-    return {"trash": [trashed(entry) for entry in found[:limit]], "total": len(found)}
+    shown, whole = paged(restore.trash(call.store), limit, offset)
+    return {"trash": [trashed(entry) for entry in shown], **whole}
 
 
-@group.tool("trash_empty", "trash empty", destructive=True)
+@group.tool("trash_empty", "trash empty", destructive=True, scope="all")
 def trash_empty(
     call: Call,
     older: Annotated[

@@ -68,7 +68,7 @@ def memory_save(
     return {"id": memory.mem_id, "title": memory.title, "filePath": memory.path}
 
 
-@group.tool("memory_delete", "delete", destructive=True)
+@group.tool("memory_delete", "delete", destructive=True, idempotent=True)
 def memory_delete(
     call: Call,
     ids: Annotated[list[str] | str, Arg(_IDS_HELP, positional=True)],

@@ -8,7 +8,7 @@ from memvault.call import Call
 from memvault.errors import NotFound, UsageError
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import count_recalled, listed
+from memvault.tools.core.shapes import LISTED, Limit, Offset, count_recalled, paged
 
 if TYPE_CHECKING:
     from memvault.memories.procedures import Procedure
@@ -17,7 +17,7 @@ group = Group("skills", "Skills", place=60)
 
 
 @group.tool("list_skill_categories", "skills categories", read_only=True)
-def list_skill_categories(call: Call) -> dict[str, Any]:
+def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the categories of skills, the first parts of their ids, with how many each has.
 
     A skill is a procedure that carries a skillId; archived ones are left out.
@@ -26,13 +26,16 @@ def list_skill_categories(call: Call) -> dict[str, Any]:
 
     found = skills.branches((entry.skill_id for entry in _known(call)), 1)
     listing = _counted("categoryId", found)
-    return listed("categories", listing, "No procedure carries a skillId yet")
+    shown, whole = paged(listing, limit, offset, "No procedure carries a skillId yet")
+    return {"categories": shown, **whole}
 
 
 @group.tool("list_subcategories", "skills subcategories", read_only=True)
 def list_subcategories(
     call: Call,
     category_id: Annotated[str, Arg("A category, such as combat", positional=True)],
+    limit: Limit = LISTED,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the subcategories of a category, the first two parts of the ids of its skills."""
     from memvault.memories import skills
@@ -42,7 +45,8 @@ def list_subcategories(
     found = _counted("subcategoryId", skills.branches(within, 2))
     more = f"skills list {category_id} shows its skills" if within else "it has no skills"
     nothing = f"The category {category_id!r} has no subcategories; {more}"
-    return listed("subcategories", found, nothing)
+    shown, whole = paged(found, limit, offset, nothing)
+    return {"subcategories": shown, **whole}
 
 
 @group.tool("list_skills", "skills list", read_only=True)
@@ -51,6 +55,8 @@ def list_skills(
     subcategory_id: Annotated[
         str, Arg("A subcategory such as combat.melee; a category serves too", positional=True)
     ],
+    limit: Limit = LISTED,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the skills of a subcategory, in the order of their ids."""
     from memvault.memories import skills
@@ -58,8 +64,10 @@ def list_skills(
     known = _known(call)
     branch = _branch(subcategory_id, "subcategoryId")
     wanted = set(skills.below((entry.skill_id for entry in known), branch))
-    found = [_skill(entry) for entry in known if entry.skill_id in wanted]
-    return listed("skills", found, f"There are no skills below {subcategory_id!r}")
+    found = [entry for entry in known if entry.skill_id in wanted]
+    nothing = f"There are no skills below {subcategory_id!r}"
+    shown, whole = paged(found, limit, offset, nothing)
+    return {"skills": [_skill(entry) for entry in shown], **whole}
 
 
 @group.tool("use_skill", "skills use")

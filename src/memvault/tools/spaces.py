@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from memvault.call import Call
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
+from memvault.tools.core.shapes import LISTED, Limit, Offset, of_all, paged
 
 if TYPE_CHECKING:
     from memvault.agents.messages.spaces import Message, Spaces
@@ -20,7 +21,7 @@ _LIMIT_HELP = "How many messages at most"
 def enter_space(
     call: Call,
     space: Annotated[str, Arg("The space's id or name", key="spaceId", positional=True)],
-    limit: Annotated[int, Arg(_LIMIT_HELP, least=0)] = 50,
+    limit: Annotated[int, Arg(_LIMIT_HELP, least=0)] = LISTED,
 ) -> dict[str, Any]:
     """Enter a space: become its member, read its last messages, and send to it from now on.
 
@@ -56,7 +57,7 @@ def read_messages(
     space: Annotated[
         str | None, Arg("Another space than the one entered last", key="spaceId", flag="--space")
     ] = None,
-    limit: Annotated[int, Arg(_LIMIT_HELP, least=0)] = 50,
+    limit: Annotated[int, Arg(_LIMIT_HELP, least=0)] = LISTED,
     offset: Annotated[int, Arg("Leave out this many of the newest, to page back", least=0)] = 0,
 ) -> dict[str, Any]:
     """Read a space's messages, the newest last."""
@@ -64,7 +65,31 @@ def read_messages(
     found = spaces.find(space) if space and space.strip() else spaces.entered()
     messages, total = spaces.messages(found, limit, offset)
     call.notes += spaces.problems
-    return {"messages": [_message(message) for message in messages], "total": total}
+    whole = of_all(total, offset, len(messages))
+    return {"messages": [_message(message) for message in messages], **whole}
+
+
+@group.tool("list_spaces", "space list", read_only=True)
+def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
+    """List the spaces: who is in each, how many messages it has, and when the last was sent."""
+    spaces = _spaces(call)
+    shown, whole = paged(spaces.every(), limit, offset, "There are no spaces")
+    found = []
+    for space in shown:
+        members = spaces.members(space)
+        last, total = spaces.messages(space, 1)
+        found.append(
+            {
+                "spaceId": space.space_id,
+                "spaceName": space.name,
+                "members": members,
+                "joined": str(call.address) in members,
+                "totalMessages": total,
+                "lastMessage": last[0].timestamp if last else "",
+            }
+        )
+    call.notes += spaces.problems
+    return {"spaces": found, **whole}
 
 
 def _spaces(call: Call) -> Spaces:

@@ -8,6 +8,7 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.schema import Arg, Cli
 from memvault.tools.core.registry import Group
+from memvault.tools.core.shapes import LISTED, Limit, Offset, paged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +110,7 @@ def _delete(
     return {"deleted": len(set(names)) - len(missing)}
 
 
-@group.tool("set_memories", "memories set", destructive=True)
+@group.tool("set_memories", "memories set", destructive=True, idempotent=True)
 def set_memories(
     call: Call,
     memories: Annotated[
@@ -140,6 +141,10 @@ def get_memories(
     keys: Annotated[
         list[str] | None, Arg("The keys; all by default", key="keys", positional=True)
     ] = None,
+    limit: Annotated[
+        int | None, Arg("How many at most; of keys that are named, all", least=1, default=LISTED)
+    ] = None,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """Get values, in the order of their keys."""
     from memvault.agents.entries import normal
@@ -149,10 +154,12 @@ def get_memories(
     values = {entry.name: entry.text for entry in found}
     wanted = {normal(key) for key in keys} if keys else set(values)
     call.notes += notes + [f"there is no memory {key!r}" for key in sorted(wanted - set(values))]
-    return {"memories": [{"key": key, "value": values[key]} for key in values if key in wanted]}
+    named = [key for key in values if key in wanted]
+    shown, whole = paged(named, limit or (len(named) if keys else LISTED), offset)
+    return {"memories": [{"key": key, "value": values[key]} for key in shown], **whole}
 
 
-@group.tool("delete_memories", "memories delete", destructive=True)
+@group.tool("delete_memories", "memories delete", destructive=True, idempotent=True)
 def delete_memories(
     call: Call,
     keys: Annotated[list[str], Arg("The keys", positional=True)],
@@ -163,7 +170,7 @@ def delete_memories(
     return _delete(call, "memory", keyvalues.delete, keys)
 
 
-@group.tool("set_goals", "goals set", destructive=True)
+@group.tool("set_goals", "goals set", destructive=True, idempotent=True)
 def set_goals(
     call: Call,
     goals: Annotated[list[GoalItem], Arg("Goals with their ids", spread=True)],
@@ -191,6 +198,8 @@ def set_goals(
 def get_goals(
     call: Call,
     status: Annotated[str | None, Arg("Only goals with this status")] = None,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """Get the goals, in the order of their ids."""
     from memvault.agents.goals import all_goals, status_word
@@ -198,16 +207,18 @@ def get_goals(
     wanted = status_word(status) if status else ""
     goals, notes = all_goals(call.store, call.address)
     call.notes += notes
+    found = [goal for goal in goals if wanted in ("", goal.status)]
+    shown, whole = paged(found, limit, offset)
     return {
         "goals": [
             {"id": goal.id, "description": goal.description, "status": goal.status}
-            for goal in goals
-            if wanted in ("", goal.status)
-        ]
+            for goal in shown
+        ],
+        **whole,
     }
 
 
-@group.tool("delete_goals", "goals delete", destructive=True)
+@group.tool("delete_goals", "goals delete", destructive=True, idempotent=True)
 def delete_goals(
     call: Call,
     goal_ids: Annotated[list[str], Arg("Ids of goals", positional=True)],
@@ -264,6 +275,8 @@ def get_plans(
     status: Annotated[
         Literal["active", "completed", "expired"] | None, Arg("Only plans with this status")
     ] = None,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """Get the plans, the next due first."""
     from memvault import clock
@@ -272,7 +285,9 @@ def get_plans(
     zone = clock.zone(call.settings.timezone)
     stands, notes = upcoming(call.store, call.address, clock.now(), zone)
     call.notes += notes
-    return {"plans": [_plan(stand) for stand in stands if status in (None, stand.status)]}
+    found = [stand for stand in stands if status in (None, stand.status)]
+    shown, whole = paged(found, limit, offset)
+    return {"plans": [_plan(stand) for stand in shown], **whole}
 
 
 def _plan(stand: Standing) -> dict[str, Any]:
@@ -294,7 +309,7 @@ def _plan(stand: Standing) -> dict[str, Any]:
     }
 
 
-@group.tool("delete_plans", "plans delete", destructive=True)
+@group.tool("delete_plans", "plans delete", destructive=True, idempotent=True)
 def delete_plans(
     call: Call,
     plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)],

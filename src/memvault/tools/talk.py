@@ -8,6 +8,7 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.schema import Arg, Cli
 from memvault.tools.core.registry import Group
+from memvault.tools.core.shapes import LISTED, Limit, Offset, paged
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
@@ -135,7 +136,7 @@ def wait_for(
     events: Annotated[
         list[Waited],
         Arg(
-            "The events, of which the first ends the wait",
+            'Of these events the first ends the wait, as {"eventType": "Hook", "parameter": "ci"}',
             positional=True,
             cli=Cli("agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", _waited),
         ),
@@ -195,6 +196,32 @@ def peek_inbox(
     """
     popped = call.inbox.pop_if_possible(count, kind)
     return {"events": _handed_out(call, popped), "remaining": popped.remaining}
+
+
+@group.tool("list_inbox", "inbox list", read_only=True)
+def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
+    """List the events in the agent's inbox, the oldest first, and leave them there."""
+    from memvault.agents.messages.inbox import Popped
+
+    inbox = call.inbox
+    shown, whole = paged(inbox.waiting(), limit, offset, "The inbox is empty")
+    return {"events": _handed_out(call, Popped(list(shown), 0, None)), **whole}
+
+
+@group.tool("list_agents", "agents", read_only=True)
+def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
+    """List the vault's agents and their brains: what each keeps, and when that was changed last."""
+    from memvault.agents import roster
+
+    nothing = "No agent keeps anything here yet"
+    shown, whole = paged(roster.entries(call.root), limit, offset, nothing)
+    agents = [
+        {"agent": str(entry.address), **entry.counts, "changed": entry.changed}
+        if call.deed.sees(f"agents/{entry.address.agent}/")
+        else {"agent": str(entry.address)}
+        for entry in shown
+    ]
+    return {"agents": agents, **whole}
 
 
 @group.tool("push_service", "inbox push")

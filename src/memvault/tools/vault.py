@@ -5,20 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memvault.call import Call
+from memvault.errors import UsageError
 from memvault.model import is_example
 from memvault.schema import Arg
 from memvault.tools.core.registry import Group
 from memvault.tools.core.shapes import (
     FILTER_HELP,
+    LISTED,
     SINCE_HELP,
     TAGS_HELP,
     TYPE_HELP,
     UNTIL_HELP,
+    Limit,
+    Offset,
     count_shown,
     filters,
     given,
     item,
     note_unknown,
+    paged,
+    sent_at,
     trashed,
 )
 
@@ -35,7 +41,7 @@ Purpose = Annotated[
 ]
 
 
-@group.tool("memory_show", "show", read_only=True)
+@group.tool("memory_show", "show", read_only=True, sent=True)
 def memory_show(
     call: Call,
     name: Annotated[
@@ -44,8 +50,18 @@ def memory_show(
     revision: Annotated[
         str | None, Arg("Show the content as it was in this revision, or the beginning of its name")
     ] = None,
+    section: Annotated[
+        str | None, Arg("Only this heading and what is below it, such as Setup or Setup/Linux")
+    ] = None,
+    around: Annotated[str | None, Arg("Only the passages with most of these words")] = None,
 ) -> dict[str, Any]:
-    """Show one memory whole, with its etag and the revisions that are kept."""
+    """Show one memory whole, with its etag and the revisions that are kept; or a part of it.
+
+    Of a part, parts says where it is in the whole, in characters as memory_load counts them;
+    the etag is of the whole.
+    """
+    if section is not None and around is not None:
+        raise UsageError("section and around cannot be combined", "leave out one of them")
     memory = call.engine.resolve(name)
     history = call.store.history
     if revision:
@@ -56,13 +72,40 @@ def memory_show(
     result = {
         **_item(memory),
         **call.engine.standings([memory])[0].marks(),
+        **_sent(call),
         "etag": memory.etag,
-        "content": memory.body,
-        "metadata": memory.metadata,
-        "revisions": history.revisions(memory.mem_id),
     }
+    if section is not None or around is not None:
+        result |= _part(call, memory, section, around or "")
+    else:
+        kept = history.revisions(memory.mem_id)
+        result |= {"content": memory.body, "metadata": memory.metadata, "revisions": kept}
     count_shown(call, [memory])
     return result
+
+
+def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[str, Any]:
+    """Return a part of a memory's content, and where it is."""
+    from memvault.recall import excerpts
+
+    body = memory.body
+    if section is not None:
+        found = [excerpts.section(body, section)]
+    else:
+        found = excerpts.around(body, around, call.engine.languages())
+    return {
+        "content": "\n…\n".join(body[part.start : part.end].strip("\r\n") for part in found),
+        "parts": [
+            {"heading": part.heading, "offset": part.start, "length": part.end - part.start}
+            for part in found
+        ],
+        "totalLength": len(body),
+    }
+
+
+def _sent(call: Call) -> dict[str, str]:
+    """Say as of when a vault is told whose files are elsewhere; nobody looks at it for another."""
+    return sent_at(call.engine.sent) if call.settings.shared.sent else {}
 
 
 def _item(memory: Memory | Record) -> dict[str, Any]:
@@ -70,7 +113,7 @@ def _item(memory: Memory | Record) -> dict[str, Any]:
     return {**item(memory), **example, **({"problem": memory.problem} if memory.problem else {})}
 
 
-@group.tool("memory_list", "list", read_only=True)
+@group.tool("memory_list", "list", read_only=True, sent=True)
 def memory_list(
     call: Call,
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
@@ -78,20 +121,21 @@ def memory_list(
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     since: Annotated[str | None, Arg(SINCE_HELP)] = None,
     until: Annotated[str | None, Arg(UNTIL_HELP)] = None,
-    limit: Annotated[int | None, Arg("How many at most; all by default", least=1)] = None,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
 ) -> dict[str, Any]:
     """List memories without their content, newest change first; examples are marked."""
     chosen = filters(memory_type, tags, since, until, expression)
     records = call.engine.listed(chosen)
     if not records:
         note_unknown(call, chosen)
-    shown = records[:limit]
+    shown, whole = paged(records, limit, offset)
     standings = call.engine.standings(shown)
     memories = [
-        {**_item(record), **standing.marks()}
+        {**_item(record), **standing.marks(), **_sent(call)}
         for record, standing in zip(shown, standings, strict=True)
     ]
-    return {"memories": memories, "count": len(memories), "total": len(records)}
+    return {"memories": memories, "count": len(memories), **whole}
 
 
 @group.tool("memory_restore", "restore", destructive=True)
@@ -114,16 +158,19 @@ def memory_restore(
     from memvault.recall.values import brief
 
     if not name.strip():
-        return {"trash": [trashed(entry) for entry in restore.trash(call.store)]}
+        found, whole = paged(restore.trash(call.store), LISTED, 0)
+        more = whole.pop("next", None)
+        call.notes += [f"memvault trash list --offset {more} shows the others"] * bool(more)
+        return {"trash": [trashed(entry) for entry in found], **whole}
     earlier = given(revision, "The revision", "memvault log names a memory's revisions")
     if earlier:
         restored = restore.revert(call.store, call.engine.resolve(name), earlier)
     else:
-        restored = restore.restore(call.store, name)
+        restored = restore.restore(call.store, call.engine, name)
     return {**brief(restored), "etag": restored.etag}
 
 
-@group.tool("vault_status", "status", read_only=True)
+@group.tool("vault_status", "status", read_only=True, scope="all")
 def vault_status(call: Call) -> dict[str, Any]:
     """Show the vault's state: counts, index, embedder, sizes, and what is pending."""
     from memvault.upkeep.status import status
@@ -131,7 +178,7 @@ def vault_status(call: Call) -> dict[str, Any]:
     return status(call)
 
 
-@group.tool("vault_reindex", "reindex")
+@group.tool("vault_reindex", "reindex", idempotent=True, scope="all")
 def vault_reindex(call: Call) -> dict[str, Any]:
     """Rebuild the index and embed what has no vectors yet, with both embedders.
 
@@ -151,7 +198,7 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     }
 
 
-@group.tool("model_list", "model list", read_only=True)
+@group.tool("model_list", "model list", read_only=True, scope="all")
 def model_list(call: Call) -> dict[str, Any]:
     """List the models that can be used, to embed and to rerank, and those in use."""
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
@@ -174,7 +221,7 @@ def model_list(call: Call) -> dict[str, Any]:
     }
 
 
-@group.tool("model_use", "model use", open_world=True)
+@group.tool("model_use", "model use", open_world=True, idempotent=True, scope="all")
 def model_use(
     call: Call,
     name: Annotated[
@@ -195,7 +242,7 @@ def model_use(
     return models.use(call, name, purpose)
 
 
-@group.tool("model_verify", "model verify", read_only=True)
+@group.tool("model_verify", "model verify", read_only=True, scope="all")
 def model_verify(
     call: Call,
     name: Annotated[

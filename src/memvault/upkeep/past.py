@@ -121,13 +121,23 @@ def compared(call: Call, named: Named, revision: str, other: str) -> dict[str, A
     elif named.memory is not None:
         second, _ = call.store.read_bytes(named.memory.path)
     else:
-        raise NotFound(f"{named.path} is gone", "name two revisions, or memvault restore it first")
-    lines = _lines(first, second, revision, other or "now")
+        hint = (
+            f"name two revisions; memvault undo takes back what memvault log {named.mem_id} names"
+        )
+        raise NotFound(f"{named.path} is gone", hint)
     return {
         "memId": named.mem_id,
         "filePath": named.path,
         "from": revision,
         "to": other or "now",
+        **difference(first, second, revision, other or "now"),
+    }
+
+
+def difference(first: bytes, second: bytes, before: str, after: str) -> dict[str, Any]:
+    """Return how many lines one version adds to another and removes, and the unified diff."""
+    lines = _lines(first, second, before, after)
+    return {
         "added": sum(line.startswith("+") for line in lines[2:]),
         "removed": sum(line.startswith("-") for line in lines[2:]),
         "diff": "\n".join(lines),

@@ -59,6 +59,8 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
         models += [own.embedder, own.reranker]
         for trusted in own.trusted:
             yield trusted, Path(trusted).name
+        for vault, root in own.vaults.items():
+            yield root, f"the vault {vault}"
     for model in models:
         yield model, Path(model).name
     owned = (

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 
 from memvault import user_settings
-from memvault.errors import NotFound, StorageError, UsageError
+from memvault.errors import NotFound, UsageError
 from memvault.locate import find_vault
-from memvault.settings_file import with_setting
+from memvault.upkeep.own_settings import changing, save
 from memvault.user_folders import home_expanded
-from memvault.vault import atomic
 
 
 def add(folder: str) -> list[str]:
@@ -20,7 +19,8 @@ def add(folder: str) -> list[str]:
         StorageError: the user's settings cannot be written.
     """
     root = str(find_vault(_named(folder)))
-    return _save([*user_settings.load().trusted, root])
+    with changing() as settings:
+        return _save([*settings.trusted, root])
 
 
 def remove(folder: str) -> list[str]:
@@ -31,10 +31,11 @@ def remove(folder: str) -> list[str]:
         StorageError: the user's settings cannot be written.
     """
     root = os.path.realpath(home_expanded(_named(folder)))
-    trusted = user_settings.load().trusted
-    if root not in trusted:
-        raise NotFound(f"{root} is not a trusted vault", f"{user_settings.file()} names those")
-    return _save([entry for entry in trusted if entry != root])
+    with changing() as settings:
+        trusted = settings.trusted
+        if root not in trusted:
+            raise NotFound(f"{root} is not a trusted vault", f"{user_settings.file()} names those")
+        return _save([entry for entry in trusted if entry != root])
 
 
 def _named(folder: str) -> str:
@@ -45,11 +46,5 @@ def _named(folder: str) -> str:
 
 def _save(trusted: list[str]) -> list[str]:
     trusted = list(dict.fromkeys(trusted))
-    path = user_settings.file()
-    data = with_setting(path, "vaults", "trusted", trusted, UsageError)
-    try:
-        atomic.put(path, data, private=True)
-    except StorageError as error:
-        hint = "MEMVAULT_CONFIG names another folder for your settings"
-        raise StorageError(error.message, hint) from error
+    save("vaults", "trusted", trusted)
     return trusted

@@ -66,7 +66,7 @@ def chosen(call: Call, wanted: str) -> Change:
             )
         return fits[0]
     for change in changes:
-        if not change.undoes and not change.undone_by and not _is_undone(call.store, change):
+        if not change.undoes and not change.undone_by and not _is_undone(call, change):
             if change.agent != call.address.agent:
                 raise Refused(
                     f"The last change is by {change.agent}, not by {call.address.agent}",
@@ -114,9 +114,34 @@ def undo(call: Call, change: Change) -> list[FileChange]:
     with contextlib.ExitStack() as locks:
         for lock in locks_of(call.root, [entry.path for entry in change.files]):
             locks.enter_context(lock)
-        for step in _todo(call.store, change, call.store.changes.journal.changes()):
-            _take(call.store, step)
+        try:
+            todo = _todo(call.store, change, call.store.changes.journal.changes())
+        except Conflict as error:
+            moved = _moved(call, change)
+            if moved is None or change.undone_by:
+                raise
+            entry, now = moved
+            raise Conflict(
+                f"{entry.path} is {now} by now, so {change.change_id} cannot be undone",
+                f"memvault show {entry.mem_id} shows it as it is; "
+                "if it was moved by hand, move it back and undo again",
+            ) from error
+        back = {step.subject.mem_id for step in todo if step.kept and not step.left}
+        for step in todo:
+            _take(call.store, step, step.subject.mem_id in back)
     return call.deed.files
+
+
+def _moved(call: Call, change: Change) -> tuple[FileChange, str] | None:
+    """Return a file that a change left, and the path that its memory has by now."""
+    for entry in change.files:
+        if entry.kind in _GONE or not layout.is_memory_path(entry.path):
+            continue
+        with contextlib.suppress(MemvaultError):
+            memory = call.engine.resolve(entry.mem_id)
+            if memory.mem_id == entry.mem_id and memory.path != entry.path:
+                return entry, memory.path
+    return None
 
 
 def _todo(store: Store, change: Change, changes: Iterable[Change] = ()) -> list[Step]:
@@ -149,12 +174,16 @@ def _open_steps(store: Store, change: Change, changes: Iterable[Change]) -> list
     return open_steps
 
 
-def _is_undone(store: Store, change: Change) -> bool:
-    """Say whether each file is as it was before, by whatever way: there is nothing to undo."""
+def _is_undone(call: Call, change: Change) -> bool:
+    """Say whether each file is as it was before, by whatever way: there is nothing to undo.
+
+    A memory that was moved is no longer under its path, and there all the same.
+    """
     try:
-        return all(_is_done(store, step) for step in steps(change.files))
+        is_done = all(_is_done(call.store, step) for step in steps(change.files))
     except MemvaultError:
         return False
+    return is_done and _moved(call, change) is None
 
 
 def _is_done(store: Store, step: Step) -> bool:
@@ -170,7 +199,9 @@ def _check(store: Store, step: Step, change: Change, changes: Iterable[Change]) 
         raise Conflict(*_in_the_way(step, change, now, changes))
     if step.trashed:
         if not _trashed(store, step):
-            raise NotFound(f"{step.path} is no longer in the trash", "it may have been restored")
+            raise NotFound(
+                f"{step.path} is no longer in the trash", "memvault trash list names what is there"
+            )
     elif step.kept:
         store.history.whole(step.subject.mem_id, step.kept)
 
@@ -222,11 +253,24 @@ def _etag_of(store: Store, path: str) -> str:
 
 
 def _trashed(store: Store, step: Step) -> Discarded | None:
-    items = store.history.discarded_in(step.kept)
-    return next((item for item in items if item.path == step.path), None)
+    """Return the bytes of a step in the trash: where they were put, or were put again since."""
+    history = store.history
+    found = _with_bytes(history.discarded_in(step.kept), step)
+    return found or _with_bytes(history.discarded(), step)
 
 
-def _take(store: Store, step: Step) -> None:
+def _with_bytes(items: Iterable[Discarded], step: Step) -> Discarded | None:
+    for item in items:
+        with contextlib.suppress(OSError, MemvaultError):
+            if item.path == step.path:
+                data = plain_files.read(item.file)
+                if not step.found or etag(data) == step.found:
+                    return item
+    return None
+
+
+def _take(store: Store, step: Step, moves: bool) -> None:
+    """Take a step; a file whose memory ``moves`` back to its old path does not go to the trash."""
     changes, path = store.changes, step.path
     try:
         if step.trashed:
@@ -234,7 +278,7 @@ def _take(store: Store, step: Step) -> None:
             assert item is not None
             changes.put_back(item, [path], step.subject)
         elif not step.kept:
-            if layout.is_memory_path(path):
+            if layout.is_memory_path(path) and not moves:
                 changes.discard(path, step.subject)
             else:
                 changes.remove(path, step.subject)

@@ -42,7 +42,7 @@ class Changes:
     @cached_property
     def journal(self) -> Journal:
         """The journal."""
-        return Journal(self.root / ".memvault" / "journal")
+        return Journal(self.root / ".memvault" / "journal", self._deed.sees)
 
     def checked(self, before: bytes, after: bytes) -> list[Secret]:
         """Return the secrets that a file is about to get, for ``tell`` once it has them.

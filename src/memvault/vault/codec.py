@@ -17,7 +17,7 @@ from memvault.errors import Refused
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.vault import layout
 from memvault.vault.frontmatter import Parts, new_header, patch_entry, patch_header, split
-from memvault.vault.markdown import first_heading, in_conflict, ours, unwrapped
+from memvault.vault.markdown import first_heading, in_conflict, ours, tags, unwrapped
 from memvault.vault.plain_yaml import parse_header, whole
 
 MODIFIED = ("modified", "updated", "last_modified_at", "lastmod")
@@ -100,12 +100,13 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
     text = decode(data)
     parts = split(unwrapped(text.text))
     problem = text.problem
-    if in_conflict(text.text):
+    header = ours(parts.header)
+    if header != parts.header or in_conflict(text.text):
         problem = "it holds the marks of a conflict in git"
     metadata: dict[str, Any] = {}
     if parts.before:
         try:
-            metadata = parse_header(ours(parts.header))
+            metadata = parse_header(header)
         except ValueError as error:
             problem = f"broken front matter: {error}"
             parts = Parts("", "", "", text.text)
@@ -123,7 +124,7 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
         else layout.derived_id(state.path),
         title=title,
         memory_type=_type(metadata, path, known_types),
-        tags=_tags(metadata),
+        tags=_tags(metadata, parts.body),
         created=created or clock.iso_from_ns(min(state.mtime, state.ctime)),
         modified=modified or max(clock.iso_from_ns(state.mtime), created or ""),
         metadata=metadata,
@@ -171,15 +172,28 @@ def _type(metadata: Mapping[str, Any], path: PurePosixPath, known: frozenset[str
     return folder if folder in known else FALLBACK_TYPE
 
 
-def _tags(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+def _tags(metadata: Mapping[str, Any], body: str) -> tuple[str, ...]:
+    """Return a header's tags and those that stand in its text, each once, whatever its case."""
+    found = list(header_tags(metadata))
+    known = {tag.casefold() for tag in found}
+    for match in tags(body):
+        tag = match[1].strip("/")
+        if tag.casefold() not in known:
+            known.add(tag.casefold())
+            found.append(tag)
+    return tuple(found)
+
+
+def header_tags(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the tags that a header names."""
     value = metadata.get("tags", metadata.get("tag"))
     entries = re.split(r"[,\s]+", value) if isinstance(value, str) else value
     if not isinstance(entries, list):
         entries = [] if entries is None else [entries]
-    tags = (
+    named = (
         str(entry).strip().lstrip("#") for entry in entries if not isinstance(entry, dict | list)
     )
-    return tuple(dict.fromkeys(tag for tag in tags if tag))
+    return tuple(dict.fromkeys(tag for tag in named if tag))
 
 
 def _time(metadata: Mapping[str, Any], keys: tuple[str, ...]) -> str:
@@ -254,10 +268,9 @@ def _edited(
     if text.encoding == "binary":
         raise Refused("The file is binary, not text", "edit it with the program that made it")
     parts = split(text.text)
-    if in_conflict(text.text) and (
-        unwrapped(text.text) != text.text
-        or ours(parts.header) != parts.header
-        or in_conflict(parts.body if body is None else body)
+    if ours(parts.header) != parts.header or (
+        in_conflict(text.text)
+        and (unwrapped(text.text) != text.text or in_conflict(parts.body if body is None else body))
     ):
         raise Refused(
             "The file holds the marks of a conflict in git",

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, get_args
 
 from memvault import clock
 from memvault.errors import StorageError
+from memvault.vault import layout
 
 Kind = Literal["created", "changed", "removed", "forgotten", "restored"]
 KINDS: frozenset[str] = frozenset(get_args(Kind))
@@ -60,17 +61,24 @@ class Deed:
     """What one call changes: who does it, and what it has done so far.
 
     ``undoes`` is the change that it takes back. ``notes`` say what could not be
-    written down.
+    written down. Unless it ``sees_all``, what is other agents' own is not there for it.
     """
 
-    def __init__(self, tool: str = "", agent: str = "", undoes: str = "") -> None:
+    def __init__(
+        self, tool: str = "", agent: str = "", undoes: str = "", sees_all: bool = True
+    ) -> None:
         self.tool = tool
         self.agent = agent
         self.undoes = undoes
+        self.sees_all = sees_all
         self.change_id = clock.nonce(8)
         self.files: list[FileChange] = []
         self.notes: list[str] = []
         self.part: Path | None = None
+
+    def sees(self, path: str) -> bool:
+        """Say whether a file of the vault is there for whoever does this."""
+        return self.sees_all or not layout.is_of_another(path, self.agent)
 
     def tell(self, error: StorageError) -> None:
         """Say in an error's hint what was done before it, unless its message does."""

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused
@@ -66,16 +66,26 @@ def split(text: str) -> Parts:
 
 
 def repeated_keys(header: str) -> list[str]:
-    """Return the keys that a header has more than once; none of one that does not parse."""
+    """Return the keys that a header, or a mapping in it, has more than once, as ``a.b``.
+
+    There are none in one that does not parse.
+    """
     import yaml
 
     try:
         parse_header(header)
     except ValueError:
         return []
-    root = yaml.compose(header, Loader=loader())
-    count = Counter(str(name.value) for name, _ in root.value) if root is not None else Counter()
-    return [key for key, times in count.items() if times > 1]
+    return list(_repeated("", yaml.compose(header, Loader=loader())))
+
+
+def _repeated(above: str, node: Any) -> Iterator[str]:
+    if isinstance(node.value if node is not None else None, list):
+        pairs = [entry if isinstance(entry, tuple) else (None, entry) for entry in node.value]
+        names = [f"{above}{name.value}" if name is not None else "" for name, _ in pairs]
+        yield from (name for name, times in Counter(names).items() if name and times > 1)
+        for name, (_, value) in zip(names, pairs, strict=True):
+            yield from _repeated(f"{name}." if name else above, value)
 
 
 def new_header(values: Mapping[str, Any], newline: str = "\n") -> str:

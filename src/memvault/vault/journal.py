@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,11 @@ _LONGEST_TITLE = 200
 
 
 class Journal:
-    """The journal of one vault."""
+    """The journal of one vault, of which a reader gets what it ``sees`` the files of."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, sees: Callable[[str], bool] = lambda _: True) -> None:
         self._folder = folder
+        self._sees = sees
 
     def part(self) -> Path:
         """Return the part that a call's lines go to: the last one, or a new one."""
@@ -70,7 +71,8 @@ class Journal:
                 made = change._replace(undone_by=undone.get(change.change_id, ""))
                 if made.undoes and not made.undone_by:
                     undone[made.undoes] = made.change_id
-                yield made
+                if all(self._sees(entry.path) for entry in made.files):
+                    yield made
 
     def unread(self) -> Iterator[tuple[str, int]]:
         """Yield the name of each part that holds lines which say nothing, and how many."""

@@ -20,6 +20,8 @@ RESERVED = frozenset({"agents", "spaces", "tools", "templates"})
 _WINDOWS = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
 )
+_NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
+"""What no file's name holds: some systems forbid it, or a link to it would break."""
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LEADING_MARKS = re.compile(r"^[^\w]+")
 _MAX_SLUG_BYTES = 120
@@ -46,6 +48,20 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
     if not out:
         return "memory"
     return f"{out}-memory" if out in _WINDOWS else out
+
+
+def file_name(title: str) -> str:
+    """Return a title as a file's stem where Obsidian and every system take it, else its slug."""
+    fits = len(title.encode("utf-8", "replace")) <= _MAX_SLUG_BYTES and title.isprintable()
+    odd = title.startswith(".") or title != title.strip() or title.casefold() in _WINDOWS
+    plain = fits and not odd and not _NOT_IN_NAMES.intersection(title)
+    return title if plain and title else slug(title)
+
+
+def is_of_another(path: str, agent: str) -> bool:
+    """Say whether a file is another agent's own: a value, goal, plan or event of it."""
+    parts = PurePosixPath(path).parts
+    return len(parts) > 1 and parts[0] == "agents" and parts[1] != agent
 
 
 def names_beside(path: str, is_taken: Callable[[str], bool]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Headings of a markdown text, and the marks that git writes around two versions of some lines."""
+"""Headings and tags of a markdown text, what of it is no code, and the marks that git writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from collections.abc import Iterator
 _LINES = re.compile(r"[^\n\r]*(?:\r\n|\n|\r)|[^\n\r]+")
 _BEGIN, _BASE, _MIDDLE, _END = "<<<<<<< ", "||||||| ", "======= ", ">>>>>>> "
 _FENCES = ("```", "~~~")
-_FENCE = re.compile(r"[ ]{0,3}(```|~~~)")
+_OPENING = re.compile(r"^([ \t>]*+)([-*+] |\d++[.)] )?[ \t]*+(`{3,}+(?![^\n`]*`)|~{3,})")
+_TICKS = re.compile(r"`+|(?:\n|\r\n?)[ \t]*(?=[\n\r])")
+_COMMENT = re.compile(r"%%.*?%%", re.DOTALL)
+_SHOWN = re.compile(r"[^\n\r]")
+_ENDS = r"\s\u2000-\u206f\u2e00-\u2e7f\u3000-\u303f\uff00-\uff20'!\"#$%&()*+,.:;<=>?@\[\\\]^`{|}~"
+_TAG = re.compile(rf"#(?<!\S#)(?!\d++(?![^{_ENDS}]))([^{_ENDS}]++)")
 
 
 def lines(text: str) -> Iterator[re.Match[str]]:
@@ -18,14 +23,9 @@ def lines(text: str) -> Iterator[re.Match[str]]:
 
 def headings(body: str) -> Iterator[tuple[int, int, int, str]]:
     """Yield each heading outside code as (start, end of its line, level, text)."""
-    fenced = False
-    for line in lines(body):
-        text = line[0]
-        start = text.lstrip(" ")[:3]
-        if start in _FENCES and _FENCE.match(text):
-            fenced = not fenced
-        elif not fenced and start.startswith("#"):
-            level, title = _heading(text)
+    for line, is_code in _coded(body):
+        if not is_code and line[0].lstrip(" ").startswith("#"):
+            level, title = _heading(line[0])
             if level:
                 yield line.start(), line.end(), level, title
 
@@ -48,6 +48,94 @@ def first_heading(body: str) -> str:
     """Return the first heading of level 1, or an empty text."""
     found = (text for _, _, level, text in headings(body) if level == 1 and text)
     return " ".join(next(found, "").split())
+
+
+def prose(text: str) -> str:
+    """Return a text of the same length with blanks in place of code and Obsidian's comments.
+
+    What is found in it stands at the same place in the text itself.
+    """
+    if "`" in text or "~~~" in text:
+        text = _without_spans(_without_fenced(text))
+    return _COMMENT.sub(_blank, text) if "%%" in text else text
+
+
+def uncommented(text: str) -> str:
+    """Return a text of the same length with blanks in place of Obsidian's comments."""
+    if "%%" not in text:
+        return text
+    bare = _without_spans(_without_fenced(text))
+    kept: list[str] = []
+    place = 0
+    for comment in _COMMENT.finditer(bare):
+        kept += (text[place : comment.start()], _blank(comment))
+        place = comment.end()
+    return "".join(kept) + text[place:]
+
+
+def _blank(match: re.Match[str]) -> str:
+    return _SHOWN.sub(" ", match[0])
+
+
+def _without_fenced(text: str) -> str:
+    return "".join(_blank(line) if is_code else line[0] for line, is_code in _coded(text))
+
+
+def _coded(text: str) -> Iterator[tuple[re.Match[str], bool]]:
+    """Yield a text's lines, and whether each is within a fence of code, or is one.
+
+    A fence in an entry of a list or in a quote ends with that at the latest.
+    """
+    fence = ""
+    quoted, indent = False, 0
+    for line in lines(text):
+        if fence and not _leaves(line[0], quoted, indent):
+            closing = line[0].strip("> \t\r\n")
+            if closing == closing[:1] * len(closing) and closing.startswith(fence):
+                fence = ""
+            yield line, True
+            continue
+        may = "```" in line[0] or "~~~" in line[0]
+        mark = _OPENING.match(line[0]) if may else None
+        fence = mark[3] if mark else ""
+        if mark:
+            quoted = ">" in mark[1]
+            indent = mark.end(2) if mark[2] and not quoted else 0
+        yield line, bool(mark)
+
+
+def _leaves(line: str, quoted: bool, indent: int) -> bool:
+    """Say whether a line stands behind the quote or the list's entry that a fence is in."""
+    bare = line.lstrip(" \t>" if quoted else " \t")
+    if quoted:
+        return ">" not in line[: len(line) - len(bare)]
+    return bool(bare.strip()) and len(line) - len(bare) < indent and "\t" not in line[:indent]
+
+
+def _without_spans(text: str) -> str:
+    """Blank what stands between two runs of as many backticks in one paragraph."""
+    ends: list[int] = []
+    following: dict[int, int] = {}
+    for run in reversed(list(_TICKS.finditer(text))):  # so that the time stays in proportion
+        length = run.end() - run.start() if run[0][0] == "`" else 0
+        if not length:  # a blank line
+            following.clear()
+        ends.append(following.get(length, 0))
+        following[length] = run.end()
+    kept: list[str] = []
+    done = 0
+    for run, end in zip(_TICKS.finditer(text), reversed(ends), strict=True):
+        if end and run.start() >= done:
+            kept += (text[done : run.start()], _SHOWN.sub(" ", text[run.start() : end]))
+            done = end
+    return "".join(kept) + text[done:]
+
+
+def tags(text: str) -> list[re.Match[str]]:
+    """Return where tags stand in a text, as Obsidian reads them; group 1 is one without its #."""
+    if _TAG.search(text) is None:
+        return []
+    return list(_TAG.finditer(prose(text)))
 
 
 def in_conflict(text: str) -> bool:

@@ -1,11 +1,11 @@
 """What a memory's header says that it replaces, and by which names that one may be called.
 
-A name is a memId, a path, a title or a wikilink, as a person writes it.
+A name is a memId, a path, a title, an alias or a wikilink, as a person writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memvault.vault.normal_form import folded
@@ -48,7 +48,7 @@ def looked_for(name: str) -> str:
     return key.removesuffix(".md") if len(key) > len(".md") else key
 
 
-def names_of(path: str, mem_id: str, title: str) -> list[str]:
+def names_of(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> list[str]:
     """Return every name that a header may call a memory by, as an index keeps them."""
     file = path.rpartition("/")[2]
-    return list(dict.fromkeys(map(looked_for, (mem_id, path, title, file))))
+    return list(dict.fromkeys(map(looked_for, (mem_id, path, title, file, *aliases))))

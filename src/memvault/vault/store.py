@@ -99,23 +99,29 @@ class Store:
         """Write a new memory under a free name of its type's folder.
 
         A title that the file's name and first heading do not give back is kept
-        in the header.
+        in the header, and is an alias where Obsidian would not find it by the name.
         """
         from memvault.secrets_found.detect import masked
+        from memvault.vault import aliases
 
         stem = layout.slug(masked(title))
         heading = first_heading(body)
-        titled = {"id": header["id"], "title": title, **header}
         private_folder(self.root)
         path = f"{memory_type}/{stem}.md"
-        data = codec.encode_new(header if title == (heading or stem) else titled, body)
+
+        def encoded(name: str) -> bytes:
+            told: dict[str, Any] = {} if title == (heading or name) else {"title": title}
+            told |= aliases.of_new(title, name, header.get("aliases"))
+            rest = {key: value for key, value in header.items() if key not in ("id", "aliases")}
+            return codec.encode_new({"id": header["id"], **told, **rest}, body)
+
         self._check_place(path)
         subject = Subject(header["id"], title)
+        data = encoded(stem)
         try:
             self.changes.create([path], data, subject)
         except FileExistsError:
-            if title != heading:  # no other name gives it back
-                data = codec.encode_new(titled, body)
+            data = encoded("")  # whatever name is free, it does not give the title back
             path = self.changes.create(self._names_beside(path), data, subject)
         return self._written(path, data)
 
@@ -144,13 +150,17 @@ class Store:
 
         ``memory.etag`` is always checked; ``if_match`` is the etag a caller saw.
         With ``memory_type`` a file that lies in its type's folder moves to the
-        other's.
+        other's. With another ``title`` the alias that was the old one follows.
 
         Raises:
             Conflict: the file has other bytes by now.
             Refused: the header cannot be patched.
         """
         named = dict(changes)
+        if "title" in named and "aliases" not in named:
+            from memvault.vault import aliases
+
+            named |= aliases.retitled(memory, str(named["title"]))
         if self._moved(memory, memory_type) != memory.path and "id" not in memory.metadata:
             named["id"] = memory.mem_id  # one that is derived from the path would change with it
         edited = partial(self._edited, memory, named, body)
@@ -158,15 +168,28 @@ class Store:
         names = self._names_beside(path) if path != memory.path else ()
         return self._rewritten(memory, edited, names, if_match)
 
-    def rename(self, memory: Memory, path: str, changes: Mapping[str, Any] | None = None) -> Change:
-        """Give a memory exactly this path, and set header keys; its memId stays.
+    def rename(
+        self,
+        memory: Memory,
+        path: str,
+        changes: Mapping[str, Any] | None = None,
+        body: str | None = None,
+    ) -> Change:
+        """Give a memory exactly this path, and set header keys and body; its memId stays.
+
+        With another ``title`` the alias that was the old one follows.
 
         Raises:
             Conflict: the path is taken, or the file has other bytes by now.
             Refused: the header cannot be patched.
         """
         own = {} if "id" in memory.metadata else {"id": memory.mem_id}
-        edited = partial(self._edited, memory, {**own, **(changes or {})}, None)
+        named = {**own, **(changes or {})}
+        if "title" in named and "aliases" not in named:
+            from memvault.vault import aliases
+
+            named |= aliases.retitled(memory._replace(path=path), str(named["title"]))
+        edited = partial(self._edited, memory, named, body)
         self._check_place(path)
         return self._rewritten(memory, edited, [path])
 

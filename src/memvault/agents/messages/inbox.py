@@ -103,6 +103,13 @@ class Inbox:
             message_files.write(self.folder, name, header, str(data.get(body, "")), changes)
         return name
 
+    def waiting(self) -> list[Event]:
+        """Look at what lies there without a lock, and without having due plans delivered."""
+        message_files.inside(self._root, self.folder)
+        self._taken_names = services.taken(self._root)
+        read = [self._event(name) for name in message_files.listed(self.folder)]
+        return [event for event in read if event is not None]
+
     def peek(self) -> list[Event]:
         """Look at all events without taking them, the oldest first."""
         with self._lock():

@@ -74,7 +74,7 @@ class Spaces:
                 message_files.write(self._folder(space_id), "space", header, "", self._changes)
         space = self._named(space_id)
         with contextlib.suppress(FileExistsError):
-            if me not in self._members(space):  # no time: two machines write the same
+            if me not in self.members(space):  # no time: two machines write the same
                 folder = self._folder(space_id, "members")
                 message_files.write(folder, me.replace("/", "~"), {"agent": me}, "", self._changes)
         atomic.put(self._entered_file, f"{space.space_id}\n".encode())
@@ -109,6 +109,16 @@ class Spaces:
                 f"did you mean {near[0]}?" if near else "memvault space enter SPACE makes one",
             )
         return self._named(space_id)
+
+    def joined(self) -> list[Space]:
+        """Return the spaces that this participant is a member of."""
+        me = str(self._me)
+        return [space for space in self.every() if me in self.members(space)]
+
+    def every(self) -> list[Space]:
+        """Return the spaces of the vault, in the order of their ids."""
+        ids = sorted(path.name for path in self._folder().glob("*/") if not path.is_symlink())
+        return [self._named(space_id) for space_id in ids if self._exists(space_id)]
 
     def messages(self, space: Space, limit: int, offset: int = 0) -> tuple[list[Message], int]:
         """Return ``limit`` messages, the oldest first, and how many there are in all.
@@ -162,7 +172,7 @@ class Spaces:
         message_files.write(folder, message_id, header, text, self._changes)
         names = {"spaceId": space.space_id, "spaceName": space.name}
         event = {**names, **sender, "content": text, "messageId": message_id}
-        for member in self._members(space):
+        for member in self.members(space):
             if member == str(self._me):
                 continue
             try:
@@ -172,7 +182,7 @@ class Spaces:
                 self.problems.append(f"{member} could not be told: {error.message}")
         return message
 
-    def _members(self, space: Space) -> list[str]:
+    def members(self, space: Space) -> list[str]:
         """Name the members: by their file's header, or by its name where it says none."""
         folder = self._folder(space.space_id, "members")
         names = message_files.listed(folder)

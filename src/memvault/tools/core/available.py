@@ -1,30 +1,47 @@
-"""Which tools there are in a vault: the program's own, and those that the vault brings along."""
+"""Which tools there are for a caller: the program's own, and those that the vault brings along.
+
+Whatever runs a tool finds it here, so a caller's scope holds for all of them. Only with the
+whole scope are there the vault's own tools, which are programs on this machine.
+"""
 
 from __future__ import annotations
 
-from memvault.call import Call
+from typing import TYPE_CHECKING, get_args
+
+from memvault.call import Call, Caller, Scope
 from memvault.errors import Refused
 from memvault.schema import normal_name
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
+if TYPE_CHECKING:
+    from memvault.plugins.tool_file import Found
+
 WORLD = "world"
 """The group of the tools that ``memvault.toml`` has to switch on."""
+_SCOPES: tuple[Scope, ...] = get_args(Scope)
+_NEEDED = {"write": "to write", "all": "to sit at the machine that the vault is on"}
 
 
 def own_in(call: Call) -> list[Tool]:
-    """Return the program's own tools that are switched on in a vault."""
+    """Return the program's own tools that are switched on in a vault and within the scope."""
     on = call.settings.world
-    return [entry for entry in registry.all_tools() if on or entry.group != WORLD]
+    return [
+        entry
+        for entry in registry.all_tools()
+        if (on or entry.group != WORLD) and _is_within(entry, call.caller)
+    ]
+
+
+def _is_within(tool: Tool, caller: Caller) -> bool:
+    return _SCOPES.index(tool.scope) <= _SCOPES.index(caller.scope)
 
 
 def all_in(call: Call) -> list[Tool]:
     """Return every tool that can be called in a vault: the program's own, then the vault's."""
-    from memvault.plugins import tool_file
     from memvault.tools.core import vault_tools
 
-    kept = tool_file.read_all(call.root).tools.values()
-    return [*own_in(call), *(vault_tools.as_tool(entry) for entry in kept)]
+    return [*own_in(call), *map(vault_tools.as_tool, _kept(call).tools.values())]
 
 
 def offered_in(call: Call) -> list[Tool]:
@@ -32,11 +49,18 @@ def offered_in(call: Call) -> list[Tool]:
 
     What such a one says of itself may come from anyone.
     """
-    from memvault.plugins import tool_file, trust
+    from memvault.plugins import trust
     from memvault.tools.core import vault_tools
 
-    kept = tool_file.read_all(call.root).tools.values()
+    kept = _kept(call).tools.values()
     return [*own_in(call), *map(vault_tools.as_tool, trust.trusted(call.root, kept))]
+
+
+def _kept(call: Call) -> Found:
+    """Return the vault's own tools, none for a caller without the whole scope."""
+    from memvault.plugins.tool_file import Found, read_all
+
+    return read_all(call.root) if call.caller.scope == "all" else Found({}, {})
 
 
 def find_in(call: Call, name: str) -> Tool:
@@ -44,20 +68,24 @@ def find_in(call: Call, name: str) -> Tool:
 
     Raises:
         UsageError: there is none.
-        Refused: it is switched off, or its file is broken.
+        Refused: it is switched off, its file is broken, or the caller's scope is too small.
     """
     own = registry.known(name)
     if own is not None:
+        if not _is_within(own, call.caller):
+            raise Refused(
+                f"{own.name} needs a caller that is allowed {_NEEDED[own.scope]}",
+                "whoever made your token may give you another",
+            )
         if own.group == WORLD and not call.settings.world:
             raise Refused(
                 f"The tool {own.name} is switched off in this vault",
                 "write [world] and below it enabled = true into memvault.toml",
             )
         return own
-    from memvault.plugins import tool_file
     from memvault.tools.core import vault_tools
 
-    found = tool_file.read_all(call.root)
+    found = _kept(call)
     wanted = normal_name(name)
     if wanted in found.tools:
         return vault_tools.as_tool(found.tools[wanted])

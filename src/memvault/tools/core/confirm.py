@@ -7,7 +7,6 @@ gone or changed since, it fits no longer.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -19,7 +18,8 @@ Confirm = Annotated[bool | str | None, Arg("true, or the token that the preview 
 
 def token_of(chosen: Iterable[str]) -> str:
     """Return the token for exactly these things, each by a text that changes when it does."""
-    return hashlib.blake2b(os.fsencode("\n".join(sorted(chosen))), digest_size=6).hexdigest()
+    shown = "\n".join(sorted(chosen)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(shown, digest_size=6).hexdigest()
 
 
 def is_confirmed(confirm: bool | str | None, token: str, what: str) -> bool:

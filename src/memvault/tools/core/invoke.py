@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.call import LOCAL, Call, Caller, Delivery, never
 from memvault.errors import MemvaultError, Refused, StorageError, as_error
 from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memvault.tools.core.elsewhere import Place
 
 
 class Outcome(NamedTuple):
@@ -42,6 +45,31 @@ def call(
         made = Call(workspace, caller, gone)
         tool = find(made, name)
         bound = tool.bind(arguments)
+        other = _elsewhere(tool, bound, caller)
+        if other is not None:
+            place = workspace.beside(other.root)
+            found, delivery = _called(Call(place, caller, gone), tool, other.bound, arguments)
+            return Outcome({**found, "vault": other.vault}, delivery)
+        return _called(made, tool, bound, arguments)
+
+
+def _elsewhere(tool: Tool, bound: Mapping[str, Any], caller: Caller) -> Place | None:
+    """Return the other vault that arguments name; errors as for ``elsewhere.meant``."""
+    texts = (
+        text for value in bound.values() for text in (value if isinstance(value, list) else [value])
+    )
+    if not any(isinstance(text, str) and ":" in text for text in texts):
+        return None
+    from memvault.tools.core import elsewhere
+
+    return elsewhere.meant(tool, bound, caller)
+
+
+def _called(
+    made: Call, tool: Tool, bound: Mapping[str, Any], arguments: Mapping[str, Any]
+) -> Outcome:
+    """Run a tool in the vault of a call; errors as for ``call``."""
+    with made.workspace.lock:
         try:
             found = _run(made, tool, bound)
         except BaseException as error:
@@ -51,10 +79,10 @@ def call(
             if isinstance(error, Refused):
                 _name_places(error, arguments)
             if isinstance(error, MemvaultError):
-                _commit(made)  # what it did before it failed
+                committed(made)  # what it did before it failed
             raise
-        _commit(made)
-        notes = [*workspace.settings.warnings, *made.all_notes()]
+        committed(made)
+        notes = [*made.settings.warnings, *made.all_notes()]
     result: dict[str, Any] = {"success": True, **found}
     if notes:
         result["warnings"] = list(dict.fromkeys(notes))
@@ -69,7 +97,7 @@ def _name_places(error: Refused, arguments: Mapping[str, Any]) -> None:
         error.name_places(arguments)
 
 
-def _commit(made: Call) -> None:
+def committed(made: Call) -> None:
     """Commit what a call wrote, where the settings say so."""
     if made.deed.files and made.settings.autocommit:
         from memvault.upkeep.git.commit import of_call
@@ -87,7 +115,23 @@ def within(made: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, 
     return _run(made, tool, tool.bind(arguments))
 
 
+def needs_files(made: Call, name: str) -> None:
+    """Make sure that a vault's files are here, for what needs them.
+
+    Raises:
+        Refused: another machine holds them.
+    """
+    holder = made.settings.shared.sent
+    if holder:
+        raise Refused(
+            f"{holder} holds this vault, and {name} needs its files",
+            "run it there; here the vault can be recalled, listed and shown",
+        )
+
+
 def _run(made: Call, tool: Tool, bound: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not tool.sent:
+        needs_files(made, tool.name)
     made.only_reads = tool.read_only
     made.deed.tool = tool.name
     return tool.function(made, **bound)

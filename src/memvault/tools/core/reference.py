@@ -20,12 +20,14 @@ def described(tool: Tool) -> dict[str, Any]:
     """Return a tool as an MCP client lists it: name, description, input schema."""
     return {
         "name": tool.name,
+        "title": tool.title,
         "description": tool.doc,
         "inputSchema": schema.input_schema(tool.parameters),
         "annotations": {
-            "title": tool.name.replace("_", " ").capitalize(),
+            "title": tool.title,
             "readOnlyHint": tool.read_only,
             "destructiveHint": tool.destructive,
+            "idempotentHint": tool.idempotent,
             "openWorldHint": tool.open_world,
         },
     }

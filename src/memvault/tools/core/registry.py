@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from memvault import schema
 from memvault.arguments import bind
+from memvault.call import Scope
 from memvault.command_table import COMMANDS, Command
 from memvault.errors import UsageError
 from memvault.schema import Parameter, normal_name
@@ -30,7 +31,10 @@ class Tool(NamedTuple):
     ``shell`` turns what its command takes into the arguments, where that is
     something else altogether. ``destructive`` says that it may replace or
     take away something, and not only add. ``open_world`` says that it may reach beyond
-    the vault: the network, or a program of someone else's. A tool that is made
+    the vault: the network, or a program of someone else's. ``idempotent`` says that
+    a second call with the same arguments changes nothing more. ``own_scope`` is the least
+    that a caller needs to run it, where that is not to read or to write. One for ``sent``
+    vaults needs no files, so it works on what another machine has sent too. A tool that is made
     at run time says itself what a function's signature and docstring say
     otherwise: ``own_parameters`` and ``description``.
     """
@@ -45,6 +49,19 @@ class Tool(NamedTuple):
     open_world: bool = False
     own_parameters: tuple[Parameter, ...] | None = None
     description: str = ""
+    idempotent: bool = False
+    own_scope: Scope | None = None
+    sent: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        """The least scope that a caller needs."""
+        return self.own_scope or ("read" if self.read_only else "write")
+
+    @property
+    def title(self) -> str:
+        """The name as people are shown it."""
+        return self.name.replace("_", " ").capitalize()
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -107,12 +124,24 @@ class Group(NamedTuple):
         read_only: bool = False,
         destructive: bool = False,
         open_world: bool = False,
+        idempotent: bool = False,
+        scope: Scope | None = None,
+        sent: bool = False,
     ) -> Callable[[Function], Function]:
         """Enter a function as a tool under its exact name and its command's words."""
 
         def enter(function: Function) -> Function:
             _TOOLS[name] = Tool(
-                name, command, self.name, function, read_only, destructive, open_world=open_world
+                name,
+                command,
+                self.name,
+                function,
+                read_only,
+                destructive,
+                open_world=open_world,
+                idempotent=idempotent or read_only,
+                own_scope=scope,
+                sent=sent,
             )
             _GROUPS[function.__module__] = self
             return function

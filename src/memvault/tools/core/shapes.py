@@ -5,27 +5,33 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from memvault.errors import UsageError
 from memvault.model import EPISODE, FACT, PROCEDURE
+from memvault.schema import Arg
 
 if TYPE_CHECKING:
     from memvault.call import Call
     from memvault.index.protocol import Record
     from memvault.memories.restore import Trashed
     from memvault.model import Memory
+    from memvault.recall.engine import Engine
     from memvault.recall.filters import Filters
     from memvault.recall.values import Answer, Found
 
-TYPE_HELP = "Type in kebab-case, such as design-decision; memvault types lists them"
-TAGS_HELP = "Tags; all of them must be on a memory that is searched for"
-FILTER_HELP = (
-    "Expression over the front matter, such as area == 'main' and 'db' in tags "
-    "and created < '2026-01-01'"
-)
-SINCE_HELP = "Changed since a date, a time, an age such as 7d, or words such as 'last week'"
-UNTIL_HELP = "Changed until a date, a time, an age, or words such as yesterday"
+MEMORY_HELP = "memId or its beginning, path, or exact title"
+TYPE_HELP = "A type such as design-decision; memvault types lists them"
+TAGS_HELP = "Tags that must all be on a memory"
+FILTER_HELP = "What the front matter must say, such as area == 'main' and 'db' in tags"
+SINCE_HELP = "Changed since a date, an age such as 7d, or words such as 'last week'"
+UNTIL_HELP = "Changed until then, said in the same ways"
+LISTED = 50
+"""How many a listing gives where nobody says how many."""
+Limit = Annotated[int, Arg("How many at most", least=1)]
+Offset = Annotated[int, Arg("Where to go on: next of the result before", least=0)]
+_Entry = TypeVar("_Entry")
 _PATIENCE = 1.0
 """Seconds that an answer waits at most to be counted."""
 
@@ -69,6 +75,26 @@ def listed(key: str, found: Sequence[Any], nothing: str, **more: Any) -> dict[st
     return {key: found, **more, **({} if found else {"message": nothing})}
 
 
+def paged(
+    found: Sequence[_Entry], limit: int, offset: int, nothing: str = ""
+) -> tuple[Sequence[_Entry], dict[str, Any]]:
+    """Return the part of a listing that is asked for, and what its result says of the whole."""
+    part = found[offset : offset + limit]
+    return part, of_all(len(found), offset, len(part), nothing)
+
+
+def of_all(total: int, offset: int, shown: int, nothing: str = "") -> dict[str, Any]:
+    """Say of a part of a listing how many there are, and what offset goes on."""
+    if not shown and total and offset >= total:
+        nothing = f"There are {total:,}; none comes after them"
+    end = offset + shown
+    return {
+        "total": total,
+        **({"next": end} if shown and end < total else {}),
+        **({"message": nothing} if nothing and not shown else {}),
+    }
+
+
 def noted(call: Call, answer: Answer) -> list[Found]:
     """Return what a search has found; what it says besides goes to the call's notes."""
     call.notes += answer.notes
@@ -100,10 +126,16 @@ def count_recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
     return recall_counts.counts(call.root)
 
 
-def count_shown(call: Call, memories: Iterable[Memory]) -> None:
+def sent_at(sent: str) -> dict[str, str]:
+    """Say as of when a memory is told, where another machine sent it."""
+    return {"asOf": sent} if sent else {}
+
+
+def count_shown(call: Call, memories: Iterable[Memory], root: Path | None = None) -> None:
     """Count that these memories were handed out, of the kinds whose recalls matter.
 
-    Nobody asked for the count, so what cannot be counted is passed over in silence.
+    ``root`` is that of their vault where it is not the call's. Nobody asked for the
+    count, so what cannot be counted is passed over in silence.
     """
     kinds = (EPISODE, FACT, PROCEDURE)
     counted = [memory.mem_id for memory in memories if memory.memory_type in kinds]
@@ -113,7 +145,7 @@ def count_shown(call: Call, memories: Iterable[Memory]) -> None:
     from memvault.memories import recall_counts
 
     with contextlib.suppress(MemvaultError):
-        recall_counts.count(call.root, counted, seconds=_PATIENCE)
+        recall_counts.count(root or call.root, counted, seconds=_PATIENCE)
 
 
 def filters(
@@ -139,13 +171,14 @@ def filters(
     )
 
 
-def note_unknown(call: Call, chosen: Filters) -> None:
+def note_unknown(call: Call, chosen: Filters, engine: Engine | None = None) -> None:
     """Note, where nothing was found, which type or tag of the filters no memory has."""
     if chosen.memory_type or chosen.tags:
         from memvault.recall.filters import Filters
         from memvault.recall.unknown import unknown
 
-        call.notes += unknown(call.engine.listed(Filters()), chosen, call.settings.types)
+        every = (engine or call.engine).listed(Filters())
+        call.notes += unknown(every, chosen, call.settings.types)
 
 
 def tags_in(query: str) -> Filters:

@@ -69,6 +69,10 @@ _ONE = (
 _SHELL = """\
 Use it through the `memvault` command, from any folder inside the vault; from elsewhere add \
 `--vault DIR` or set `MEMVAULT_VAULT`."""
+_SERVED = (
+    "Where the MCP server memvault is connected, its tools do the same under their own names, "
+    "such as `memory_recall` and `memory_remember`."
+)
 _COMMANDS = """\
 ## Commands
 
@@ -116,6 +120,19 @@ person, who decides. Do not give trust yourself.
 
 On an error, follow the `hint:` line.
 """
+_ROLE = (
+    "You are the historian: you look up what people and agents have learned before, and keep what "
+    "is learned now. You use the tools of the MCP server memvault and nothing else.\n\n"
+    "Asked what is known, recall it in two or three different words, read what fits, and answer "
+    "with what it says, its title, its memId and its date. Say so where you found nothing. Asked "
+    "to keep something, look first whether it is known."
+)
+_REMINDER = (
+    "Keep with memvault what is worth knowing next time: a decision and its reason, a cause that "
+    "was found, a wish of the person, what was tried and how it went (memory_remember, or "
+    "memory_compound where something is known already). Keep nothing that the code, the tests or "
+    "the git log say."
+)
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -125,9 +142,13 @@ def agents_page() -> str:
     return f"# How an agent uses this vault\n\n{opening}\n\n{_body()}"
 
 
-def instructions() -> str:
-    """Return the instructions for a file of a project's own, such as its AGENTS.md."""
-    opening = f"`memvault` holds what people and agents have learned. {_SHELL} {_DATA}"
+def instructions(vault: str = "") -> str:
+    """Return the instructions for a file of a project's own, such as its AGENTS.md.
+
+    ``vault`` is named where it is not found from the project's folder.
+    """
+    shell = f"Use it through the `memvault` command, with `--vault {vault}`." if vault else _SHELL
+    opening = f"`memvault` holds what people and agents have learned. {shell} {_SERVED} {_DATA}"
     short = _in_shell("\n\n".join([_table(_command), *_RULES, _WRITE, _NOT]))
     return f"## Memory\n\n{opening}\n\n{short}\n\n`memvault COMMAND --help` says more.\n"
 
@@ -161,9 +182,19 @@ def over_mcp() -> str:
     return (
         "A memory that people and their agents share: markdown files in a folder, the vault.\n"
         f"{_PLACE.sub(lambda place: place[1], rules).replace('**', '')}\n"
-        "A result is one JSON object with success; of a failure read error.message and do what "
-        "error.hint says.\n"
+        "Of a failure read error.message and do what error.hint says.\n"
     )
+
+
+def historian() -> str:
+    """Return what a sub-agent is told that has memvault's tools over MCP and nothing else."""
+    rules = _PLACE.sub(lambda place: f"`{place[1]}`", "\n\n".join(_RULES))
+    return f"{_ROLE}\n\n{rules}\n\n{_NOT} {_ONE}\n\n{_DATA}\n"
+
+
+def reminder() -> str:
+    """Return what an agent is reminded of before it forgets: what to keep."""
+    return _REMINDER
 
 
 def _body() -> str:

@@ -86,6 +86,9 @@ CODES: Mapping[str, Code] = {
     ),
     "time-ahead": Code("warning", "A time more than a day ahead, in a header or of a file"),
     "vault-inside": Code("warning", "A vault inside another one: both have the inner one's notes"),
+    "repository-inside": Code(
+        "warning", "A git repository inside of the vault's own: `memvault git sync` leaves it out"
+    ),
     "link-outside": Code("warning", "A link of the file system that leads out of the vault"),
     "link-dangling": Code("warning", "A link of the file system that leads nowhere"),
     "file-special": Code("warning", "A pipe, a socket or a device that is called like a memory"),
@@ -112,7 +115,9 @@ CODES: Mapping[str, Code] = {
         "note", "A file that stood for the lock of a process that is gone", "deletes it"
     ),
     "journal-unreadable": Code("note", "Lines of the journal that cannot be read"),
-    "link-broken": Code("note", "A `[[link]]` that leads to no file"),
+    "link-broken": Code(
+        "note", "A `[[link]]`, or a markdown link to a note, that leads to no file"
+    ),
     "link-settled": Code(
         "note",
         "`conflict_with` a memory that is gone: the conflict was settled",

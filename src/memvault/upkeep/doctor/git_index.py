@@ -11,10 +11,11 @@ import contextlib
 import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from memvault import plain_files
+from memvault.upkeep.git import inner
 
 _FIXED = 62
 """Bytes of an entry before its path, with the SHA-1 that names its content."""
@@ -39,6 +40,17 @@ def private_file(root: Path) -> str:
                         return path[len(prefix) - len(".memvault/") :]
             return ""
     return ""
+
+
+def repositories_inside(root: Path, folders: Iterable[str]) -> list[str]:
+    """Return which folders of a vault that is in git are repositories of their own.
+
+    What the vault's ``.gitmodules`` names is there on purpose.
+    """
+    if not any(os.path.lexists(folder / ".git") for folder in (root, *root.parents)):
+        return []
+    named = inner.submodules(root)
+    return [path for path in folders if path not in named and os.path.lexists(root / path / ".git")]
 
 
 def is_locked(root: Path) -> bool:

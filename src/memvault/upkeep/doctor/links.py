@@ -11,6 +11,7 @@ from memvault.upkeep.doctor.findings import Finding, Fix
 from memvault.upkeep.doctor.look import Look, Note
 from memvault.upkeep.git.replay import LINK
 from memvault.vault.codec import printable
+from memvault.vault.links import Link
 from memvault.vault.replaced import (
     SUPERSEDED_BY,
     SUPERSEDES,
@@ -31,7 +32,7 @@ class _Names:
         self._shared: set[str] = set()
         for note in look.notes:
             record = note.record
-            for name in names_of(record.path, record.mem_id, record.title):
+            for name in names_of(record.path, record.mem_id, record.title, record.aliases):
                 if self._owners.setdefault(name, note.path) != note.path:
                     self._shared.add(name)
 
@@ -122,34 +123,38 @@ def kept_twice_by_agents(look: Look) -> Iterator[Finding]:
             yield Finding("kept-twice", path, f"{why}: put them together, then delete one")
 
 
-def wikilinks(look: Look) -> Iterator[Finding]:
+def to_nowhere(look: Look) -> Iterator[Finding]:
     """Find links in texts that lead to no file.
 
     A link may name a memory in any way, a file by its name or the end of its path,
     as Obsidian writes it, and one of the other names that a header gives a memory.
+    Markdown's own links lead to much: those to notes are looked at.
     """
     if not any(note.links for note in look.notes):
         return
     known = {looked_for(name) for path in look.tree.files for name in _ends(path)}
     for note in look.notes:
         record = note.record
-        known.update(names_of(record.path, record.mem_id, record.title))
-        aliases = record.metadata.get("aliases")
-        for alias in aliases if isinstance(aliases, list) else [aliases]:
-            if isinstance(alias, str):
-                known.add(looked_for(alias.strip()))
+        known.update(names_of(record.path, record.mem_id, record.title, record.aliases))
     for note in look.notes:
-        broken = [name for name in note.links if not _leads(name, note.path, known)]
-        for name in broken[:_SHOWN]:
-            yield Finding("link-broken", note.path, f"[[{name}]] leads to no file")
+        leading = [link for link in note.links if not _leads(link, note.path, known)]
+        broken = list(dict.fromkeys(map(_shown, leading)))
+        for shown in broken[:_SHOWN]:
+            yield Finding("link-broken", note.path, f"{shown} leads to no file")
         if len(broken) > _SHOWN:
             more = len(broken) - _SHOWN
             yield Finding("link-broken", note.path, f"{more} more of its links lead to no file")
 
 
-def _leads(name: str, path: str, known: set[str]) -> bool:
-    bare = name.removeprefix("./").strip("/")
-    beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+def _shown(link: Link) -> str:
+    return f"[[{link.target}]]" if link.is_wikilink else f"[{link.shown}]({link.target})"
+
+
+def _leads(link: Link, path: str, known: set[str]) -> bool:
+    bare = link.target.removeprefix("./").strip("/")
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
+    if not link.is_wikilink and (beside.startswith("../") or bare[-3:].lower() != ".md"):
+        return True  # out of the vault, or no note
     return any(looked_for(text) in known for text in (bare, beside))
 
 

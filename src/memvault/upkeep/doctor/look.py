@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -28,14 +28,12 @@ from memvault.upkeep.paths import without_paths
 from memvault.upkeep.status import too_large
 from memvault.vault import atomic, codec, held_file, layout, moving, new_secrets
 from memvault.vault.frontmatter import repeated_keys, split
+from memvault.vault.links import Link, links
 from memvault.vault.markdown import in_conflict
 from memvault.vault.plain_yaml import MAX_HEADER
 
-_LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
-_CODE = re.compile(r"``[^`\n]+``|`[^`\n]*`")
-_FENCE = re.compile(r"[ ]{0,3}(?:```|~~~)")
-_TOP_LINE = re.compile(r"^([^\s#:-][^:\n]*):", re.MULTILINE | re.ASCII)
-"""What stands before the first colon of a line that is not indented."""
+_KEY = re.compile(r"^([ \t-]*[^\s#:-][^:\n]*):", re.MULTILINE | re.ASCII)
+"""What stands before the first colon of a line, with how far it is indented."""
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -50,7 +48,7 @@ class Note(NamedTuple):
     record: Record
     etag: str
     mtime: int
-    links: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
     marked: bool = False
     trouble: str = ""
     doubled: tuple[str, ...] = ()
@@ -77,9 +75,11 @@ class Machine(NamedTuple):
     """What is of this machine: problems of models, vectors, index, journal, history, git.
 
     ``stale`` are memories that the index has otherwise than they are, and ``waiting``
-    those without deep vectors. ``old_vectors`` counts the other models' folders, ``overdue``
+    those without deep vectors. ``repositories`` are folders that git takes for repositories of
+    their own. ``old_vectors`` counts the other models' folders, ``overdue``
     what the history should keep no longer. ``held`` are locks' files of processes that are
-    gone, ``damaged`` are revisions, each with what is wrong.
+    gone, ``damaged`` are revisions, each with what is wrong. ``engine`` says what an engine
+    holds otherwise than was sent there.
     """
 
     model_problem: str
@@ -97,6 +97,8 @@ class Machine(NamedTuple):
     in_git: str
     git_locked: bool
     vault_above: str
+    repositories: tuple[str, ...]
+    engine: str
 
 
 class Look(NamedTuple):
@@ -141,16 +143,16 @@ def _note(call: Call, record: Record) -> Note:
         data = plain_files.read(path)
     except OSError as error:
         return Note(record, "", 0, trouble=_trouble(error))
-    links: tuple[str, ...] = ()
+    found: tuple[Link, ...] = ()
     marked = False
     wide = data[:2] in _UTF16
-    if wide or b"[[" in data or b"<<<<<<< " in data:
+    if wide or b"[[" in data or b"](" in data or b"<<<<<<< " in data:
         text = codec.decode(data).text
         marked = in_conflict(text)
-        links = tuple(dict.fromkeys(_links(split(text).body)))
+        found = tuple(links(split(text).body))
     doubled = () if marked else _doubled(data)
     secrets = _secrets(call, record.path, data)
-    return Note(record, codec.etag(data), mtime, links, marked, "", doubled, secrets)
+    return Note(record, codec.etag(data), mtime, found, marked, "", doubled, secrets)
 
 
 def _other(call: Call, path: str) -> Other:
@@ -183,9 +185,9 @@ def _doubled(data: bytes) -> tuple[str, ...]:
     if not head.startswith(b"---"):
         return ()
     text = head[:MAX_HEADER].decode("latin-1").replace("\r", "\n")  # its lines are the same
-    lines = _TOP_LINE.findall(text, 0, max(text.find("\n---", 3), 0) or len(text))
-    keys = [line.strip(" \t\"'") for line in lines]
-    if len(set(keys)) == len(keys) and not text[3:].lstrip().startswith("{"):
+    lines = _KEY.findall(text, 0, max(text.find("\n---", 3), 0) or len(text))
+    keys = [line.rstrip(" \t\"'").replace('"', "").replace("'", "") for line in lines]
+    if len(set(keys)) == len(keys) and "{" not in text[: text.find("\n---", 3)]:
         return ()
     return tuple(repeated_keys(split(codec.decode(data).text).header))
 
@@ -195,20 +197,6 @@ def _trouble(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return ""
     return "large" if error.errno == errno.EFBIG else (error.strerror or str(error))
-
-
-def _links(body: str) -> Iterator[str]:
-    """Yield what a text links to with ``[[…]]``, outside of code."""
-    fenced = False
-    for line in body.splitlines():
-        if _FENCE.match(line):
-            fenced = not fenced
-        elif not fenced and "[[" in line:
-            for match in _LINK.finditer(_CODE.sub("", line)):
-                name = match[1].partition("|")[0].removesuffix("\\")
-                name = name.partition("#")[0].partition("^")[0]
-                if name.strip() and not name.startswith(" "):  # [[ -f x ]] is of a shell
-                    yield name.strip()
 
 
 def _machine(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -> Machine:
@@ -221,6 +209,7 @@ def _machine(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -
     is_private = private.is_dir() and not private.is_symlink()
     left = held_file.left_below(private) if is_private else ()
     damaged = call.store.history.damaged()
+    inner = git_index.repositories_inside(root, tree.folders)
     return Machine(
         problem,
         waiting,
@@ -237,6 +226,8 @@ def _machine(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -
         git_index.private_file(root),
         git_index.is_locked(root),
         _vault_above(call),
+        tuple(path for path in tree.folders if path in inner),
+        index.differs(),
     )
 
 

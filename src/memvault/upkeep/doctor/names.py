@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from unicodedata import normalize
 
 from memvault.model import FileState, Memory
 from memvault.upkeep.doctor.findings import Finding, Fix
@@ -133,8 +134,19 @@ def merging(look: Look) -> Iterator[Finding]:
         for path in others:
             if PurePosixPath(path).name == PurePosixPath(first).name:
                 continue  # their folders are told
-            said = f"Where case and the form of Unicode do not count it is {printable(first)}"
-            yield Finding("names-merge", path, said)
+            one, other = _told_apart(first, path)
+            said = (
+                f"Where case and the form of Unicode do not count, {other} and {one} are one name"
+            )
+            yield Finding("names-merge", path, f"{said}: rename one of them")
+
+
+def _told_apart(one: str, other: str) -> tuple[str, str]:
+    """Return two names so that a reader sees how they differ."""
+    if normalize("NFC", one) != normalize("NFC", other):
+        return printable(one), printable(other)
+    first, second = (name.encode("ascii", "backslashreplace").decode() for name in (one, other))
+    return first, second
 
 
 def titles(look: Look) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from memvault.upkeep.doctor.findings import Finding, Fix
 from memvault.upkeep.doctor.look import Look
+from memvault.upkeep.git import inner
 from memvault.user_folders import SETTINGS_FILE
 from memvault.vault import moving
 
@@ -23,6 +24,13 @@ def nested(look: Look) -> Iterator[Finding]:
     if look.machine.vault_above:
         said = f"This vault lies inside another one, {look.machine.vault_above}"
         yield Finding("vault-inside", "", f"{said}: move it out, or name it under ignore there")
+
+
+def repositories(look: Look) -> Iterator[Finding]:
+    """Find git repositories inside of the one that the vault is in."""
+    for path in look.machine.repositories:
+        said = "It is a git repository of its own, so the vault's does not hold what is in it"
+        yield Finding("repository-inside", path, f"{said}: {inner.HINT}")
 
 
 def no_files(look: Look) -> Iterator[Finding]:
@@ -86,11 +94,17 @@ def index(look: Look) -> Iterator[Finding]:
     if len(machine.stale) > _SHOWN:
         more = len(machine.stale) - _SHOWN
         yield Finding("index-wrong", "", f"The index has {more} more files otherwise", fix)
+    if machine.engine:
+        yield Finding("index-wrong", "", f"The engine is not as it was left: {machine.engine}", fix)
     if machine.model_problem:
         yield Finding("model-missing", "", machine.model_problem)
     if machine.waiting:
-        said = f"{machine.waiting} memories wait for the deep embedder, and nobody is at it"
-        yield Finding("vectors-missing", "", f"{said}: the next recall starts it, or reindex")
+        said = f"{machine.waiting} memories have no deep vectors yet"
+        yield Finding(
+            "vectors-missing",
+            "",
+            f"{said}; the next recall begins to make them, or memvault reindex",
+        )
     if machine.old_vectors:
         fix = Fix("vectors", "delete them")
         said = f"Vectors of {machine.old_vectors} models are kept that are no longer in use"

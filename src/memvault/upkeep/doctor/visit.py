@@ -28,9 +28,10 @@ CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (
     links.circles,
     links.kept_twice,
     links.kept_twice_by_agents,
-    links.wikilinks,
+    links.to_nowhere,
     secrets.in_texts,
     place.nested,
+    place.repositories,
     place.no_files,
     place.private,
     place.past,
@@ -53,7 +54,9 @@ def found(seen: Look, only: Iterable[str] = ()) -> list[Finding]:
     )
 
 
-def visit(call: Call, fix: bool, only: Iterable[str] | None, limit: int) -> dict[str, Any]:
+def visit(
+    call: Call, fix: bool, only: Iterable[str] | None, limit: int, offset: int
+) -> dict[str, Any]:
     """Return what is wrong, and with ``fix`` what was put right before.
 
     Raises:
@@ -78,11 +81,12 @@ def visit(call: Call, fix: bool, only: Iterable[str] | None, limit: int) -> dict
         seen = look(call)
         findings = found(seen, codes)
     counts = Counter(finding.severity for finding in findings)
-    more = len(findings) - limit
+    more = len(findings) - offset - limit
     return {
         "memories": len(seen.notes),
         **({"only": codes} if codes else {}),
-        "findings": [_shown(finding) for finding in findings[:limit]],
+        "findings": [_shown(finding) for finding in findings[offset : offset + limit]],
+        "total": len(findings),
         **({"more": more} if more > 0 else {}),
         **({"fixed": [_shown(finding) for finding in fixed]} if fix else {}),
         **({"changeId": call.deed.change_id} if call.deed.files else {}),

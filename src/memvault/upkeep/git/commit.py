@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from memvault.call import Call
 from memvault.errors import MemvaultError
-from memvault.upkeep.git import setup
-from memvault.upkeep.git.program import GitFailed, Repository, check_idle, repository
+from memvault.upkeep.git import inner, setup
+from memvault.upkeep.git.program import Git, GitFailed, Repository, check_idle, repository
 from memvault.vault.lock import FileLock
 from memvault.vault.private import private_folder
 
@@ -91,7 +91,7 @@ def commit_all(repository: Repository, subject: str, look: Callable[[str], None]
     """
     git = repository.git
     staged = patiently(lambda: git.line("write-tree"))
-    patiently(lambda: git.run("add", "--all"))
+    patiently(lambda: _add_all(git))
     try:
         tree = git.line("write-tree")
         before = git.commit_id("HEAD") or git.empty_tree()
@@ -108,6 +108,13 @@ def commit_all(repository: Repository, subject: str, look: Callable[[str], None]
         git.tried("read-tree", staged)
         raise
     return changed
+
+
+def _add_all(git: Git) -> None:
+    """Stage whatever changed, but for repositories of their own: git would keep their name only."""
+    git.run("add", "--update")
+    new = _named(inner.new_files(git))
+    git.run("update-index", "--add", "--remove", "-z", "--stdin", data=new)
 
 
 def patiently(action: Callable[[], Result]) -> Result:

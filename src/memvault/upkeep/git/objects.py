@@ -104,6 +104,13 @@ class Objects:
             place = end + size + 2
         return found
 
+    def small(self, names: Iterable[str], most: int) -> list[str]:
+        """Return the names of files that have so many bytes at most."""
+        wanted = dict.fromkeys(names)
+        data = "".join(f"{name}\n" for name in wanted).encode()
+        said = self._git.run("cat-file", "--batch-check=%(objectsize)", data=data).split()
+        return [name for name, size in zip(wanted, map(int, said), strict=True) if size <= most]
+
     def write(self, data: bytes) -> str:
         """Keep bytes; return their name."""
         return self._git.run("hash-object", "-w", "--stdin", data=data).decode().strip()

@@ -85,7 +85,8 @@ class Git:
         """
         environment = {**self._environment, **(more or {})}
         command = [*self._prefix, *words]
-        ran = process.run(command, data, seconds, _MOST, self.folder, environment)
+        # Gently: git takes its locks away when it is asked to end.
+        ran = process.run(command, data, seconds, _MOST, self.folder, environment, gently=True)
         if ran.timed_out:
             raise TimedOut(f"git {words[0]} took more than {seconds:.0f} seconds", "try again")
         return ran

@@ -60,7 +60,8 @@ class Replay:
     """The files of others, and local commits one after the other on top of them.
 
     ``twice`` are files that are kept as two, ``stayed`` those that one side
-    deleted and the other changed, ``lost`` header values that another one won over.
+    deleted and the other changed, ``lost`` header values that another one won over;
+    ``renamed`` says where files are whose path others had taken.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Replay:
         self.twice: list[Twice] = []
         self.stayed: list[str] = []
         self.lost: list[str] = []
+        self.renamed: dict[str, str] = {}
         for path, entry in objects.files(others).items():
             self._put(path, entry)
         objects.begin_tree(others)
@@ -154,6 +156,7 @@ class Replay:
     def _delete(self, path: str, old: Entry) -> None:
         placed = self._found(path, old)
         self._where.pop(path, None)
+        self.renamed.pop(path, None)
         if placed is None:
             return
         if self._files[placed.path] != placed.entry:
@@ -167,13 +170,13 @@ class Replay:
     def _add(self, path: str, new: Entry) -> None:
         there = self._files.get(path)
         if there is None:
-            self._place(path, self._free(path), new)
+            self._place(path, self._renamed(path, self._free(path)), new)
         elif there == new:
             self._put(path, new)
         elif self._is_one(path, there, new):
             self._merge(path, path, path, None, new)
         else:
-            free = self._beside(path)
+            free = self._renamed(path, self._beside(path))
             self._place(path, free, self._named(path, free, new))
 
     def _change(self, old_path: str, path: str, old: Entry, new: Entry) -> None:
@@ -181,12 +184,13 @@ class Replay:
         is_followed = self._where.pop(old_path, None) is not None
         if placed is None:
             if old != new:
-                self.stayed.append(path)
-                self._place(path, self._free(path), new)
+                free = self._renamed(path, self._free(path))
+                self.stayed.append(free)
+                self._place(path, free, new)
         elif path == old_path or (placed.path != old_path and not is_followed):
             self._merge(placed.path, path, placed.path, old, new)  # others moved it, perhaps
         else:
-            self._merge(placed.path, path, self._free(path), old, new)
+            self._merge(placed.path, path, self._renamed(path, self._free(path)), old, new)
 
     def _merge(self, here: str, path: str, target: str, old: Entry | None, new: Entry) -> None:
         """Put the local change of a file and what is there together, under ``target``."""
@@ -264,6 +268,13 @@ class Replay:
         with contextlib.suppress(MemvaultError):
             return Entry(new.mode, self._objects.write(codec.edit(data, changes, None)))
         return new
+
+    def _renamed(self, path: str, free: str) -> str:
+        """Return the path that a file gets; note it where others have taken its own."""
+        self.renamed.pop(path, None)
+        if free != path:
+            self.renamed[path] = free
+        return free
 
     def _free(self, path: str) -> str:
         """Return a path if it is free, else one beside it; its folders may be files of others."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.call import Call
-from memvault.upkeep.git import setup
+from memvault.upkeep.git import inner, setup
 from memvault.upkeep.git.program import (
     LARGER,
     Repository,
@@ -15,6 +15,7 @@ from memvault.upkeep.git.program import (
     without_credentials,
 )
 from memvault.upkeep.git.replay import LINK
+from memvault.vault.codec import printable
 from memvault.vault.replaced import names_under
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
             "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", "."
         )
         about["changed"] = sum(part[2:3] == b" " for part in listed.split(b"\0"))
+    apart = [] if found.prefix else inner.repositories(found)
+    if apart:
+        about["notSynced"] = list(map(printable, apart))
     about["driver"] = setup.is_registered(found)
     if not (allowed and about["driver"]):
         todo.append("memvault git init")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from memvault.call import Call
 from memvault.errors import Conflict, Refused
-from memvault.upkeep.git import setup
+from memvault.upkeep.git import inner, setup
 from memvault.upkeep.git.checkout import Busy, recover, switch
 from memvault.upkeep.git.commit import commit_all, lock
 from memvault.upkeep.git.merge import Merger
@@ -32,6 +32,10 @@ from memvault.vault.codec import decode, printable
 from memvault.vault.markdown import in_conflict
 
 _TRIES = 6
+_LARGEST = 64 << 20
+"""Bytes of a file that is looked at for secrets at most: the largest memory."""
+_HEAD = 8_000
+"""Bytes of a file that say whether it is a text, as git looks at as many."""
 _REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
 
 
@@ -56,6 +60,8 @@ class Synced:
         self.twice: dict[str, str] = {}
         self.stayed: dict[str, None] = {}
         self.lost: dict[str, None] = {}
+        self.renamed: dict[str, str] = {}
+        self.apart: list[str] = []
 
     def result(self) -> dict[str, Any]:
         """Return it as a tool's result."""
@@ -63,11 +69,17 @@ class Synced:
             {"filePath": printable(path), "copyPath": printable(copy)}
             for copy, path in self.twice.items()
         ]
+        renames = [
+            {"from": printable(path), "filePath": printable(now)}
+            for path, now in self.renamed.items()
+        ]
         return {
             "committed": self.committed,
             "pulled": self.pulled,
             "pushed": self.pushed,
             **({"keptTwice": copies} if copies else {}),
+            **({"renamed": renames} if renames else {}),
+            **({"notSynced": list(map(printable, self.apart))} if self.apart else {}),
             **({"notDeleted": list(map(printable, self.stayed))} if self.stayed else {}),
             **({"notKept": list(map(printable, self.lost))} if self.lost else {}),
         }
@@ -108,32 +120,40 @@ def sync(call: Call) -> dict[str, Any]:
                 continue
             if head == others or _pushed(found, remote, head):
                 done.pushed = _count(found, others, head)
+                done.apart = inner.repositories(found)
+                call.notes += map(_is_apart, done.apart)
                 return {"branch": branch, "remote": remote.name, **done.result()}
     raise Conflict(f"Others changed or pushed meanwhile, {_TRIES} times", "memvault git sync")
 
 
+def _is_apart(path: str) -> str:
+    said = f"{printable(path)} is a git repository of its own, so it is not synced"
+    return f"{said}: {inner.HINT}"
+
+
 def _look(call: Call, repository: Repository, objects: Objects, tree: str) -> None:
-    """Tell of what should not be shared as it is, in the memories that are about to be committed.
+    """Tell of what should not be shared as it is, in the texts that are about to be committed.
 
     Raises:
         Refused: one holds a secret, and the settings say no to that.
     """
     git = repository.git
-    before = git.commit_id("HEAD") or git.empty_tree()
+    since = git.commit_id("HEAD") or git.empty_tree()
     found = [
-        entry
-        for entry in objects.differences(before, tree)
-        if entry.after and entry.after.is_plain and layout.is_memory_path(entry.path)
+        entry for entry in objects.differences(since, tree) if entry.after and entry.after.is_plain
     ]
-    sides = (side for entry in found for side in (entry.before, entry.after) if side)
-    data = objects.read(side.name for side in sides)
+    sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
+    data = objects.read(objects.small(sides, _LARGEST))
     for path, old, new in found:
         assert new is not None
-        after = data[new.name]
+        after = data.get(new.name, b"")
+        if b"\0" in after[:_HEAD] and not layout.is_memory_path(path):
+            continue  # no text
         if in_conflict(decode(after).text):
             call.notes.append(f"{printable(path)} is shared with the marks of a conflict in it")
         on_write = call.settings.secrets.on_write
-        secrets = new_secrets.of(data[old.name] if old else b"", after) if on_write != "off" else []
+        before = data.get(old.name, b"") if old else b""
+        secrets = new_secrets.of(before, after) if on_write != "off" else []
         if secrets and on_write == "refuse":
             raise Refused(
                 f"{printable(path)} holds a secret, and memvault.toml says that none is kept",
@@ -203,6 +223,7 @@ def _brought_together(
         done.twice.update({entry.copy: entry.path for entry in replay.twice})
         done.stayed.update(dict.fromkeys(replay.stayed))
         done.lost.update(dict.fromkeys(replay.lost))
+        done.renamed.update(replay.renamed)
     return new
 
 

@@ -1,0 +1,274 @@
+"""Giving a memory another title or place, and rewriting what names it by the old one.
+
+A wikilink keeps its form: one by title names the new title, one by path the new path, with
+its heading, its alias and whatever else stands in it; where a name would end the link, it is
+the memId. A markdown link is written from its own folder on. One by memId needs no change.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from memvault.errors import Conflict, Refused, UsageError
+from memvault.memories.create import clean_title
+from memvault.memories.edit import modified_now
+from memvault.memories.link_graph import Linked, LinkGraph, ends
+from memvault.model import Memory
+from memvault.secrets_found.detect import masked
+from memvault.vault import codec, layout
+from memvault.vault.aliases import retitled
+from memvault.vault.markdown import first_heading, headings
+from memvault.vault.replaced import looked_for, names_under
+from memvault.vault.store import Store
+
+_NOT_IN_LINKS = frozenset("[]|#^\n")
+_NOT_IN_ANGLES = re.compile(r"[%#<>]")
+_KEPT = "/!$&'*+,;=:@()-._~"
+"""What stands in a markdown link as it is."""
+
+
+class Rewritten(NamedTuple):
+    """A memory whose links have to change: how many, and what in its header and text."""
+
+    memory: Memory
+    links: int
+    changes: dict[str, Any]
+    body: str | None
+
+
+class Renaming(NamedTuple):
+    """A memory that gets another title or path, and what has to change with it.
+
+    ``unread`` are memories that cannot be read, so that links in them stay as they are.
+    """
+
+    memory: Memory
+    title: str
+    path: str
+    others: list[Rewritten]
+    unread: tuple[str, ...] = ()
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether all is so already."""
+        return (self.title, self.path) == (self.memory.title, self.memory.path)
+
+
+def planned(
+    store: Store, graph: Callable[[], LinkGraph], memory: Memory, title: str, place: str
+) -> Renaming:
+    """Work out what renaming a memory changes; nothing is written.
+
+    ``title`` and ``place`` are empty where they stay; a place is a folder, or a path that
+    ends with ``.md``.
+
+    Raises:
+        UsageError: the new title or place cannot be one.
+        Refused: the place lies outside the vault, nothing would be found there, or it
+            holds a secret.
+        Conflict: another file is there.
+    """
+    given = clean_title(title) if title.strip() else ""
+    path = _path(store, memory, given or memory.title, place)
+    title = given or _title_at(store, memory, path)
+    there = store.root / path
+    is_taken = path != memory.path and os.path.lexists(there)
+    if is_taken and not there.samefile(store.root / memory.path):
+        raise Conflict(f"There is a file {path} already", "choose another name or folder")
+    found = Renaming(memory, title, path, [])
+    if found.is_nothing:
+        return found
+    links = graph()
+    others = list(_others(store, links, found))
+    return found._replace(others=others, unread=tuple(links.unread))
+
+
+def _title_at(store: Store, memory: Memory, path: str) -> str:
+    """Return the title that a memory has at a path: it may be its file's name."""
+    data, state = store.read_bytes(memory.path)
+    return store.parse(data, state._replace(path=path)).title
+
+
+def _path(store: Store, memory: Memory, title: str, place: str) -> str:
+    old = PurePosixPath(memory.path)
+    stem = old.stem
+    if title != memory.title:
+        shown = masked(title)
+        if stem == memory.title and shown == title:
+            stem = layout.file_name(title)
+        elif stem == memory.title or layout.slug(memory.title) == stem:
+            stem = layout.slug(shown)
+    if not place.strip():
+        return str(old.with_name(f"{stem}{old.suffix}"))
+    is_file = place.lower().endswith(".md") and not place.endswith("/")
+    wanted = place if is_file else f"{place.rstrip('/') or '.'}/{stem}{old.suffix}"
+    if store.settings.secrets.on_write != "off" and masked(wanted) != wanted:
+        raise Refused("A path is told to everybody, and this one holds a secret", "leave it out")
+    broken = sorted(_NOT_IN_LINKS.intersection(place))
+    if broken:
+        raise UsageError(
+            f"A path with {' '.join(broken)} in it cannot be linked to", "leave that out"
+        )
+    path = layout.contained(store.root, wanted)
+    if not layout.is_memory_path(path):
+        raise UsageError(
+            f"{path} cannot be a memory's path",
+            f"leave out hidden folders and {', '.join(sorted(layout.RESERVED))}",
+        )
+    return path
+
+
+def _others(store: Store, graph: LinkGraph, renaming: Renaming) -> Iterator[Rewritten]:
+    """Yield the memories with links to change, the renamed one itself among them."""
+    after = _after(store, graph, renaming)
+    for memory in graph.memories():
+        found = [
+            (link, written)
+            for link in graph.of(memory)
+            for written in [_written(link, renaming, graph, after)]
+            if written is not None
+        ]
+        if found:
+            yield _rewritten(memory, found)
+
+
+def _after(store: Store, graph: LinkGraph, renaming: Renaming) -> LinkGraph:
+    """Return the links as they will be, so that it is known where a name will lead."""
+    memory = renaming.memory
+    aliases = retitled(memory, renaming.title) if renaming.title != memory.title else {}
+    metadata = {**memory.metadata, **aliases}
+    records = [
+        entry._replace(path=renaming.path, title=renaming.title, metadata=metadata)
+        if entry.path == memory.path
+        else entry
+        for entry in graph.records
+    ]
+    return LinkGraph(records, store)
+
+
+def _written(found: Linked, renaming: Renaming, graph: LinkGraph, after: LinkGraph) -> str | None:
+    """Return what a link's target is to be called; None where it stays as it is.
+
+    A link to another memory is written anew where it would lead to the renamed one from now on,
+    or leaves from another folder.
+    """
+    link, own = found.link, renaming.memory.path
+    if found.target is None:
+        return None
+    is_meant = found.target.path == own
+    target = renaming.path if is_meant else found.target.path
+    if link is None or link.is_wikilink:
+        name = _called(found.name, renaming, after) if is_meant else found.name
+        leads = [entry.path for entry in after.called(name)]
+        was_one = name != found.name or len(graph.called(name)) == 1
+        if leads != [target] and (was_one or leads[:1] != [target]):
+            suffix = name[-3:] if name.lower().endswith(".md") else ""
+            name = f"{target[: -len('.md')]}{suffix}"
+            if len(after.called(name)) > 1:  # another file has the path in other letters
+                name = found.target.mem_id
+        if name != found.name and _NOT_IN_LINKS.intersection(name):
+            name = found.target.mem_id
+        return name if name != found.name else None
+    source = renaming.path if found.source.path == own else found.source.path
+    if graph.beside(link, found.source.path) is None:  # named from the top, or by its name alone
+        beside = after.beside(link, source)
+        there = [beside] if beside is not None else after.called(link.target)
+        if [entry.path for entry in there] == [target]:
+            return None
+    written = posixpath.relpath(target, posixpath.dirname(source) or ".")
+    return None if written == posixpath.normpath(link.target) else written
+
+
+def _called(name: str, renaming: Renaming, after: LinkGraph) -> str:
+    """Return the new name in the form of an old one: path, end of a path, file name or title."""
+    memory, key = renaming.memory, looked_for(name.removeprefix("./").strip("/"))
+    suffix = name[-3:] if name.lower().endswith(".md") else ""
+    path = renaming.path[: -len(".md")]
+    file = PurePosixPath(path).name
+    if after.files[looked_for(file)] > 1:
+        file = path
+    stem = PurePosixPath(memory.path).stem
+    if key == looked_for(memory.path) or ("/" in key and key in map(looked_for, ends(memory.path))):
+        return f"{path}{suffix}"
+    if key == looked_for(stem):
+        return f"{file}{suffix}" if looked_for(file) != key else name
+    if key == looked_for(memory.title) and memory.title != renaming.title:
+        return file if _NOT_IN_LINKS.intersection(renaming.title) else renaming.title
+    return name  # by its memId, or by an alias that stays
+
+
+def _rewritten(memory: Memory, found: list[tuple[Linked, str]]) -> Rewritten:
+    """Return what a memory's links, as they are to be, change in its text and header."""
+    body, in_text = memory.body, False
+    for entry, written in reversed(found):
+        if entry.link is not None:
+            start, end = entry.link.target_span
+            shown = written if entry.link.is_wikilink else quote(written, _KEPT)
+            if not entry.link.is_wikilink and body[start - 1] == "<":
+                shown = _NOT_IN_ANGLES.sub(lambda match: quote(match[0]), written)
+            body = f"{body[:start]}{shown}{body[end:]}"
+            in_text = True
+    changes: dict[str, Any] = {}
+    for entry, written in found:
+        if entry.key:
+            held = changes.get(entry.key, memory.metadata[entry.key])
+            changes[entry.key] = _replaced(held, entry.name, written)
+    return Rewritten(memory, len(found), changes, body if in_text else None)
+
+
+def _replaced(value: Any, old: str, new: str) -> Any:
+    """Return a header's value with one of its names replaced, brackets and all else kept."""
+    if isinstance(value, list):
+        return [_replaced(entry, old, new) for entry in value]
+    is_it = isinstance(value, str) and names_under({"": value}, "") == [old]
+    return value.replace(old, new, 1) if is_it else value
+
+
+def rename(store: Store, renaming: Renaming) -> Memory:
+    """Do what was worked out, each file in one step; return the memory as it is then.
+
+    Raises:
+        Conflict: a file was changed meanwhile; what was done until then is one change to undo.
+        Refused: a header cannot be patched.
+    """
+    memory, body = renaming.memory, None
+    changes: dict[str, Any] = {}
+    edited: list[tuple[Memory, bytes]] = []
+    for entry in renaming.others:
+        if entry.memory.path == memory.path:
+            changes, body = {**entry.changes}, entry.body
+            continue
+        data, _ = store.read_bytes(entry.memory.path)
+        if codec.etag(data) != entry.memory.etag:
+            raise Conflict(f"{entry.memory.path} was changed meanwhile", "try again")
+        edited.append((entry.memory, codec.edit(data, entry.changes, entry.body)))
+    if renaming.title != memory.title:
+        stem = PurePosixPath(renaming.path).stem
+        heading = _retitled(body or memory.body, memory.title, renaming.title)
+        says = heading is None and (first_heading(memory.body) or stem != renaming.title)
+        if "title" in memory.metadata or heading is not None or says:
+            changes = {**changes, "title": renaming.title, **modified_now(memory)}
+            body = body if heading is None else heading
+    # First what the links are to lead to: it may have been changed meanwhile.
+    if renaming.path != memory.path:
+        done = store.rename(memory, renaming.path, changes, body).memory
+    else:
+        done = store.change(memory, changes, body).memory
+    for other, data in edited:
+        store.rewrite(other, data)
+    return done
+
+
+def _retitled(body: str, old: str, title: str) -> str | None:
+    """Return a body with the new title in its first heading, where that is the old title."""
+    first = next((entry for entry in headings(body) if entry[2] == 1), None)
+    if first is None or " ".join(first[3].split()) != old:
+        return None
+    start, end, _, name = first
+    return f"{body[:start]}{body[start:end].replace(name, title, 1)}{body[end:]}"

@@ -1,0 +1,72 @@
+"""A memory of another vault, named with that vault: ``work:use-postgresql-7k2m9q``.
+
+A tool that is given such a name runs in that vault, and in no other at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import locate
+from memvault.call import Caller
+from memvault.errors import UsageError
+from memvault.tools.core.registry import Tool
+
+NAMING = frozenset(("memId", "id", "ids", "factId", "episodeId", "supersedes", "filePath", "query"))
+"""The keys of arguments that may name a memory."""
+_WORDS = frozenset(("memory_compound", "memory_forget"))
+"""The tools whose query is a memory's name first, and words to look for after that."""
+
+
+class Place(NamedTuple):
+    """Another vault, by its name, and the arguments as it knows them."""
+
+    vault: str
+    root: Path
+    bound: dict[str, Any]
+
+
+def meant(tool: Tool, bound: Mapping[str, Any], caller: Caller) -> Place | None:
+    """Return the other vault that a call's arguments name; None where they name none.
+
+    Raises:
+        UsageError: they name several.
+        VaultNotFound: it is no longer there.
+    """
+    naming = {
+        parameter.name
+        for parameter in tool.parameters
+        if parameter.key in NAMING and (parameter.key != "query" or tool.name in _WORDS)
+    }
+    given = {name: bound[name] for name in naming if bound.get(name)}
+    if not any(":" in text for value in given.values() for text in _texts(value)):
+        return None
+    known = locate.within_reach(caller.vaults)
+    parts = {text: _parted(text, known) for value in given.values() for text in _texts(value)}
+    vaults = {vault for vault, _ in parts.values()}
+    if vaults == {""}:
+        return None
+    if len(vaults) > 1:
+        said = ", ".join(sorted(vaults - {""}))
+        raise UsageError(
+            f"These are memories of several vaults: {said}{' and this one' * ('' in vaults)}",
+            "name those of one vault at a time",
+        )
+    (vault,) = vaults
+    own = {
+        name: [parts[text][1] for text in value] if isinstance(value, list) else parts[value][1]
+        for name, value in given.items()
+    }
+    return Place(vault, known[vault], {**bound, **own})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    yield from (value if isinstance(value, list) else [str(value)])
+
+
+def _parted(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
+    """Return a vault's name and what it is to be asked for; of this vault no name."""
+    vault, colon, rest = text.partition(":")
+    return (vault, rest) if colon and vault in known and rest[:1].strip() else ("", text)

@@ -1,0 +1,176 @@
+"""Tools for what memories say of each other: their links, and names that links follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.call import Call
+from memvault.errors import UsageError
+from memvault.schema import Arg
+from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
+from memvault.tools.core.registry import Group
+from memvault.tools.core.shapes import LISTED, MEMORY_HELP, Limit, Offset, paged
+
+if TYPE_CHECKING:
+    from memvault.memories.link_graph import Linked, LinkGraph
+
+group = Group("notes", "Links, tags and names", place=95)
+
+
+@group.tool("memory_rename", "rename", destructive=True)
+def memory_rename(
+    call: Call,
+    name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
+    title: Annotated[
+        str | None,
+        Arg(
+            "The new title; a file that is named after it gets its name too",
+            positional=True,
+            cli_optional=True,
+        ),
+    ] = None,
+    to: Annotated[str | None, Arg("A folder, or a whole path that ends with .md")] = None,
+    confirm: Confirm = None,
+) -> dict[str, Any]:
+    """Rename or move a memory, and rewrite the links to it.
+
+    Its memId stays. Links in texts and headers keep their form, alias and heading; what is
+    in code stays. Where other memories change, they are shown first and written once
+    confirmed. It is one change to undo.
+    """
+    from memvault.memories import rename
+    from memvault.recall.values import brief
+
+    if not (title or "").strip() and not (to or "").strip():
+        raise UsageError("Neither a title nor a place is given", "give a new title, or --to FOLDER")
+    memory = call.engine.resolve(name)
+    plan = rename.planned(call.store, lambda: _graph(call), memory, title or "", to or "")
+    links = [
+        {"memId": entry.memory.mem_id, "filePath": entry.memory.path, "links": entry.links}
+        for entry in plan.others
+    ]
+    token = token_of(
+        [
+            plan.title,
+            plan.path,
+            *(f"{entry.memory.path}\0{entry.memory.etag}" for entry in plan.others),
+        ]
+    )
+    beside = [entry for entry in plan.others if entry.memory.path != memory.path]
+    call.notes += [f"{path} cannot be read, so links in it stay" for path in plan.unread]
+    before = {"title": memory.title, "filePath": memory.path}
+    if beside and not is_confirmed(confirm, token, "what would change now"):
+        after = {"title": plan.title, "filePath": plan.path}
+        return {
+            "confirmRequired": True,
+            "before": before,
+            "after": after,
+            "rewritten": links,
+            "confirmToken": token,
+        }
+    if plan.is_nothing:
+        return {
+            **brief(memory),
+            "before": before,
+            "rewritten": [],
+            "message": "It is called so already",
+        }
+    return {**brief(rename.rename(call.store, plan)), "before": before, "rewritten": links}
+
+
+@group.tool("memory_links", "links", read_only=True)
+def memory_links(
+    call: Call,
+    name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
+    limit: Limit = LISTED,
+    offset: Offset = 0,
+) -> dict[str, Any]:
+    """List what a memory links to: wikilinks, embeds, markdown links, and names in its header.
+
+    A link that leads to no memory has no memId.
+    """
+    memory = call.engine.resolve(name)
+    shown, whole = paged(_graph(call).of(memory), limit, offset, "It links to nothing")
+    return {"links": [_told(link) for link in shown], **whole}
+
+
+@group.tool("memory_backlinks", "backlinks", read_only=True)
+def memory_backlinks(
+    call: Call,
+    name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
+    limit: Limit = LISTED,
+    offset: Offset = 0,
+) -> dict[str, Any]:
+    """List the memories that link to a memory, with each line that does."""
+    from memvault.recall.values import brief
+
+    memory = call.engine.resolve(name)
+    linking = _graph(call).to(memory.path)
+    lines = list({(link.source.path, link.key, _row(link)): link for link in linking}.values())
+    shown, whole = paged(lines, limit, offset, "Nothing links to it")
+    found = [{**brief(link.source), **_where(call, link)} for link in shown]
+    return {"backlinks": found, **whole}
+
+
+@group.tool("memory_orphans", "orphans", read_only=True)
+def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
+    """List memories without links: none leads to them, and they lead to no other."""
+    from memvault.model import is_example
+    from memvault.recall.values import brief
+
+    graph = _graph(call)
+    joined: set[str] = set()
+    for memory in graph.memories():
+        for link in graph.of(memory):
+            if link.target is not None and link.target.path != memory.path:
+                joined |= {memory.path, link.target.path}
+    alone = [
+        entry
+        for entry in graph.records
+        if entry.path not in joined and not is_example(entry.metadata)
+    ]
+    shown, whole = paged(alone, limit, offset, "Every memory has a link")
+    return {"orphans": [brief(entry) for entry in shown], **whole}
+
+
+def _graph(call: Call) -> LinkGraph:
+    from memvault.memories.link_graph import LinkGraph
+    from memvault.recall.filters import Filters
+
+    return LinkGraph(call.engine.listed(Filters()), call.store)
+
+
+def _told(found: Linked) -> dict[str, Any]:
+    from memvault.recall.values import brief
+
+    there = brief(found.target) if found.target is not None else {"problem": "leads to no memory"}
+    return {"link": found.name, **there, **_kind(found)}
+
+
+def _kind(found: Linked) -> dict[str, Any]:
+    if found.link is None:
+        return {"key": found.key}
+    heading = {"heading": found.link.heading} if found.link.heading else {}
+    return {**heading, **({"embed": True} if found.link.is_embed else {})}
+
+
+def _row(found: Linked) -> int:
+    """Return the number of a link's line in its text, from 0; -1 in a header."""
+    return -1 if found.link is None else found.source.body.count("\n", 0, found.link.span[0])
+
+
+def _where(call: Call, found: Linked) -> dict[str, Any]:
+    """Return the line that a link stands in, and its number in the file."""
+    if found.link is None:
+        return {"key": found.key}
+    from memvault.vault import codec
+
+    body, at = found.source.body, found.link.span[0]
+    whole = codec.decode(call.store.read_bytes(found.source.path)[0]).text
+    above = whole.count("\n", 0, max(0, len(whole) - len(body)))
+    start = body.rfind("\n", 0, at) + 1
+    line = body[start:].partition("\n")[0].strip()
+    return {
+        "line": above + _row(found) + 1,
+        "text": line if len(line) <= 200 else f"{line[:200]}…",
+    }

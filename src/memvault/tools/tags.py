@@ -1,0 +1,117 @@
+"""Tools for tags, in headers and in texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from memvault.call import Call
+from memvault.errors import UsageError
+from memvault.schema import Arg
+from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
+from memvault.tools.core.registry import Group
+from memvault.tools.core.shapes import LISTED, MEMORY_HELP, Limit, Offset, paged
+
+if TYPE_CHECKING:
+    from memvault.model import Memory
+
+group = Group("notes", place=96)
+
+
+@group.tool("tag_list", "tags", read_only=True, sent=True)
+def tag_list(
+    call: Call,
+    under: Annotated[
+        str | None, Arg("Only this tag and those nested in it", positional=True)
+    ] = None,
+    limit: Limit = LISTED,
+    offset: Offset = 0,
+) -> dict[str, Any]:
+    """List the tags, in headers and in texts, with how many memories have each.
+
+    A tag is counted with those nested in it; own counts it alone.
+    """
+    from memvault.memories import tagging
+    from memvault.recall.filters import Filters
+
+    found = tagging.counted(call.engine.listed(Filters()))
+    if under:
+        above = tagging.named(under)
+        found = [entry for entry in found if tagging.is_under(entry.tag, above)]
+    shown, whole = paged(
+        found, limit, offset, "No memory has a tag" + (" of that name" if under else "")
+    )
+    return {
+        "tags": [{"tag": entry.tag, "count": entry.memories, "own": entry.own} for entry in shown],
+        **whole,
+    }
+
+
+@group.tool("tag_add", "tag add", idempotent=True)
+def tag_add(
+    call: Call,
+    name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
+    tags: Annotated[list[str], Arg("The tags", positional=True)],
+) -> dict[str, Any]:
+    """Add tags to a memory's header."""
+    from memvault.memories import tagging
+
+    wanted = tagging.cleaned(tags)
+    return _told(tagging.add(call.store, call.engine.resolve(name), wanted))
+
+
+@group.tool("tag_remove", "tag remove", destructive=True)
+def tag_remove(
+    call: Call,
+    name: Annotated[str, Arg(MEMORY_HELP, key="memId", positional=True)],
+    tags: Annotated[list[str], Arg("The tags", positional=True)],
+) -> dict[str, Any]:
+    """Remove tags from a memory; one in its text loses the # and stays as a word."""
+    from memvault.memories import tagging
+
+    memory = call.engine.resolve(name)
+    wanted = tagging.present(tags, memory)
+    known = {tag.casefold() for tag in memory.tags}
+    missing = [tag for tag in wanted if tag.casefold() not in known]
+    result = _told(tagging.remove(call.store, memory, wanted))
+    return {**result, **({"missing": missing} if missing else {})}
+
+
+@group.tool("tag_rename", "tag rename", destructive=True)
+def tag_rename(
+    call: Call,
+    old: Annotated[str, Arg("The tag as it is", positional=True)],
+    new: Annotated[str, Arg("What it is to be", positional=True)],
+    confirm: Confirm = None,
+) -> dict[str, Any]:
+    """Rename a tag in every memory, in headers and in texts, with the tags nested in it.
+
+    The memories are shown first and written once confirmed. It is one change to undo.
+    """
+    from memvault.memories import tagging
+    from memvault.recall.filters import Filters
+    from memvault.recall.values import brief
+
+    before, after = tagging.named(old), tagging.new(new)
+    if before == after:
+        raise UsageError("Both tags are the same", "give the tag a new name")
+    found = [
+        record
+        for record in call.engine.listed(Filters())
+        if any(tagging.is_under(tag, before) for tag in record.tags)
+    ]
+    token = token_of([f"{before}\0{after}", *(f"{entry.path}\0{entry.etag}" for entry in found)])
+    told = [brief(entry) for entry in found]
+    if not found:
+        return {"changed": 0, "memories": [], "message": f"No memory has the tag {before}"}
+    tagging.check_in_texts((call.store.read(entry.path) for entry in found), before, after)
+    if not is_confirmed(confirm, token, "the memories found now"):
+        return {"confirmRequired": True, "memories": told, "confirmToken": token}
+    for entry in found:
+        tagging.rename(call.store, call.store.read(entry.path), before, after)
+    return {"changed": len(told), "memories": told}
+
+
+def _told(memory: Memory) -> dict[str, Any]:
+    from memvault.recall.values import brief
+
+    return {**brief(memory), "tags": list(memory.tags), "etag": memory.etag}

@@ -1,0 +1,78 @@
+"""Cursor: ``mcp.json``, ``hooks.json``, a sub-agent, a rule.
+
+Forms of November 2026: https://cursor.com/docs/agent/hooks, /context/mcp, /context/rules and
+/context/subagents. A user's own rules lie in no file, so only a project gets the instructions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from memvault.upkeep.clients.client import (
+    ABOUT_HISTORIAN,
+    HISTORIAN,
+    OURS,
+    SECONDS,
+    SERVER,
+    Client,
+    Event,
+    File,
+    Place,
+    Whole,
+    is_hook,
+    markdown_agent,
+    server_entry,
+)
+from memvault.upkeep.clients.jsonc import Entry
+
+_NAME = "cursor"
+_EVENTS: Mapping[Event, str] = {
+    "session-start": "sessionStart",
+    "prompt": "beforeSubmitPrompt",
+    "pre-compact": "preCompact",
+}
+
+
+def _files(place: Place) -> list[File]:
+    folder = (place.root if place.of_project else place.home) / ".cursor"
+    command, *arguments = place.server("${workspaceFolder}")
+    server = server_entry("mcpServers", {"command": command, "args": arguments})
+    hooks = tuple(
+        Entry(
+            ("hooks", name),
+            # Cursor runs a project's hooks in the project's folder.
+            {"command": place.hook(event, _NAME, "."), "timeout": SECONDS[event]},
+            is_hook(event, _NAME),
+            listed=True,
+        )
+        for event, name in _EVENTS.items()
+    )
+    header = f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\nmodel: inherit\n"
+    files = [
+        File(folder / "mcp.json", (server,)),
+        File(folder / "hooks.json", hooks, {"version": 1}),
+        markdown_agent(place, folder / "agents" / f"{HISTORIAN}.md", header),
+    ]
+    if place.of_project:
+        head = "---\ndescription: The memory of this project\nalwaysApply: true\n---"
+        rule = f"{head}\n\n<!-- {OURS} -->\n\n{place.instructions.strip()}\n"
+        files.append(File(folder / "rules" / f"{SERVER}.mdc", (Whole(rule),)))
+    return files
+
+
+def _answer(event: Event, text: str) -> str:
+    """Return what Cursor reads; before compaction it only shows something to the user."""
+    if event == "pre-compact":
+        return json.dumps({"user_message": text})
+    more = {"continue": True} if event == "prompt" else {}
+    return json.dumps({**more, "additional_context": text})
+
+
+CLIENT = Client(
+    _NAME,
+    "Cursor",
+    _files,
+    _answer,
+    "open a new chat; Cursor's settings switch the server memvault on",
+)

@@ -1,0 +1,83 @@
+"""A block of lines between two marks in a text that others write too, added and taken back: pure.
+
+How the block ends tells how the text ended before it: with an end of line where
+the text had one, without one where it had none.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Broken(ValueError):
+    """One of the two marks stands alone; says on which line, counted from 1."""
+
+
+class Marks(NamedTuple):
+    """The lines around a block."""
+
+    begin: str
+    end: str
+
+
+def added(text: str | None, block: str, marks: Marks) -> str:
+    """Return a text with the block, which takes the place of an older one.
+
+    Raises:
+        Broken: only one of the marks is there.
+    """
+    place = _place(text or "", marks)
+    newline = _newline(text or "", place)
+    whole = newline.join([marks.begin, *block.strip("\n").split("\n"), marks.end])
+    if text is None:
+        return whole + newline
+    if place is not None:
+        return text[: place[0]] + whole + text[place[1] :]
+    if not text:
+        return whole
+    return text + newline + (whole + newline if text.endswith("\n") else newline + whole)
+
+
+def removed(text: str, marks: Marks) -> str | None:
+    """Return a text without its block; None where the file was made for it.
+
+    Raises:
+        Broken: only one of the marks is there.
+    """
+    place = _place(text, marks)
+    if place is None:
+        return text
+    newline = _newline(text, place)
+    before, behind = text[: place[0]], text[place[1] :]
+    if not behind:
+        return before.removesuffix(newline * 2)
+    behind = behind.removeprefix(newline)
+    if not before and not behind:
+        return None
+    return before.removesuffix(newline) + behind
+
+
+def _place(text: str, marks: Marks) -> tuple[int, int] | None:
+    """Return where the block begins and ends."""
+    begin = end = None
+    at = 0
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        said = line.strip()
+        if said == marks.begin and begin is None:
+            begin = at, number
+        elif said == marks.end and begin is not None:
+            return begin[0], at + len(line.rstrip("\r\n"))
+        elif said == marks.end:
+            end = number
+        at += len(line)
+    if begin is not None:
+        raise Broken(f"line {begin[1]}: {marks.begin} has no {marks.end} behind it")
+    if end is not None:
+        raise Broken(f"line {end}: {marks.end} has no {marks.begin} before it")
+    return None
+
+
+def _newline(text: str, place: tuple[int, int] | None) -> str:
+    """Return how lines end: in the block if there is one, else in the text."""
+    begin, end = place or (0, len(text))
+    return "\r\n" if "\r\n" in text[begin:end] else "\n"

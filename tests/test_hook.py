@@ -1,0 +1,330 @@
+"""A hook says what fits, in its program's form, and never stands in anybody's way."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import ROOT, Ran, Run, index_of, sooner_or_later, succeeded, write
+from made_secrets import made
+from memvault import Vault, open_vault
+from memvault.cli.hooking import EVENTS
+from memvault.index.embedding import tokens
+
+EVENT_FILES = sorted((ROOT / "tests/clients").glob("*/events.json"))
+CASES = [
+    (file.parent.name, case["event"], case)
+    for file in EVENT_FILES
+    for case in json.loads(file.read_text("utf-8"))
+]
+ASKED = json.dumps({"prompt": "which database do we use"})
+LATE = 10.0
+"""Seconds within which a process that gives up after one has ended, on a busy machine too."""
+SLOW = """
+import os, time
+
+def slow(path, *rest, inner=os.open, **more):
+    if str(path).endswith(".md"):
+        time.sleep(60)
+    return inner(path, *rest, **more)
+
+os.open = slow
+"""
+HOLDER = """
+import sys
+from pathlib import Path
+from memvault.vault.lock import FileLock
+
+with FileLock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def known(folder: Path) -> Path:
+    """A vault that knows something, whose index is current."""
+    with open_vault(folder) as vault:
+        for title, text in (
+            ("Use PostgreSQL", "PostgreSQL is our database; SQLite stays for tests."),
+            ("Deploys", "We deploy on Mondays before ten."),
+        ):
+            assert vault.call("memory_remember", title=title, content=text)["success"]
+        assert vault.call("memory_recall", query="database")["success"]
+    return folder
+
+
+def session(path: Path, calls: int, said: str = "") -> Path:
+    """Write the record of a session in which tools were called."""
+    line = json.dumps({"message": {"content": [{"type": "tool_use", "name": "Bash"}]}})
+    path.write_text("\n".join([*[line] * calls, said]), "utf-8")
+    return path
+
+
+def same_form(form: Any, found: Any) -> bool:
+    """Say whether an answer has a form, in which TEXT stands for some words."""
+    if isinstance(form, dict) and isinstance(found, dict):
+        return form.keys() == found.keys() and all(same_form(form[key], found[key]) for key in form)
+    return bool(found.strip()) if form == "TEXT" else bool(form == found)
+
+
+@pytest.mark.parametrize(("program", "event", "case"), CASES, ids=lambda part: str(part)[:20])
+def test_each_event_is_answered_in_its_programs_form(
+    program: str, event: str, case: dict[str, Any], known: Path, run: Run, tmp_path: Path
+) -> None:
+    """What a program sends at an event is understood, and the answer has the form it reads."""
+    record = session(tmp_path / "session.jsonl", 20)
+    given = json.dumps(case["given"]).replace("TRANSCRIPT", str(record))
+    words = ("hook", event, "--for", program)
+    out = sooner_or_later(lambda: succeeded(run(*words, stdin=given)).out)
+    found = out.strip() if case["answer"] == "TEXT" else json.loads(out)
+    assert same_form(case["answer"], found), out
+    if event == "prompt":
+        assert "Use PostgreSQL" in out
+        assert "Deploys" not in out
+
+
+def test_every_event_of_each_program_is_tried() -> None:
+    """The cases above are all the events there are."""
+    assert {event for _, event, _ in CASES} == set(EVENTS)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "what is the weather like on the moon",
+        "/compact",
+        "",
+        "<hook_context>which database do we use</hook_context>",
+    ],
+)
+def test_nothing_is_said_where_nothing_fits(prompt: str, known: Path, run: Run) -> None:
+    """A prompt that no memory fits, a command and the program's own words bring nothing."""
+    ran = run("hook", "prompt", "--for", "claude-code", stdin=json.dumps({"prompt": prompt}))
+    assert succeeded(ran).out.strip() == ""
+    assert ran.err == ""
+
+
+@pytest.mark.parametrize(
+    "prompt", ['"which database do we use"', "Why “the” «database»?", "database \ud800 we use"]
+)
+def test_marks_in_a_prompt_are_no_conditions(prompt: str, known: Path, run: Run) -> None:
+    """Quotes, which opencode run writes around a prompt, and half characters hide nothing."""
+    given = json.dumps({"prompt": prompt})
+    assert "Use PostgreSQL" in sooner_or_later(lambda: run("hook", "prompt", stdin=given).out)
+
+
+def test_what_is_recalled_is_short_safe_and_current(folder: Path, run: Run, vault: Vault) -> None:
+    """Five memories at most, under 400 tokens, fenced; no secret, and nothing that is past."""
+    secret, _ = made("GitHub token")
+    for number in range(9):
+        long = f"The zebra {number} sleeps. " * 200
+        vault.call("memory_remember", title=f"Zebra {number}", content=long)
+    vault.call("memory_remember", title="Zebra key", content=f"The zebra token is {secret} today.")
+    old = "---\nvalid_to: 2001-01-01\n---\n\n# Zebra old\n\nThe zebra sleeps.\n"
+    write(folder, "old.md", old)
+
+    def asked(prompt: str) -> str:
+        given = json.dumps({"prompt": prompt})
+        return sooner_or_later(lambda: run("hook", "prompt", stdin=given).out)
+
+    for prompt in ("where does the zebra sleep", "what is the zebra token"):
+        out = asked(prompt)
+        assert tokens.count(out) <= 400
+        lines = out.splitlines()
+        assert 0 < sum(line.startswith("> ") for line in lines) <= 5
+        assert lines[0] == "<memory-data>"
+        assert lines[-1] == "</memory-data>"
+        assert secret not in out
+        assert "Zebra old" not in out
+    assert "masked" in out
+
+
+def test_a_session_starts_with_what_is_known(known: Path, run: Run, vault: Vault) -> None:
+    """The block of the context, with the agent's own values, and the reminder come first."""
+    vault.call("set_memories", memories=[{"key": "deadline", "value": "28 February"}])
+    out = succeeded(run("hook", "session-start", "--for", "cursor", stdin="{}")).out
+    said = json.loads(out)["additional_context"]
+    assert "28 February" in said
+    assert "memory_remember" in said
+    assert "28 February" not in run("hook", "session-start", "--agent", "bob", stdin="{}").out
+
+
+@pytest.mark.parametrize(
+    ("calls", "said", "active", "reminded"),
+    [
+        (20, "", False, True),
+        (19, "", False, False),
+        (20, "", True, False),
+        (20, '{"name": "mcp__memvault__memory_remember"}', False, False),
+        (20, '{"command": "memvault --vault x compound a b"}', False, False),
+        (20, "Before you end: Keep", False, False),
+        (90_000, "Before you end: Keep", False, False),
+    ],
+)
+def test_the_end_is_held_up_once_if_much_was_done_and_nothing_kept(
+    calls: int, said: str, active: bool, reminded: bool, known: Path, run: Run, tmp_path: Path
+) -> None:
+    """Only a session with many calls, in which nothing was kept or asked before, is reminded."""
+    record = session(tmp_path / "session.jsonl", calls, said)
+    given = {"transcript_path": str(record), "stop_hook_active": active}
+
+    def asked() -> str:
+        return succeeded(run("hook", "stop", "--for", "codex", stdin=json.dumps(given))).out
+
+    assert ("block" in (sooner_or_later(asked) if reminded else asked())) == reminded
+
+
+def silent(ran: Ran, began: float) -> None:
+    """Check that a hook ended well and in time, and said nothing at all."""
+    assert time.monotonic() - began < LATE
+    assert (ran.code, ran.out.strip(), ran.err) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (["prompt"], "no JSON"),
+        (["prompt"], b"\xff\xfe"),
+        (["prompt"], "[" * 100_000),
+        (["prompt"], "[1]"),
+        (["prompt"], '{"prompt": {"a": 1}}'),
+        (["prompt"], '{"prompt": "' + "database " * 200_000 + '"}'),
+        (["prompt", "--for", "nothing"], ASKED),
+        (["prompt", "--vault", "/nowhere"], ASKED),
+        (["session-start", "--agent", "../x"], "{}"),
+        (["nothing"], ASKED),
+        ([], ""),
+        (["--json"], "{}"),
+        (["stop"], '{"transcript_path": "/nowhere"}'),
+        (["stop"], '{"transcript_path": "/"}'),
+        (["session-start", "--vault", "/nowhere"], "{}"),
+        (["session-end", "--vault", "/nowhere"], "{}"),
+        (["pre-compact", "--vault", "/nowhere"], "{}"),
+    ],
+)
+def test_whatever_is_wrong_it_says_nothing(
+    words: list[str], stdin: str | bytes, known: Path, run: Run
+) -> None:
+    """No vault, no JSON, no such event, program or agent: code 0, and not a word anywhere."""
+    began = time.monotonic()
+    silent(run("hook", *words, stdin=stdin), began)
+
+
+def test_without_a_vault_it_says_nothing(tmp_path: Path, run: Run) -> None:
+    """In a folder that is no vault every event is silent."""
+    for event in EVENTS:
+        began = time.monotonic()
+        silent(run("hook", event, stdin=ASKED, cwd=tmp_path), began)
+
+
+@pytest.mark.parametrize(
+    "text", ["version = ", "version = 99\n", 'version = 1\n[recall]\nx = "y"\n']
+)
+def test_broken_settings_stop_nothing(text: str, known: Path, run: Run) -> None:
+    """A vault whose settings make no sense brings nothing, and no error."""
+    write(known, "memvault.toml", text)
+    began = time.monotonic()
+    ran = run("hook", "prompt", stdin=ASKED)
+    assert time.monotonic() - began < LATE
+    assert (ran.code, ran.err) == (0, "")
+
+
+@pytest.mark.parametrize("endless", [b"", b"x" * 4096])
+def test_an_input_without_an_end_is_given_up(endless: bytes, known: Path) -> None:
+    """A program that never closes its pipe, or writes without end, waits a second and no more."""
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memvault", "hook", "prompt"],
+        cwd=known,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin
+    with contextlib.suppress(BrokenPipeError):
+        while endless and process.poll() is None:
+            process.stdin.write(endless)
+    process.wait(30)
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    process.stdin = None
+    out, err = process.communicate()
+    silent(Ran(process.returncode, out.decode(), err.decode()), began)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
+def test_a_record_that_nobody_writes_is_given_up(known: Path, run: Run, tmp_path: Path) -> None:
+    """A pipe in the record's place, which would never open, takes a second and no more."""
+    os.mkfifo(tmp_path / "pipe")
+    began = time.monotonic()
+    silent(
+        run("hook", "stop", stdin=json.dumps({"transcript_path": str(tmp_path / "pipe")})), began
+    )
+
+
+def test_a_slow_disk_is_given_up(
+    known: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a memory takes a minute to open, a prompt waits a second and no more."""
+    write(tmp_path, "slow/sitecustomize.py", SLOW)
+    paths = [str(tmp_path / "slow"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    began = time.monotonic()
+    silent(run("hook", "prompt", stdin=ASKED), began)
+
+
+def test_a_locked_index_delays_nothing(known: Path, run: Run) -> None:
+    """While another process indexes, a prompt is answered from what is there, in time."""
+    lock = str(index_of(known) / "lock")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        write(known, "new.md", "# New\n\nAnother database.\n")
+        began = time.monotonic()
+        ran = succeeded(run("hook", "prompt", stdin=ASKED))
+        assert time.monotonic() - began < LATE
+        assert ran.err == ""
+        assert "PostgreSQL" in sooner_or_later(lambda: run("hook", "prompt", stdin=ASKED).out)
+
+
+def test_a_path_at_the_beginning_is_no_command(known: Path, run: Run) -> None:
+    """A prompt that begins with a path is recalled with; a command of the program's is not."""
+    for prompt, is_asked in (
+        ("/usr/bin/psql: which database do we use", True),
+        ("/help db", False),
+    ):
+        said = json.dumps({"prompt": prompt})
+
+        def answer(said: str = said) -> str:
+            return run("hook", "prompt", stdin=said).out.strip()
+
+        assert known.is_dir()
+        assert bool(sooner_or_later(answer) if is_asked else answer()) is is_asked
+
+
+def test_nobody_reading_stops_nothing(known: Path) -> None:
+    """A program that has gone away, or closed the output, makes no error."""
+    for ending in ("| true", ">&-", "2>&- >&-", "<&-"):
+        line = f"echo '{ASKED}' | \"$0\" -m memvault hook prompt {ending}"
+        if ending == "<&-":
+            line = '"$0" -m memvault hook prompt <&-'
+        ran = subprocess.run(
+            ["sh", "-c", line, sys.executable], cwd=known, capture_output=True, check=False
+        )
+        assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+def test_a_person_finds_out_what_it_is(run: Run) -> None:
+    """With --help it explains itself as other commands do."""
+    assert "EVENT is session-start" in succeeded(run("hook", "--help")).out

@@ -1,0 +1,408 @@
+"""One command sets memvault up in each program, beside what is there, and takes it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Ran, Run, refused, sooner_or_later, succeeded, write
+from made_secrets import made
+from memvault import open_vault
+from memvault.upkeep.clients import NAMES
+from memvault.upkeep.clients.client import HISTORIAN
+from terminal import at_terminal
+
+THERE = {
+    ".mcp.json": '{"mcpServers": {"other": {"command": "b", "args": []}}}',
+    ".claude/settings.json": '{\n  "hooks": {\n    "Stop": [{"hooks": []}]\n  },\n  "a": "x"\n}',
+    "CLAUDE.md": "# Rules\r\n\r\nBe kind.\r\n",
+    ".codex/config.toml": '# mine\nmodel = "x"\n\n[mcp_servers.other]\ncommand = "b"',
+    ".codex/hooks.json": "{}",
+    "AGENTS.md": "# Rules",
+    "opencode.jsonc": '// mine\n{\n\t"mcp": {}, // none yet\n\t"theme": "dark",\n}\n',
+    ".gemini/settings.json": '{\n    "mcpServers": {},\n    "ui": {"theme": "x"} /* dark */\n}\n',
+    "GEMINI.md": "",
+    ".cursor/hooks.json": '{"version": 1, "hooks": {"stop": [{"command": "x"}]}}\n',
+}
+"""Files that a person may have, in the forms that the programs document."""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder of the test's own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return home
+
+
+@pytest.fixture
+def project(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a vault in it, whose name a shell has to quote; memvault is on PATH."""
+    root = tmp_path / "project"
+    write(root, "my 'notes'/memvault.toml", "version = 1\n")
+    with open_vault(root / "my 'notes'") as vault:
+        vault.call("memory_remember", title="Use PostgreSQL", content="It is our database.")
+    monkeypatch.setenv("MEMVAULT_VAULT", str(root / "my 'notes'"))
+    line = f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n'
+    program = write(root.parent, "bin/memvault", line)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return root
+
+
+@pytest.fixture
+def setup(project: Path, run: Run) -> Callable[..., Ran]:
+    """Run ``memvault setup`` in the project."""
+    return lambda *words, cwd=project: run("setup", *words, cwd=cwd)
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """Return every file of a folder, but those of the vault's own."""
+    files = (path for path in root.rglob("*") if path.is_file())
+    named = {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
+    return {name: data for name, data in named.items() if not name.startswith("my ")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("there", [{}, THERE], ids=["new", "there"])
+def test_it_is_added_once_and_taken_back(
+    name: str, there: dict[str, str], project: Path, setup: Callable[..., Ran]
+) -> None:
+    """Set up, nothing to change the second time, and removed: every file is as it was."""
+    for path, text in there.items():
+        write(project, path, text)
+    before = tree(project)
+    shown = succeeded(setup(name, "--dry-run"))
+    assert "Nothing is written yet" in shown.out
+    assert tree(project) == before
+    done = succeeded(setup(name))
+    assert "Next: " in done.out
+    assert done.out.partition("\nSet ")[0] == shown.out.partition("\nNothing ")[0]
+    after = tree(project)
+    assert after != before
+    assert succeeded(setup(name)).out == "There is nothing to change\n"
+    assert tree(project) == after
+    assert "Took memvault out" in succeeded(setup(name, "--remove")).out
+    assert tree(project) == before
+    assert [*project.rglob("historian*")] == []
+    assert succeeded(setup(name, "--remove")).out == "There is nothing to change\n"
+    if not there:
+        assert [path.name for path in project.iterdir()] == ["my 'notes'"]
+
+
+def test_all_programs_live_beside_each_other(project: Path, setup: Callable[..., Ran]) -> None:
+    """What two programs read stays while one of them needs it, whichever goes first."""
+    for path, text in THERE.items():
+        write(project, path, text)
+    before = tree(project)
+    for name in NAMES:
+        succeeded(setup(name))
+    for first, last in (("codex", "opencode"), ("opencode", "codex")):
+        succeeded(setup(first, "--remove"))
+        assert "memvault recall" in (project / "AGENTS.md").read_text("utf-8")
+        succeeded(setup(last, "--remove"))
+        assert (project / "AGENTS.md").read_text("utf-8") == "# Rules"
+        for name in NAMES:
+            succeeded(setup(name))
+    for name in NAMES:
+        succeeded(setup(name, "--remove"))
+    assert tree(project) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "paths"),
+    [
+        ("claude-code", {}, [".claude.json", ".claude/settings.json", ".claude/CLAUDE.md"]),
+        ("claude-code", {"CLAUDE_CONFIG_DIR": "c"}, ["c/.claude.json", "c/agents/historian.md"]),
+        ("codex", {}, [".codex/config.toml", ".codex/hooks.json", ".codex/AGENTS.md"]),
+        ("codex", {"CODEX_HOME": "c"}, ["c/config.toml", "c/agents/historian.toml"]),
+        ("opencode", {}, [".config/opencode/opencode.json", ".config/opencode/AGENTS.md"]),
+        ("opencode", {"XDG_CONFIG_HOME": "c"}, ["c/opencode/plugins/memvault.js"]),
+        ("gemini", {}, [".gemini/settings.json", ".gemini/GEMINI.md"]),
+        ("cursor", {}, [".cursor/mcp.json", ".cursor/hooks.json", ".cursor/agents/historian.md"]),
+    ],
+)
+def test_for_a_user_it_goes_to_the_users_folders(
+    name: str,
+    variables: dict[str, str],
+    paths: list[str],
+    home: Path,
+    project: Path,
+    setup: Callable[..., Ran],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With --user the program's own folder is changed, with the vault's whole path, no other."""
+    for variable, folder in variables.items():
+        monkeypatch.setenv(variable, str(home / folder))
+    before = tree(project)
+    succeeded(setup(name, "--user"))
+    found = tree(home)
+    assert set(paths) <= found.keys()
+    assert str(project / "my 'notes'").encode() in b"".join(found.values())
+    assert tree(project) == before
+    succeeded(setup(name, "--user", "--remove"))
+    assert tree(home) == {}
+
+
+def commands(value: Any) -> list[str]:
+    """Return every command line below ``hooks``."""
+    if isinstance(value, list):
+        return [line for item in value for line in commands(item)]
+    if not isinstance(value, dict):
+        return []
+    own = [value["command"]] if isinstance(value.get("command"), str) else []
+    return own + [line for item in value.values() for line in commands(item)]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "variable"),
+    [
+        ("claude-code", ".claude/settings.json", "CLAUDE_PROJECT_DIR"),
+        ("codex", ".codex/hooks.json", ""),
+        ("gemini", ".gemini/settings.json", "GEMINI_PROJECT_DIR"),
+        ("cursor", ".cursor/hooks.json", ""),
+    ],
+)
+def test_its_hooks_run_in_a_shell(
+    name: str, file: str, variable: str, project: Path, setup: Callable[..., Ran]
+) -> None:
+    """The lines that it writes are run by a shell, whatever the vault is called, and answer."""
+    succeeded(setup(name))
+    written = json.loads((project / file).read_text("utf-8"))["hooks"]
+    lines = commands(written)
+    assert len(lines) == (3 if name == "cursor" else 4)
+    (line,) = (line for line in lines if "hook prompt" in line)
+
+    def asked() -> str:
+        return subprocess.run(
+            ["sh", "-c", line],
+            input='{"prompt": "which database"}',
+            cwd=project if not variable else "/",
+            env={**os.environ, **({variable: str(project)} if variable else {})},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    assert "Use PostgreSQL" in sooner_or_later(asked)
+    if name == "claude-code":
+        words = shlex.quote("my 'notes'")
+        assert f"with `--vault {words}`" in (project / "CLAUDE.md").read_text("utf-8")
+    gone = line.replace("memvault hook", "no-such-program hook")
+    assert subprocess.run(["sh", "-c", gone], capture_output=True, check=False).returncode == 0
+
+
+def test_the_plugin_for_opencode_works(project: Path, setup: Callable[..., Ran]) -> None:
+    """OpenCode's plugin says what fits, and goes on where memvault cannot be started."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no node")
+    succeeded(setup("opencode"))
+    plugin = project / ".opencode/plugins/memvault.js"
+    script = """
+const { Memvault } = await import(process.argv[2])
+const hooks = await Memvault({ directory: process.argv[3] })
+const text = (said) => [{ type: "text", text: said }, { type: "text", text: "x", synthetic: true }]
+await hooks["chat.message"]({ sessionID: "1" }, { parts: text("which database") })
+const system = [], context = []
+await hooks["experimental.chat.system.transform"]({ sessionID: "1" }, { system })
+await hooks["experimental.chat.system.transform"]({ sessionID: "2" }, { system })
+await hooks["experimental.session.compacting"]({ sessionID: "1" }, { context })
+console.log(JSON.stringify({ system, context }))
+"""
+
+    def said() -> str:
+        module = write(project, "try.mjs", script)
+        shutil.copy(plugin, project / "plugin.mjs")
+        words = [node, str(module), str(project / "plugin.mjs"), str(project)]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    found = json.loads(sooner_or_later(lambda: found if "RECALLED" in (found := said()) else ""))
+    assert "Use PostgreSQL" in found["system"][1]
+    assert "memory_remember" in found["context"][0]
+    write(project.parent, "bin/memvault", "#!/nowhere\n")
+    assert json.loads(said()) == {"system": [], "context": []}
+
+
+def test_the_historian_has_memvault_and_nothing_else(
+    project: Path, setup: Callable[..., Ran]
+) -> None:
+    """Where a program lets an agent's tools be named, they are those that the server offers."""
+    profiles = pytest.importorskip("memvault.mcp.profiles")
+    for name in NAMES:
+        succeeded(setup(name))
+    head = (project / f".claude/agents/{HISTORIAN}.md").read_text("utf-8").split("---")[1]
+    tools = head.partition("tools: ")[2].strip().split(", ")
+    assert tools == [f"mcp__memvault__{tool}" for tool in profiles.CORE]
+    agent = tomllib.loads((project / f".codex/agents/{HISTORIAN}.toml").read_text("utf-8"))
+    assert agent["features"] == {"shell_tool": False, "unified_exec": False}
+    assert agent["sandbox_mode"] == "read-only"
+    for path in (".opencode/agents", ".gemini/agents"):
+        head = (project / path / f"{HISTORIAN}.md").read_text("utf-8").split("---")[1]
+        assert "memvault_*" in head
+
+
+def test_without_a_program_on_the_path_it_names_its_own(
+    project: Path, setup: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no shell finds memvault, the server is started by the path of its Python."""
+    (project.parent / "bin/memvault").unlink()
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    succeeded(setup("claude-code"))
+    server = json.loads((project / ".mcp.json").read_text("utf-8"))["mcpServers"]["memvault"]
+    assert server["command"] == sys.executable
+    assert server["args"] == ["-P", "-m", "memvault", "mcp", "--vault", "my 'notes'"]
+    assert succeeded(setup("claude-code")).out == "There is nothing to change\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text", "said"),
+    [
+        ("claude-code", ".claude/settings.json", '{\n "hooks": {\n', "line 3: "),
+        ("claude-code", "CLAUDE.md", "a\n<!-- memvault: begin -->\n", "line 2: "),
+        ("claude-code", ".mcp.json", '{"mcpServers": {"memvault": {}}}', "line 1: "),
+        ("claude-code", ".claude/settings.json", b'{\n\n"a": "\xff"}', "line 3, is not UTF-8"),
+        ("claude-code", ".claude/agents/historian.md", "mine\n", "not memvault's"),
+        ("codex", ".codex/config.toml", "a = \n", "line 1"),
+        ("codex", ".codex/config.toml", "[mcp_servers.memvault]\n", "another server memvault"),
+        ("codex", ".codex/config.toml", "mcp_servers = {}\n", "all servers in one line"),
+        ("cursor", ".cursor", "no folder", "is not a folder"),
+        ("opencode", "opencode.jsonc", "// nothing\n", "line 2: "),
+    ],
+)
+def test_what_is_broken_or_anothers_is_left(
+    name: str, path: str, text: str | bytes, said: str, project: Path, setup: Callable[..., Ran]
+) -> None:
+    """One file that makes no sense is named, with the line, and none at all is written."""
+    write(project, path, text)
+    before = tree(project)
+    assert said in refused(setup(name), 1)
+    assert tree(project) == before
+    setup(name, "--remove")
+    assert tree(project) == before
+
+
+def test_instructions_that_are_a_link_stay_while_another_program_needs_them(
+    project: Path, setup: Callable[..., Ran]
+) -> None:
+    """Where CLAUDE.md is a link to AGENTS.md, either program leaves the block to the other."""
+    rules = write(project, "AGENTS.md", "# Rules\n")
+    (project / "CLAUDE.md").symlink_to("AGENTS.md")
+    for first, last in (("claude-code", "codex"), ("codex", "claude-code")):
+        for name in (first, last):
+            succeeded(setup(name))
+        assert rules.read_text("utf-8").count("memvault recall") == 1
+        succeeded(setup(first, "--remove"))
+        assert "memvault recall" in rules.read_text("utf-8")
+        succeeded(setup(last, "--remove"))
+        assert rules.read_text("utf-8") == "# Rules\n"
+
+
+def test_links_lead_nowhere_out_of_a_project(
+    home: Path, project: Path, setup: Callable[..., Ran]
+) -> None:
+    """A project's link to a file elsewhere is refused; a user's own files may be links."""
+    rules = write(home, "rules.md", "Mine.\n")
+    (project / "CLAUDE.md").symlink_to(rules)
+    before = tree(project)
+    assert "outside of the project" in refused(setup("claude-code"), 1)
+    assert tree(project) == before
+    assert rules.read_text("utf-8") == "Mine.\n"
+    (home / ".claude").mkdir()
+    (home / ".claude/CLAUDE.md").symlink_to(rules)
+    succeeded(setup("claude-code", "--user"))
+    assert "memvault recall" in rules.read_text("utf-8")
+    succeeded(setup("claude-code", "--user", "--remove"))
+    assert rules.read_text("utf-8") == "Mine.\n"
+    assert (home / ".claude/CLAUDE.md").is_symlink()
+
+
+def test_what_cannot_be_is_said(
+    home: Path, project: Path, setup: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong program, two scopes, the home folder and a missing vault have a sentence each."""
+    assert "does not know the program 'emacs'" in refused(setup("emacs"), 1)
+    assert "program is missing" in refused(setup(), 2)
+    assert "cannot be combined" in refused(setup("codex", "--user", "--project"), 2)
+    assert "is your home" in refused(setup("codex", cwd=home), 1)
+    monkeypatch.delenv("MEMVAULT_VAULT")
+    refused(setup("codex"), 3)
+    succeeded(setup("codex", "--remove"))
+    assert tree(project) == {}
+
+
+def test_a_text_that_tells_of_memvault_already_is_left(
+    project: Path, setup: Callable[..., Ran]
+) -> None:
+    """Where AGENTS.md says how memvault is used, as in a vault, nothing is added to it."""
+    said = "# Ours\n\nFirst call `memvault recall`.\n"
+    write(project, "AGENTS.md", said)
+    succeeded(setup("codex"))
+    assert (project / "AGENTS.md").read_text("utf-8") == said
+
+
+def test_secrets_beside_it_are_not_shown(
+    home: Path, project: Path, setup: Callable[..., Ran]
+) -> None:
+    """The diff masks a key that stands next to what is changed, and the file keeps it."""
+    secret, _ = made("OpenAI key")
+    write(home, ".claude.json", json.dumps({"env": {"KEY": secret}}, indent=2))
+    for words in (["--dry-run"], ["--json"]):
+        ran = succeeded(setup("claude-code", "--user", *words))
+        assert secret not in ran.out + ran.err
+    assert secret in (home / ".claude.json").read_text("utf-8")
+
+
+def test_rights_stay_and_json_tells_all(
+    home: Path, project: Path, setup: Callable[..., Ran]
+) -> None:
+    """A file that only its owner may read stays so; --json names each file and its diff."""
+    write(home, ".claude.json", "{}").chmod(0o600)
+    found = succeeded(setup("claude-code", "--user", "--json")).json
+    assert found["success"]
+    assert found["written"]
+    actions = {Path(entry["path"]).name: entry["action"] for entry in found["changes"]}
+    assert actions[".claude.json"] == "change"
+    assert actions["settings.json"] == "create"
+    assert all(entry["diff"].startswith("---") for entry in found["changes"])
+    assert (home / ".claude.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_person_is_asked_first(project: Path) -> None:
+    """At a terminal the diff comes first, and nothing is written without a yes."""
+    code, shown = at_terminal(project, "setup", "codex", answer="\n")
+    assert code == 1
+    assert "Nothing was changed" in shown
+    assert "+++ " in shown
+    assert tree(project) == {}
+    code, shown = at_terminal(project, "setup", "codex", answer="y\n")
+    assert code == 0
+    assert "Set Codex up: 4 files" in shown
+    assert len(tree(project)) == 4
+
+
+def test_a_file_that_changed_meanwhile_is_not_overwritten(project: Path) -> None:
+    """What a program wrote while the person thought about it stays as it is."""
+    write(project, ".codex/config.toml", "a = 1\n")
+
+    def change() -> None:
+        write(project, ".codex/config.toml", "a = 2\n")
+
+    code, shown = at_terminal(project, "setup", "codex", answer="y\n", meanwhile=change)
+    assert code == 1
+    assert "has just been changed" in shown
+    assert tree(project) == {".codex/config.toml": b"a = 2\n"}

@@ -1,0 +1,142 @@
+"""The programs themselves read what setup writes, and start memvault.
+
+They are programs that no test fetches: ``MEMVAULT_CLIENTS`` names the folders, as in ``PATH``, in
+which npm has put the commands ``claude``, ``codex``, ``gemini`` and ``opencode``, of which each is
+tried that is there. None needs an account for this, and none is told of yours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, succeeded, write
+
+pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+from mcp import Client, StdioServerParameters  # where it is installed
+
+CLIENTS = os.environ.get("MEMVAULT_CLIENTS", "")
+PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A provider of models that refuses every question."""
+
+    def do_POST(self) -> None:
+        """Refuse in a way that is not tried again."""
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_error(400)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def provider() -> Iterator[list[str]]:
+    """Options that have Codex ask a provider on this machine, which refuses."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/v1"
+        own = f'model_providers.x={{name="x",base_url="{address}",wire_api="responses"}}'
+        yield ["-c", "model_provider=x", "-c", own]
+        server.shutdown()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a vault, which each program trusts; memvault is on PATH."""
+    home, root = tmp_path / "home", tmp_path / "project"
+    trusted = {"hasTrustDialogAccepted": True, "enabledMcpjsonServers": ["memvault"]}
+    write(home, ".claude.json", json.dumps({"projects": {str(root): trusted}}))
+    write(home, ".codex/config.toml", f'[projects."{root}"]\ntrust_level = "trusted"\n')
+    write(home, ".gemini/trustedFolders.json", json.dumps({str(root): "TRUST_FOLDER"}))
+    write(root, "notes/memvault.toml", "version = 1\n")
+    line = f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n'
+    write(tmp_path, "bin/memvault", line).chmod(0o755)
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join([str(tmp_path / "bin"), CLIENTS, os.environ["PATH"]])
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("claude-code", ".mcp.json"),
+        ("gemini", ".gemini/settings.json"),
+        ("opencode", "opencode.json"),
+    ],
+)
+def test_what_is_written_starts_a_server(name: str, file: str, project: Path, run: Run) -> None:
+    """The command that a program is given offers memvault's core, of the vault that is meant."""
+    succeeded(run("setup", name, "--vault", str(project / "notes"), cwd=project))
+    settings = json.loads((project / file).read_text("utf-8"))
+    entry = settings.get("mcp", settings.get("mcpServers"))["memvault"]
+    whole = entry["command"]
+    program, *words = whole if isinstance(whole, list) else [whole, *entry["args"]]
+    server = StdioServerParameters(
+        command=program, args=words, cwd=str(project), env=dict(os.environ)
+    )
+
+    async def talking() -> None:
+        async with asyncio.timeout(60), Client(server) as client:
+            offered = await client.list_tools()
+            assert {tool.name for tool in offered.tools} >= {"memory_recall", "memory_remember"}
+            text = {"title": "Zebras", "content": "They sleep."}
+            assert not (await client.call_tool("memory_remember", text)).is_error
+
+    asyncio.run(talking())
+    assert len([*(project / "notes").rglob("zebras*.md")]) == 1
+
+
+def said(name: str, *words: str, folder: Path) -> str:
+    """Return what a program says, where it is installed."""
+    program = shutil.which(PROGRAMS[name], path=CLIENTS) if CLIENTS else None
+    if program is None:
+        pytest.skip(f"MEMVAULT_CLIENTS names no folder with {PROGRAMS[name]}")
+    done = subprocess.run(
+        [program, *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        timeout=120,
+    )
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("scope", ["--project", "--user"])
+def test_a_program_starts_the_server(name: str, scope: str, project: Path, run: Run) -> None:
+    """Among the servers that the program lists is memvault, which all but Codex try to start."""
+    succeeded(run("setup", name, scope, "--vault", str(project / "notes"), cwd=project))
+    listed = said(name, "mcp", "list", folder=project)
+    assert "memvault mcp" in listed or name == "codex"
+    assert ("enabled" if name == "codex" else "connected") in listed.lower(), listed
+    succeeded(run("setup", name, scope, "--remove", cwd=project))
+    assert "memvault" not in said(name, "mcp", "list", folder=project)
+
+
+def test_codex_runs_the_hooks_and_reads_the_agent(
+    project: Path, run: Run, provider: list[str]
+) -> None:
+    """Codex runs what is written for a session's start and a prompt, and complains of nothing."""
+    succeeded(run("setup", "codex", "--vault", str(project / "notes"), cwd=project))
+    words = ["exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", *provider, "Hello"]
+    shown = said("codex", *words, folder=project)
+    assert "hook: SessionStart Completed" in shown
+    assert "hook: UserPromptSubmit Completed" in shown
+    assert "malformed" not in shown

@@ -1,0 +1,250 @@
+"""What setup adds to a file of settings or of text is taken back to the last byte."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from conftest import ROOT
+from memvault.errors import Refused
+from memvault.upkeep.clients import NAMES, jsonc, marked
+from memvault.upkeep.clients.client import MARKDOWN, TOML, Block, File, Place, Whole
+from memvault.upkeep.clients.setup import client, with_parts, without
+
+PLACE = Place(
+    "project",
+    Path("/work/project"),
+    Path("/home/me"),
+    {},
+    ("memvault",),
+    Path("/work/project/my notes"),
+    "## Memory\n\nUse `memvault recall`.\n",
+    "You are the historian.\n",
+)
+FORMS = ROOT / "tests/clients"
+FILES = [file for name in NAMES for file in client(name).files(PLACE)]
+JSON = [file for file in FILES if isinstance(file.parts[0], jsonc.Entry)]
+BLOCKS = [file for file in FILES if isinstance(file.parts[0], Block)]
+KEYS = ["mcpServers", "mcp", "memvault", "hooks", "SessionStart", "Stop", "version", "other", "ä"]
+
+values: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from([None, True, 7, -1.5, "", "a // b", "ü", '"', "{"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+settings: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    st.sampled_from(KEYS),
+    values
+    | st.dictionaries(
+        st.sampled_from(["SessionStart", "Stop", "memvault", "other"]),
+        st.lists(st.fixed_dictionaries({"hooks": st.just([])}) | values, max_size=2) | values,
+        max_size=3,
+    ),
+    max_size=4,
+)
+blank = st.sampled_from(["", "", " ", "\n", "\n  ", "\t", "\r\n", " // said, {\n", "/* a\n, b */"])
+
+
+@st.composite
+def commented(draw: st.DrawFn, value: Any) -> str:
+    """Write a value as JSON with comments, odd blanks and commas behind the last."""
+
+    def space() -> str:
+        return str(draw(blank))
+
+    if not isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=draw(st.booleans()))
+    parts = []
+    for item in value:
+        key = f"{json.dumps(item)}{space()}:{space()}" if isinstance(value, dict) else ""
+        inner = value[item] if isinstance(value, dict) else item
+        parts.append(f"{space()}{key}{draw(commented(inner))}{space()}")
+    comma = f",{space()}" if parts and draw(st.sampled_from([False, True])) else ""
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    return f"{first}{','.join(parts)}{comma}{space() if not parts else ''}{last}"
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """Write settings as a person or a program does."""
+    value = draw(settings)
+    if draw(st.booleans()):
+        return f"{draw(blank)}{draw(commented(value))}{draw(blank)}"
+    indent = draw(st.sampled_from([None, 0, 2, 4, "\t"]))
+    text = json.dumps(value, indent=indent) + draw(st.sampled_from(["", "\n", "\n\n"]))
+    return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"])))
+
+
+def merged(value: Any, file: File) -> Any:
+    """Return what a file says with all that belongs there."""
+    whole: Any = json.loads(json.dumps(value))
+    for part in file.parts:
+        assert isinstance(part, jsonc.Entry)
+        inner = whole
+        for key in part.keys[:-1]:
+            inner = inner.setdefault(key, {})
+        if part.listed:
+            inner.setdefault(part.keys[-1], []).append(part.value)
+        else:
+            inner[part.keys[-1]] = part.value
+    return whole
+
+
+@pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
+@given(text=texts())
+def test_settings_are_as_before_afterwards(file: File, text: str) -> None:
+    """Added to any JSON, with comments or without, twice, and removed: the same bytes are left."""
+    try:
+        after = with_parts(text, file)
+    except jsonc.Broken:
+        assume(False)
+    assert with_parts(after, file) == after
+    assert without(after, file) == text
+
+
+@pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
+@given(value=settings, indent=st.sampled_from([None, 0, 2, "\t"]))
+def test_settings_hold_what_they_held_and_ours(file: File, value: Any, indent: Any) -> None:
+    """The outcome is JSON that says what it said before, in its order, and what was added."""
+    text = json.dumps(value, indent=indent)
+    try:
+        after = json.loads(with_parts(text, file))
+    except jsonc.Broken:
+        assume(False)
+    expected = merged(value, file)
+    assert after == expected
+    assert [key for key in after if key in value] == list(value)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.path))
+def test_a_file_that_was_made_is_gone_again(file: File) -> None:
+    """A file that was not there is made whole, and taken away whole."""
+    text = with_parts(None, file)
+    assert with_parts(text, file) == text
+    assert without(text, file) is None
+    if not isinstance(file.parts[0], Whole):
+        assert text.endswith("\n")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_written_has_the_documented_form(name: str) -> None:
+    """In a project that had nothing the files are those of tests/clients, to the byte."""
+    files = {
+        file.path.relative_to(PLACE.root).as_posix().lstrip("."): with_parts(None, file)
+        for file in client(name).files(PLACE)
+    }
+    forms = {
+        path.relative_to(FORMS / name).as_posix(): path.read_bytes().decode()
+        for path in (FORMS / name).rglob("*")
+        if path.is_file() and path.name != "events.json"
+    }
+    assert files == forms
+
+
+prose = st.text(st.sampled_from("ab#é <\n\n\r\t-\u2028\x0b"), max_size=30) | st.lists(
+    st.sampled_from(["# Rules", "Be kind.", "", "```", "\r"]), max_size=6
+).map("\n".join)
+
+
+@given(text=prose, marks=st.sampled_from([MARKDOWN, TOML]), windows=st.booleans())
+def test_a_text_is_as_before_afterwards(text: str, marks: marked.Marks, windows: bool) -> None:
+    """A block added to any text, twice and then changed, and taken back leaves the same text."""
+    if windows:
+        text = text.replace("\r", "").replace("\n", "\r\n")
+    first = marked.added(text, "One\n\ntwo\n", marks)
+    assert marked.added(first, "One\n\ntwo\n", marks) == first
+    assert marked.removed(first, marks) == text
+    other = marked.added(first, "Something else", marks)
+    assert marked.removed(other, marks) == text
+
+
+tables = st.lists(
+    st.sampled_from(
+        [
+            'model = "x"',
+            "# a note",
+            "",
+            "[mcp_servers.other]",
+            'command = "b"',
+            '[projects."/a"]',
+            'text = """',
+            '"""',
+        ]
+    ),
+    max_size=8,
+    unique=True,
+).map("\n".join)
+
+
+@given(text=tables, end=st.sampled_from(["", "\n", "\n\n"]))
+def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
+    """Whatever TOML was there says the same with a table more, and is the same bytes without."""
+    (file,) = (file for file in BLOCKS if file.path.suffix == ".toml")
+    text += end
+    try:
+        before = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        with pytest.raises(Refused, match="no TOML"):
+            with_parts(text, file)
+        return
+    after = with_parts(text, file)
+    found = tomllib.loads(after)
+    assert found["mcp_servers"].pop("memvault")["args"][:2] == ["mcp", "--vault"]
+    assert {**before, "mcp_servers": before.get("mcp_servers", {})} == found
+    assert without(after, file) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("[1,", 1, "end is missing"),
+        ("{\n  // only this\n", 3, "name in double quotes"),
+        ('{\n "a": 1\n "b": 2\n}', 3, "comma or }"),
+        ('{"a" 1}', 1, "colon"),
+        ("{'a': 1}", 1, "double quotes"),
+        ('{"a": nope}', 1, "no value"),
+        ('{"a": 1}\n{}', 2, "behind the end"),
+        ('{"a": "b\n"}', 1, "not expected"),
+        ("[" * 500, 1, "nested too deeply"),
+        ("[]", 1, "not an object"),
+        ('{\n "mcpServers": []}', 2, "mcpServers is not an object"),
+        ('{"mcpServers":\n {"memvault": {"command": "x"}}}', 2, "not memvault setup's"),
+        ('{"mcpServers": {"memvault": {"args": 3}}}', 1, "not memvault setup's"),
+    ],
+)
+def test_what_is_broken_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
+    """Settings that are no JSON, or hold something else there, are refused: the line says where."""
+    with pytest.raises(jsonc.Broken, match=rf"^line {line}: .*{reason}"):
+        with_parts(text, JSON[0])
+
+
+@pytest.mark.parametrize(
+    "text", ["<!-- memvault: begin -->\nx\n", "x\n<!-- memvault: end -->", "a\n# memvault: end\n"]
+)
+def test_a_mark_alone_is_refused(text: str) -> None:
+    """Of a text with one of the two marks nobody knows where the block ends."""
+    marks = TOML if "#" in text else MARKDOWN
+    with pytest.raises(marked.Broken, match=r"line [12]: "):
+        marked.added(text, "x", marks)
+    with pytest.raises(marked.Broken, match=r"line [12]: "):
+        marked.removed(text, marks)
+
+
+def test_what_somebody_adds_to_it_stays() -> None:
+    """Another vault changes the server's entry and nothing that a person put beside it."""
+    file = JSON[0]
+    text = with_parts("{}", file).replace('"type"', '"env": {"A": "b"},\n"type"')
+    moved = client("claude-code").files(PLACE._replace(vault=Path("/elsewhere")))[0]
+    assert with_parts(text, file) == text
+    server = json.loads(with_parts(text, moved))["mcpServers"]["memvault"]
+    assert server["args"] == ["mcp", "--vault", "/elsewhere"]
+    assert server["env"] == {"A": "b"}
+    assert without(with_parts(text, moved), moved) == "{}"
