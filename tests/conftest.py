@@ -272,6 +272,14 @@ def until(happens: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def sooner_or_later(ask: Callable[[], str]) -> str:
+    """Ask until something is said: a hook gives up within a second, also on a busy machine."""
+    deadline = time.monotonic() + 60
+    while not (said := ask()).strip():
+        assert time.monotonic() < deadline
+    return said
+
+
 def is_alive(number: int) -> bool:
     """Say whether a process still runs; one that only waits to be reaped does not."""
     try:

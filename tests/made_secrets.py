@@ -34,6 +34,7 @@ MADE: dict[str, tuple[str, Callable[[], str]]] = {
     "GitHub token": ("", lambda: "ghp_" + _of(_ANY, 36)),
     "GitLab token": ("", lambda: "glpat-" + _of(_URL, 20)),
     "Slack token": ("", lambda: "xoxb-" + _of(string.digits, 12, 13) + "-" + _of(_ANY, 24)),
+    "memvault token": ("", lambda: "mvt_" + _of(_URL, 43)),
     "Stripe key": ("", lambda: "sk_live_" + _of(_ANY, 24)),
     "OpenAI key": ("", lambda: "sk-proj-" + _of(_ANY, 74) + "T3BlbkFJ" + _of(_ANY, 74)),
     "Anthropic key": ("", lambda: "sk-ant-api03-" + _of(_ANY, 95)),

@@ -13,6 +13,8 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
+from memvault.mcp import texts
+
 HELLO = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -28,17 +30,22 @@ def session(
     *options: str,
     mode: Any = "auto",
     prefix: Sequence[str] = (),
+    tools: str = "all",
+    **wishes: Any,
 ) -> None:
-    """Start the server as a process, and talk with it through the SDK's client."""
+    """Start the server as a process, and talk with it through the SDK's client.
+
+    ``wishes`` are what else the client is made with.
+    """
     line = [*prefix, sys.executable, "-m", "memvault", "mcp"]
     server = StdioServerParameters(
         command=line[0],
-        args=[*line[1:], "--vault", str(folder), *options],
+        args=[*line[1:], "--vault", str(folder), *(["--tools", tools] if tools else []), *options],
         env=dict(os.environ),
     )
 
     async def talking() -> None:
-        async with asyncio.timeout(LIMIT), Client(server, mode=mode) as client:
+        async with asyncio.timeout(LIMIT), Client(server, mode=mode, **wishes) as client:
             await talk(client)
 
     try:
@@ -51,10 +58,10 @@ def session(
 
 
 async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Call a tool; return its structured result, which its text repeats."""
+    """Call a tool; return its structured result, which its text tells too."""
     answer = await client.call_tool(tool, arguments)
     found: dict[str, Any] = answer.structured_content
-    assert json.loads(answer.content[0].text) == found  # type: ignore[union-attr]
+    assert answer.content[0].text == texts.text(found)  # type: ignore[union-attr]
     assert answer.is_error is not found["success"], (tool, found)
     return found
 
@@ -64,7 +71,7 @@ class Raw:
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "memvault", "mcp"],
+            [sys.executable, "-m", "memvault", "mcp", "--tools", "all"],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -342,9 +342,12 @@ def _on_terminal(folder: Path, *arguments: str, **environment: str) -> str:
     return seen.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("arguments", ["list", "show Odd", "recall wombats", "types"])
+@pytest.mark.parametrize("arguments", ["list", "recall wombats", "types"])
 def test_a_terminal_and_a_pipe_see_the_same_text(notes: Path, run: Run, arguments: str) -> None:
-    """A terminal gets the text a pipe gets: plain with NO_COLOR, else with colour and no more."""
+    """A terminal gets the text a pipe gets: plain with NO_COLOR, else with colour and no more.
+
+    But for ``show``, which sets a memory's markdown there.
+    """
     odd = "[bold]no markup[/bold] :smile: a\ttab, 数据库 👩‍💻 https://example.org  " + "long " * 60
     write(notes, "odd.md", f"# Odd\n\n{odd}\nwombats trail  \n\n\nend\n")
     plain = run(*arguments.split()).out

@@ -60,7 +60,7 @@ def _recall(vault: Vault, query: str, mode: str = "keyword", **more: Any) -> lis
 
 
 def _listed(vault: Vault) -> set[str]:
-    return set(titles(vault.call("memory_list")))
+    return set(titles(vault.call("memory_list", limit=1_000)))
 
 
 def _played(folder: Path, processes: int, *arguments: str) -> list[tuple[int, str, str]]:
@@ -363,7 +363,7 @@ def test_what_an_editor_writes_while_a_memory_is_compounded_is_kept(
     editor = threading.Thread(target=edit)
     editor.start()
     try:
-        for number in range(40):
+        for number in range(16):
             done = vault.call("memory_compound", query=made["memId"], modifications=f"own-{number}")
             if not done["success"]:  # the editor was always quicker
                 assert done["error"]["code"] == "conflict"

@@ -133,7 +133,7 @@ def test_a_recall_has_the_rest_made_behind_it(folder: Path, run: Run, auto: None
 
 def test_there_is_one_process_a_vault(folder: Path, auto: None) -> None:
     """However many recalls see that something is missing, one process makes it."""
-    _filled(folder, 150)
+    _filled(folder, 400)
     with open_vault(folder) as vault:
         assert vault.call("memory_list")["success"]
     command = [sys.executable, "-m", "memvault", "recall", "green", "--quiet"]
@@ -142,10 +142,12 @@ def test_there_is_one_process_a_vault(folder: Path, auto: None) -> None:
     while any(entry.poll() is None for entry in several):
         most = max(most, len(_processes(folder)))
     assert [entry.returncode for entry in several] == [0] * 4
-    time.sleep(0.5)  # whoever finds the other's lock has ended
     assert most >= 1
-    assert len(_processes(folder)) == 1
-    assert _deep(folder)["working"]
+    alone = time.monotonic()
+    while _deep(folder)["waiting"]:
+        if len(_processes(folder)) <= 1:
+            alone = time.monotonic()
+        assert time.monotonic() - alone < 3  # whoever finds the other's lock ends
 
 
 def test_a_killed_process_loses_a_batch_at_most(folder: Path, run: Run, auto: None) -> None:

@@ -34,6 +34,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(root, "memvault.toml", SETTINGS)
     write(root, "places/forest.md", FOREST)
     write(root, "notes.txt", "Some notes.\n")
+    write(root, "templates/architectural-decision.md", "# {{title}}\n\n{{date}}\n")
     write(root, "word_count.json", TOOL)
     with open_vault(root, agent="bob") as bob:
         assert bob.call("move_to", x=0, y=0)["success"]

@@ -309,3 +309,27 @@ def test_what_a_person_writes_in_an_episode_counts(folder: Path) -> None:
         {"type": "note", "text": "see https://x.org"},
     ]
     assert not found.success
+
+
+TITLES = [
+    (
+        ["Forest road"],
+        ["Fought"],
+        [{"type": "x", "text": "The sword broke."}],
+        "Forest road: The sword broke",
+    ),
+    ([], ["Fought a wolf"], [{"type": "action_error"}], "Fought a wolf: went wrong"),
+    (["-"], ["Ran"], [{"type": "success"}, {"type": "got_home", "n": 3}], "Ran: got home"),
+    (["Night"], [], [], "Night"),
+    ([], [], [{"type": "success"}], "went well"),
+    (["word " * 30], [], [{"type": "x", "text": "other " * 30}], f"{'word ' * 8}: {'other ' * 6}"),
+]
+
+
+@pytest.mark.parametrize(("context", "actions", "outcomes", "title"), TITLES)
+def test_a_title_says_the_situation_and_the_outcome(
+    vault: Vault, context: list[str], actions: list[str], outcomes: list[dict[str, Any]], title: str
+) -> None:
+    """It is short, in the episode's own words, and says how it went where these say nothing."""
+    made = vault.call("store_episode", context=context, actions=actions, outcomes=outcomes)
+    assert made["title"] == title.strip().replace(" :", ":")

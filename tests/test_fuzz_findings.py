@@ -12,6 +12,7 @@ from memvault.agents.plans.schedule import latest, next_after
 from memvault.arguments import bind
 from memvault.errors import Refused, UsageError
 from memvault.index.analysis import analyser, query_analyser
+from memvault.model import FileState
 from memvault.plugins.definition import defined
 from memvault.recall import dates
 from memvault.vault import codec
@@ -165,3 +166,18 @@ def test_a_run_before_half_an_hour_that_is_left_out_is_found() -> None:
     assert next_after(line, run - timedelta(hours=1), lord_howe) == run
     assert latest(line, run, lord_howe) == run
     assert latest(line, run + timedelta(minutes=1), lord_howe) == run
+
+
+def test_a_lone_mark_of_git_in_a_header_is_not_patched_around() -> None:
+    """A header is read without a mark that git writes, so a line beside one is never set."""
+    with pytest.raises(Refused):
+        codec.edit(b"---\n<<<<<<< a: #b\n tag: 2\n---\n\nText.\n", {"status": "active"}, None)
+
+
+@pytest.mark.parametrize("header", [b"<<<<<<< \n---", b"<<<<<<< \x1f\n---", b"<<<<<<< a\nid: b"])
+def test_a_lone_mark_of_git_in_a_header_is_a_problem(header: bytes) -> None:
+    """What is read of a header without a mark of git's is said not to be all of it."""
+    memory = codec.read_memory(
+        b"---\n" + header + b"\n---\n\nText.\n", FileState("a.md", 9, 0, 0, 0), frozenset()
+    )
+    assert memory.problem

@@ -239,3 +239,20 @@ def test_a_secret_that_is_not_kept_is_in_no_message(both: tuple[Clone, ...]) -> 
     assert secret not in str(told)
     assert secret not in two.git("log", "-1", "--format=%B")
     assert "[masked: GitHub token]" in two.git("log", "-1", "--format=%B")
+
+
+def test_a_commit_that_takes_too_long_leaves_no_lock(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook that does not end is ended with its git, and the next call is committed."""
+    monkeypatch.setattr("memvault.upkeep.git.commit._SECONDS", 0.5)
+    slow = repository / ".git/hooks/pre-commit"
+    slow.write_text("#!/bin/sh\nsleep 60\n")
+    slow.chmod(0o755)
+    with open_vault(repository) as vault:
+        made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
+        assert "took more than" in made["warnings"][0]
+        assert list((repository / ".git").glob("*.lock")) == []
+        slow.unlink()
+        assert "warnings" not in vault.call("memory_compound", query="Wombats", modifications="x")
+    assert git(repository, "status", "--porcelain") == ""

@@ -10,7 +10,7 @@ import pytest
 from conftest import Run, explained, index_of, titles, write
 from memvault import Vault, open_vault
 from memvault.index.analysis import query_analyser
-from memvault.index.bm25f import FIELDS, KeywordDocument, memory_segment, score
+from memvault.index.bm25f import FIELDS, KeywordDocument, Wanted, memory_segment, score
 from memvault.index.languages import detected
 from memvault.vault.lock import FileLock
 
@@ -137,7 +137,7 @@ def test_a_word_counts_once_however_many_of_its_forms_a_memory_has() -> None:
         KeywordDocument(2, {"body": Counter({"haus": 1, "garten": 1})}),
         KeywordDocument(3, {"body": Counter({"garten": 1, "tor": 1})}),
     ]
-    wanted = [(("haus", "hause"), FIELDS)]
+    wanted = [Wanted(("haus", "hause"), FIELDS)]
     scores, rarity, _ = score([memory_segment(documents)], wanted, {"body": 6.0}, explain=False)
     assert scores[0, 0] == scores[0, 1]
     assert len(scores) == 2

@@ -55,6 +55,21 @@ def test_a_slug_of_a_slug_is_itself(title: str) -> None:
     assert layout.slug(slug) == slug
 
 
+@given(ANY)
+@example(".hidden")
+@example("con")
+@example("a/b: c?")
+@example("x" * 300)
+@example(" ")
+def test_a_title_is_a_files_name_where_it_can_be(title: str) -> None:
+    """A file that is called like its memory is seen, stored on every system, and linked to."""
+    name = layout.file_name(title)
+    assert layout.is_memory_path(f"{name}.md")
+    assert not set('\\/:*?"<>|#^[]\n\0') & set(name)
+    assert 1 <= len(name.encode()) <= 128
+    assert name in (title, layout.slug(title))
+
+
 @given(st.text(st.characters(categories=("Ll", "Lo", "Nd"), codec="utf-8"), min_size=1, max_size=9))
 @example("日本語のタイトル")
 @example("हिन्दी")

@@ -104,6 +104,14 @@ def test_a_memory_without_a_type_gets_the_fallback(vault: Vault, run: Run) -> No
     assert update["memoryType"] == "fact"
 
 
+def test_an_argument_of_another_name_is_named() -> None:
+    """A key that there is not is refused with the one that is meant."""
+    for sent, meant in (("mode", "type"), ("q", "query"), ("quary", "query"), ("tag", "tags")):
+        with pytest.raises(UsageError) as caught:
+            registry.find("memory_recall").bind({sent: "a"})
+        assert caught.value.hint == f"did you mean {meant}?"
+
+
 def test_a_near_choice_is_named() -> None:
     """A choice that is misspelt or someone else's word is refused with the one that is meant."""
     for name, sent, meant in (

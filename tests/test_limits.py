@@ -117,6 +117,7 @@ _WRITERS = {
     "index/place.py": "the same",
     "index/flat_vectors.py": "rows in the index's own folder",
     "cli/streams.py": "the empty device",
+    "mcp/audit.py": "the file that --audit names",
     "mcp/wire.py": "the empty device",
 }
 """Modules that may open a file for writing, and what for."""

@@ -108,7 +108,7 @@ def test_a_file_that_was_moved_is_not_called_changed(run: Run, vault: Vault, fol
     vault.call("memory_compound", query="A", modifications="Two.")
     (folder / made["filePath"]).rename(folder / "elsewhere.md")
     ran = run("undo")
-    assert "is no longer there" in refused(ran, 1)
+    assert "fact/a.md is elsewhere.md by now" in refused(ran, 1)
     assert "move it back" in ran.err
     assert f"memvault show {made['memId']}" in ran.err
     (folder / "elsewhere.md").rename(folder / made["filePath"])
@@ -158,3 +158,16 @@ def test_what_was_redone_can_be_undone_again(run: Run, vault: Vault, folder: Pat
     assert "obstacle" not in change
     assert vault.call("memory_undo")["undone"]["changeId"] == change["changeId"]
     assert files(folder) == before
+
+
+def test_what_was_forgotten_comes_back_after_an_undone_restore(vault: Vault, folder: Path) -> None:
+    """Undoing a restore, or an undo of the forget, leaves the forget to be undone again."""
+    vault.call("memory_remember", title="Wombats", content="They dig.", memoryType="fact")
+    before = (folder / "fact/wombats.md").read_bytes()
+    vault.call("memory_forget", query="Wombats", confirm=True)
+    assert vault.call("memory_restore", memId="Wombats")["success"]
+    assert vault.call("memory_undo")["success"]
+    assert not (folder / "fact/wombats.md").exists()
+    assert vault.call("memory_undo")["undone"]["tool"] == "memory_forget"
+    assert (folder / "fact/wombats.md").read_bytes() == before
+    assert vault.call("trash_list")["total"] == 0

@@ -69,7 +69,7 @@ def test_a_tool_without_a_form_is_laid_out_by_its_shape() -> None:
 def test_a_form_names_what_is_there(name: str) -> None:
     """A form belongs to a tool or command, and each key in it is one that the program writes."""
     tools = {tool.name for tool in registry.all_tools()}
-    assert name in tools | EXTRA_COMMANDS.keys() | {"a failure", "vault init"}
+    assert name in tools | EXTRA_COMMANDS.keys() | {"a failure", "vault init", "mcp profiles"}
     fields = {field for _, field, _, _ in Formatter().parse(FORMS[name]) if field}
     fields |= set(re.findall(r"^\*(\S+)", FORMS[name], re.MULTILINE))
     keys = {key for field in fields for key in re.findall(r"\w+", field)}

@@ -93,14 +93,14 @@ def test_a_resource_over_mcp_tells_no_secret(folder: Path) -> None:
     """A memory is read with masks, unless it allows its secrets."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from memvault.call import Call
-    from memvault.mcp import answers
+    from memvault.mcp import resources
     from memvault.workspace import Workspace
 
     value, said = made("private key")
     for header, there in (("", False), (ALLOWED, True)):
         deploy(folder, said, header)
         call = Call(Workspace(folder))
-        (content,) = answers.read_memory(call, "memvault://memory/deploy-1").contents
+        (content,) = resources.read(call, "memvault://memory/deploy-1").contents
         assert (value in content.text) is there  # type: ignore[union-attr]
         assert ("[masked: private key]" in content.text) is not there  # type: ignore[union-attr]
         call.workspace.close()
@@ -110,7 +110,7 @@ def test_a_memory_whose_name_is_a_secret_can_be_asked_for(vault: Vault, folder: 
     """A file's name and a memId come masked; by the other one the memory is shown."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
     from memvault.call import Call
-    from memvault.mcp import answers
+    from memvault.mcp import resources
     from memvault.workspace import Workspace
 
     (value, _), (other, _) = made("GitHub token"), made("Stripe key")
@@ -126,8 +126,8 @@ def test_a_memory_whose_name_is_a_secret_can_be_asked_for(vault: Vault, folder: 
     ]
     assert [one["content"].strip() for one in shown] == ["One.", "Two."]
     call = Call(Workspace(folder))
-    (resource,) = answers.resources(call, None).resources
-    assert answers.read_memory(call, str(resource.uri)).contents
+    (resource,) = resources.listed(call, None).resources
+    assert resources.read(call, str(resource.uri)).contents
     call.workspace.close()
     told = f"{listed} {shown} {resource}"
     assert value not in told

@@ -17,7 +17,7 @@ LINE = f"The harbour gate will not open since the storm of last night. {REST * 3
 
 def memory(body: str, title: str = "Title", path: str = "a.md", *tags: str) -> Memory:
     """A memory as it is read from a file."""
-    return Memory(path, "a", title, "context", tags, "", "", {}, body, "etag")
+    return Memory(path, "a", title, "context", tags, "", "", {"tags": list(tags)}, body, "etag")
 
 
 def stretches(body: str) -> list[str]:
@@ -101,8 +101,9 @@ def test_title_and_tags_stand_before_each_block() -> None:
     assert len(found) > 2
     assert heads(found) == {"Harbour gate\niron, sea"}
     assert heads(cut(memory("x", "2026-11-05", "journal/2026-11-05.md"))) == {"\n"}
-    assert heads(cut(memory("x", "Title " * 100, "a.md", *["tag"] * 400))) == {
-        f"{('Title ' * 100)[:150]}\n{', '.join(['tag'] * 400)[:150]}"
+    tags = [f"tag{number}" for number in range(400)]
+    assert heads(cut(memory("x", "Title " * 100, "a.md", *tags))) == {
+        f"{('Title ' * 100)[:150]}\n{', '.join(tags)[:150]}"
     }
 
 

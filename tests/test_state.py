@@ -255,7 +255,7 @@ def test_eight_processes_lose_nothing(vault: Vault, folder: Path) -> None:
         for number in range(8)
     ]
     assert [process.wait(120) for process in started] == [0] * 8
-    found = vault.call("get_memories")
+    found = vault.call("get_memories", limit=1_000)
     assert len(found["memories"]) == 8 * 15 + 1
     assert "warnings" not in found
 

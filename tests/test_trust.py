@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
+from terminal import at_terminal
 
 SCRIPT = "#!/bin/sh\necho ran >> ran.txt\necho '{\"ran\": true}'\n"
 TOOL = "---\ndescription: Does harm\ncommand: [sh, tools/evil.sh]\n---\n"
@@ -305,20 +305,8 @@ def test_nothing_beside_a_script_runs_in_its_place(
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
 def test_a_person_is_asked(hostile: Path, run: Run, answer: str, code: int) -> None:
     """At a terminal the command and what is covered are shown, and only yes is yes."""
-    near, far = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "memvault", "tools", "trust", "evil"],
-        cwd=hostile,
-        stdin=far,
-        stdout=subprocess.PIPE,
-        stderr=far,
-    )
-    os.close(far)
-    os.write(near, f"{answer}\n".encode())
-    process.communicate(timeout=60)
-    shown = os.read(near, 10_000).decode()
-    os.close(near)
-    assert process.returncode == code
+    came_to, shown = at_terminal(hostile, "tools", "trust", "evil", answer=f"{answer}\n")
+    assert came_to == code
     assert "sh tools/evil.sh" in shown
     assert "tools/evil.md, tools/evil.sh" in shown
     assert trusted(run, hostile) == (code == 0)

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from conftest import Run, write
 from memvault import open_vault, visible
 from memvault.call import Call
-from memvault.cli import output
+from memvault.cli import output, showing
+from memvault.cli.options import Options
 from memvault.errors import MemvaultError
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
@@ -71,7 +72,9 @@ def printed(tool: str, found: Any, as_json: bool) -> str:
         if isinstance(found, MemvaultError):
             output.failure(found, as_json)
         else:
-            output.result(tool, found, as_json, quiet=False)
+            options = Options()
+            options.json = as_json
+            showing.show(options, tool, found)
     return out.getvalue()
 
 
@@ -106,9 +109,9 @@ def test_nothing_in_a_result_can_lie(tool: Tool, filled: Path, fails: bool) -> N
     checked(text, lines=False)
     assert json.loads(text) == whole
     answers = pytest.importorskip("memvault.mcp.answers", reason="no MCP SDK")
-    text = answers.result(Call(Workspace(filled)), whole).content[0].text
-    checked(text, lines=False)
-    assert json.loads(text) == whole
+    answer = answers.result(Call(Workspace(filled)), whole)
+    checked(answer.content[0].text)
+    assert answer.structured_content == answers.whole(whole)
 
 
 @given(st.text() | st.text(st.sampled_from(HIDDEN + ORDINARY)))
@@ -184,3 +187,19 @@ def test_errors_cannot_steer_a_terminal(run: Run, folder: Path) -> None:
     write(folder, "a\x1b[31m.md", "# A\n")
     assert "\x1b" not in run("show", "nothing\x1b[31m").err
     assert "\x1b" not in run("list").out
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(value=st.dictionaries(st.text(), JSON, max_size=5))
+def test_json_on_lines_means_the_same(value: dict[str, Any]) -> None:
+    """JSON as ``--json`` writes it is the value, with a line for each key and each entry."""
+    text = visible.as_json_lines(value)
+    assert json.loads(text) == value
+    entries = sum(len(entry) + 1 for entry in value.values() if isinstance(entry, list) and entry)
+    assert text.count("\n") == max(len(value), 1) + entries + 1

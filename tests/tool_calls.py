@@ -104,6 +104,10 @@ OWN: dict[str, dict[str, Any]] = {
     "move_to": {"x": -3, "y": 4.5},
     "gather_resource": {"amount": 2},
     "memory_diff": {"memId": "m2"},
+    "memory_rename": {"title": "New name", "to": "elsewhere/"},
+    "tag_add": {"tags": ["a", "b"]},
+    "tag_remove": {"tags": ["x"]},
+    "tag_rename": {"old": "x", "new": "y"},
     "model_use": {"name": "builtin"},
     "model_verify": {"name": "builtin"},
 }
@@ -118,6 +122,8 @@ WRITING_BY_ITSELF = [tool for tool in WRITING if not tool.name.startswith("git_"
 """Those whose files are not git's doing."""
 WRITES: dict[str, dict[str, Any]] = {
     "memory_forget": {"confirm": True},
+    "memory_rename": {"confirm": True},
+    "tag_rename": {"confirm": True},
     "consolidate_memories": {"apply": True},
     "memory_restore": {"memId": "m1", "revision": "2"},
     "enter_space": {"spaceId": "new"},
@@ -233,7 +239,7 @@ def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         case "set_plans":
             return dict(arguments["plans"][0])
         case "get_available_tools":
-            return {"schema": arguments.get("schema", True)}
+            return {**arguments, "schema": arguments.get("schema", True)}
         case "register_tool":
             file = Path(tempfile.gettempdir()) / f"memvault-test-{os.getpid()}.json"
             file.write_text(json.dumps(arguments), "utf-8")
@@ -260,9 +266,9 @@ TRUSTED = Caller()
 
 
 def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = False) -> Any:
-    """Return what a call over MCP gives, which its text repeats but for halves of characters."""
+    """Return what a call over MCP gives, which its text tells but for halves of characters."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
-    from memvault.mcp import answers
+    from memvault.mcp import answers, texts
     from memvault.mcp.calls import PendingCall
 
     workspace = Workspace(root)
@@ -271,7 +277,7 @@ def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = Fa
     call.settle()
     workspace.close()
     text = answer.content[0].text  # type: ignore[union-attr]
-    assert halves or json.loads(text) == answer.structured_content
+    assert halves or text == texts.text(answer.structured_content)
     assert answer.is_error is ("error" in answer.structured_content)
     return answer.structured_content
 

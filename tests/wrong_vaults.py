@@ -45,6 +45,12 @@ def large(path: str) -> Callable[[Path], None]:
     return lambda root: os.truncate(root / path, (64 << 20) + 1)
 
 
+def with_repository(root: Path) -> None:
+    """Make a vault look as if it were in git, and a folder in it too."""
+    (root / ".git").mkdir()
+    write(root, "sub/.git", "gitdir: elsewhere\n")
+
+
 def copy(name: str, text: str = "Same.") -> Fault:
     """Return a copy that a sync kept under a name, of a memory that says something."""
     same = text == "Same."
@@ -139,6 +145,8 @@ FAULTS = [
         },
     ),
     Fault("key-twice", "a.md", {"a.md": "---\ntitle: A\n'title' : B\n---\n\nText.\n"}),
+    Fault("key-twice", "a.md", {"a.md": "---\nmore:\n  a: 1\n  a: 2\n---\n\nText.\n"}),
+    Fault("key-twice", "a.md", {"a.md": "---\nmore: [{a: 1, a: 2}]\n---\n\nText.\n"}),
     Fault("key-twice", "a.md", {"a.md": "---\r{title: A,\r title: B}\r---\r\rText.\r"}),
     Fault("key-twice", "a.md", {"a.md": "\ufeff---\na: 1\na: 2\n---\n".encode("utf-16-le")}),
     Fault(
@@ -161,6 +169,7 @@ FAULTS = [
     ),
     Fault("vault-inside", "sub/memvault.toml", {"sub/memvault.toml": "version = 1\n"}),
     Fault("vault-inside", "", make=lambda root: write(root.parent, "memvault.toml", "")),
+    Fault("repository-inside", "sub", make=with_repository),
     Fault("link-outside", "out", make=lambda root: (root / "out").symlink_to(root.parent)),
     Fault("link-outside", "out.md", make=lambda root: (root / "out.md").symlink_to("/nowhere")),
     Fault("link-dangling", "x.md", make=lambda root: (root / "x.md").symlink_to("gone.md")),

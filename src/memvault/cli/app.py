@@ -111,7 +111,7 @@ class Commands(typer.core.TyperGroup):
         from memvault.cli import other_names
 
         names = self.list_commands(ctx)
-        other = other_names.of_other_number(cmd_name, names)
+        other = other_names.same(cmd_name, names)
         if other is not None:
             return self.get_command(ctx, other)
         every = [*names, *self._below()]

@@ -14,7 +14,7 @@ import typer
 import typer.main
 
 from memvault import schema, visible
-from memvault.cli import output, spelling
+from memvault.cli import output, showing, spelling
 from memvault.cli.options import SHARED, Options
 from memvault.errors import UsageError
 from memvault.schema import Parameter
@@ -67,11 +67,13 @@ def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
     """Run a tool on the vault that the options name, and write its result."""
     from memvault.tools.core import invoke
 
+    showing.check(options)
     workspace = options.workspace()
     try:
         result, delivery = invoke.call(workspace, name, arguments, options.caller())
         try:
-            output.result(name, result, options.json, options.quiet)
+            query = arguments.get("query") or arguments.get("around") or ""
+            showing.show(options, name, result, str(query))
             output.flush()
             notes = delivery.settle()
         finally:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from memvault import visible
-from memvault.cli import output
+from memvault.cli import output, showing
 from memvault.cli.options import Options
 from memvault.errors import Refused, UsageError
 
@@ -69,7 +69,7 @@ def install(options: Options, shell: str, remove: bool) -> None:
     done = _remove(file, started) if remove else _install(name, file, started)
     changed = [str(path) for path in done]
     result = {"success": True, "shell": name, "changed": changed, "removed": remove}
-    output.result("completion install", result, options.json, options.quiet)
+    showing.show(options, "completion install", result)
 
 
 def _named(shell: str) -> str:

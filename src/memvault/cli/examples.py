@@ -14,6 +14,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "memvault skill --as text",
         "memvault skill --as claude --out skills",
     ),
+    "setup": (
+        "memvault setup claude-code",
+        "memvault setup codex --user --dry-run",
+        "memvault setup opencode --remove",
+    ),
+    "hook": (
+        """echo '{"prompt": "which database"}' | memvault hook prompt""",
+        "memvault hook session-start --for claude-code < /dev/null",
+    ),
     "completion bash": ("memvault completion bash", "source <(memvault completion bash)"),
     "completion zsh": ("memvault completion zsh", "memvault completion zsh > _memvault"),
     "completion fish": ("memvault completion fish", "memvault completion fish > memvault.fish"),
@@ -21,6 +30,34 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "memvault completion install bash",
         "memvault completion install bash --remove",
     ),
+    "edit": ('memvault edit "Deploy notes"', "EDITOR=nano memvault edit use-postgresql"),
+    "open": ('memvault open "Deploy notes" --print', "memvault open --with obsidian"),
+    "path": ('memvault path "Deploy notes"', "memvault path use-postgresql"),
+    "new": (
+        'memvault new "Disk full on db1" --type issue',
+        'memvault new "Move to ARM" --template architectural-decision',
+    ),
+    "serve": (
+        "memvault serve --http :8420",
+        "memvault serve --http 10.0.0.5:8420 --name memory.example.org --audit audit.jsonl",
+    ),
+    "index push": ("memvault index push", "MEMVAULT_MILVUS_TOKEN=… memvault index push"),
+    "index status": ("memvault index status", "memvault index status --json"),
+    "index drop": ("memvault index drop", "memvault index drop --all --yes"),
+    "tokens add": (
+        "memvault tokens add ann --vaults work",
+        "memvault tokens add ci --vaults work,home --scope write --as builder --days 90",
+    ),
+    "tokens list": ("memvault tokens list", "memvault tokens list --json"),
+    "tokens remove": ("memvault tokens remove ann", "memvault tokens remove ci"),
+    "vaults add": (
+        "memvault vaults add work .",
+        "memvault vaults add home ~/notes",
+        "memvault vaults add team http://milvus:19530 --of notes",
+    ),
+    "vaults list": ("memvault vaults list", "memvault vaults list --json"),
+    "vaults remove": ("memvault vaults remove work", "memvault vaults remove home"),
+    "vaults default": ("memvault vaults default work,home", "memvault vaults default"),
     "vaults trust": ("memvault vaults trust .", "memvault vaults trust ~/notes"),
     "vaults untrust": ("memvault vaults untrust .", "memvault vaults untrust ~/notes"),
     "tools trust": ("memvault tools trust word_count --yes", "memvault tools trust word_count"),
@@ -157,6 +194,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "memvault reply 1 @notes.txt --agent user",
     ),
     "wait for": ("memvault wait for time:1", "memvault wait for user --timeout 600"),
+    "inbox list": ("memvault inbox list", "memvault inbox list --agent user"),
+    "space list": ("memvault space list", "memvault space list --json"),
+    "agents": ("memvault agents", "memvault agents --json"),
     "inbox peek": (
         "memvault inbox peek",
         "memvault inbox peek --count 5 --filter plan",
@@ -179,6 +219,30 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "world interact": (
         'memvault world interact bob "Good day"',
         'memvault world interact bob "Any wood?" --agent main',
+    ),
+    "rename": (
+        'memvault rename "Deploy notes" "Deploy log"',
+        'memvault rename "Old notes" --to archive/',
+        'memvault rename "Use PostgreSQL" "Use PostgreSQL 17" --confirm true',
+    ),
+    "links": ('memvault links "Deploy notes"', "memvault links use-postgresql --json"),
+    "backlinks": (
+        'memvault backlinks "Use PostgreSQL"',
+        "memvault backlinks use-postgresql --limit 5",
+    ),
+    "orphans": ("memvault orphans", "memvault orphans --limit 5"),
+    "tags": ("memvault tags", "memvault tags network", "memvault tags --json"),
+    "tag add": (
+        'memvault tag add "Deploy notes" team/deploy',
+        "memvault tag add use-postgresql database,sql",
+    ),
+    "tag remove": (
+        'memvault tag remove "Use PostgreSQL" database',
+        'memvault tag remove "Deploy notes" team',
+    ),
+    "tag rename": (
+        "memvault tag rename network net",
+        "memvault tag rename network net --confirm true",
     ),
     "show": (
         'memvault show "Use PostgreSQL"',
@@ -220,6 +284,26 @@ NOT_RUN = frozenset(
         "memvault wait for user --timeout 600",  # waits for somebody
         "memvault tools trust word_count",  # asks on a terminal
         "memvault vaults trust ~/notes",
+        'memvault edit "Deploy notes"',  # opens an editor
+        "EDITOR=nano memvault edit use-postgresql",
+        "memvault open --with obsidian",
+        "memvault index push",  # needs an engine
+        "memvault vaults add team http://milvus:19530 --of notes",
+        "MEMVAULT_MILVUS_TOKEN=… memvault index push",
+        "memvault index status",
+        "memvault index status --json",
+        "memvault index drop",
+        "memvault index drop --all --yes",
+        "memvault serve --http :8420",  # serves until it is ended
+        "memvault serve --http 10.0.0.5:8420 --name memory.example.org --audit audit.jsonl",
+        "memvault tokens add ann --vaults work",  # which nobody named
+        "memvault tokens add ci --vaults work,home --scope write --as builder --days 90",
+        "memvault tokens remove ann",
+        "memvault tokens remove ci",
+        "memvault vaults add home ~/notes",
+        "memvault vaults remove work",  # which nobody named
+        "memvault vaults remove home",
+        "memvault vaults default work,home",
         "memvault vaults untrust ~/notes",
         "memvault tools untrust other_tool",
         "memvault vaults untrust .",  # which nobody trusted

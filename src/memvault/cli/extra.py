@@ -8,10 +8,24 @@ from typing import Any
 
 import typer
 
-from memvault.cli import commands, completion, output, telling, trusting
+from memvault.cli import (
+    commands,
+    completion,
+    hooking,
+    indexing,
+    mcp_server,
+    naming,
+    opening,
+    permitting,
+    setting_up,
+    showing,
+    telling,
+    trusting,
+)
 from memvault.cli.options import Options
 from memvault.cli.overview import EXTRA_COMMANDS
-from memvault.errors import MemvaultError, UsageError
+from memvault.errors import UsageError
+from memvault.upkeep.clients import NAMES
 
 
 def init(options: Options, folder: str, bare: bool, examples: bool) -> None:
@@ -25,7 +39,7 @@ def init(options: Options, folder: str, bare: bool, examples: bool) -> None:
     from memvault.upkeep.beginning import begin
 
     result = begin(folder or options.vault or ".", bare, examples)
-    output.result("vault init", {"success": True, **result}, options.json, options.quiet)
+    showing.show(options, "vault init", {"success": True, **result})
 
 
 def call(options: Options, name: str, arguments: str) -> None:
@@ -62,31 +76,6 @@ def json_arguments(text: str) -> dict[str, Any]:
     return given
 
 
-def mcp(options: Options, programs: bool) -> None:
-    """Serve the vault's tools and memories to an MCP client.
-
-    It speaks MCP on standard input and output, for the vault and the agent that
-    --vault and --agent name, and ends with its input. It needs the MCP SDK, which
-    the extra mcp installs: pip install '.[mcp]' in a checkout.
-    """
-    try:
-        from memvault.mcp import serving
-    except ImportError as error:
-        raise MemvaultError(
-            f"memvault mcp needs the MCP SDK: {error}",
-            "install memvault with the extra mcp: pip install '.[mcp]' in a checkout",
-        ) from error
-    from memvault.agents.address import address
-
-    # A model that may call tools may not run what it likes, nor look round the machine.
-    caller = options.caller()._replace(programs=programs, paths=False)
-    workspace = options.workspace()
-    address(caller.agent)  # an invalid name is said now, not with each call
-    code = serving.serve(workspace, caller)
-    if code:
-        raise typer.Exit(code)
-
-
 def _argument(metavar: str, text: str) -> tuple[Any, Any]:
     return str, typer.Argument("", metavar=metavar, help=text, show_default=False)
 
@@ -111,8 +100,33 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "mcp": (
-        mcp,
+        mcp_server.mcp,
         {
+            "tools": (
+                str,
+                typer.Option(
+                    "",
+                    "--tools",
+                    metavar="NAMES",
+                    help="Profiles and tools to offer, as core,talk (default core)",
+                    show_default=False,
+                ),
+            ),
+            "list_profiles": (
+                bool,
+                typer.Option(
+                    False, "--list-profiles", help="Say which profiles there are, and end"
+                ),
+            ),
+            "vaults": (
+                str,
+                typer.Option(
+                    "",
+                    "--vaults",
+                    metavar="NAME,NAME",
+                    help="Other vaults, by their names, that the client may reach too",
+                ),
+            ),
             "programs": (
                 bool,
                 typer.Option(
@@ -120,7 +134,57 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
                     "--programs",
                     help="Let the client name an extractor, and models, to run on this machine",
                 ),
-            )
+            ),
+        },
+    ),
+    "serve": (
+        mcp_server.serve,
+        {
+            "http": (
+                str,
+                typer.Option("", "--http", metavar="[HOST]:PORT", help="Where to listen"),
+            ),
+            "vaults": (
+                str,
+                typer.Option(
+                    "", "--vaults", metavar="NAME,NAME", help="Only these (default all named)"
+                ),
+            ),
+            "tools": (
+                str,
+                typer.Option(
+                    "", "--tools", metavar="NAMES", help="Profiles and tools to offer, as for mcp"
+                ),
+            ),
+            "names": (
+                list[str],
+                typer.Option(
+                    [], "--name", metavar="HOST", help="A name by which clients call this server"
+                ),
+            ),
+            "audit": (
+                str,
+                typer.Option(
+                    "", "--audit", metavar="FILE", help="Where the audit goes (default stderr)"
+                ),
+            ),
+            "calls": (
+                int,
+                typer.Option(16, "--calls", min=1, help="Requests of one token at once"),
+            ),
+            "rate": (
+                int,
+                typer.Option(50, "--rate", min=1, help="Requests of one token a second"),
+            ),
+            "body": (
+                int,
+                typer.Option(4, "--body", min=1, max=64, help="Megabytes of one request"),
+            ),
+            "certificate": (
+                str,
+                typer.Option("", "--certificate", metavar="FILE", help="For https, in PEM"),
+            ),
+            "key": (str, typer.Option("", "--key", metavar="FILE", help="The certificate's key")),
         },
     ),
     "completion bash": (completion.bash, {}),
@@ -143,8 +207,120 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             "out": (str, typer.Option("", "--out", metavar="DIR", help="Write it to a file there")),
         },
     ),
+    "edit": (opening.edit, {"memory": _argument("MEMORY", "memId, path or title")}),
+    "open": (
+        opening.open_memory,
+        {
+            "memory": _argument("[MEMORY]", "memId, path or title; the vault if missing"),
+            "where": (
+                str,
+                typer.Option("", "--with", metavar="obsidian|editor", help="What to open it in"),
+            ),
+            "address": (
+                bool,
+                typer.Option(False, "--print", help="Print Obsidian's address, open nothing"),
+            ),
+        },
+    ),
+    "path": (
+        opening.path,
+        {"memory": _argument("[MEMORY]", "memId, path or title; the vault if missing")},
+    ),
+    "new": (
+        opening.new,
+        {
+            "title": _argument("TITLE", "What the memory is called"),
+            "template": (
+                str,
+                typer.Option("", "--template", metavar="NAME", help="A file of templates"),
+            ),
+            "kind": (
+                str,
+                typer.Option("", "--type", "-t", metavar="TYPE", help="The memory's type"),
+            ),
+            "stay": (
+                bool,
+                typer.Option(False, "--no-edit", help="Do not open it in the editor"),
+            ),
+        },
+    ),
+    "setup": (
+        setting_up.setup,
+        {
+            "program": _argument("|".join(NAMES), "The program"),
+            "project": (bool, typer.Option(False, "--project", help="For this folder (default)")),
+            "user": (bool, typer.Option(False, "--user", help="For all of your projects")),
+            "dry_run": (bool, typer.Option(False, "--dry-run", help="Only show what changes")),
+            "remove": (bool, typer.Option(False, "--remove", help="Take back what setup wrote")),
+            "yes": (bool, typer.Option(False, "--yes", help="Do not ask")),
+        },
+    ),
+    "hook": (
+        hooking.hook,
+        {
+            "event": _argument("|".join(hooking.EVENTS), "What happens in the program"),
+            "program": (
+                str,
+                typer.Option("", "--for", metavar="|".join(NAMES), help="Answer in its form"),
+            ),
+        },
+    ),
+    "vaults add": (
+        naming.add,
+        {
+            "name": _argument("NAME", "Its name"),
+            "folder": _argument("DIR|ADDRESS", "The vault, or the engine that it was sent to"),
+            "collection": (
+                str,
+                typer.Option("", "--collection", metavar="NAME", help="In that engine"),
+            ),
+            "which": (
+                str,
+                typer.Option("", "--of", metavar="VAULT", help="Which vault in that engine"),
+            ),
+        },
+    ),
+    "vaults list": (naming.names, {}),
+    "vaults remove": (naming.remove, {"name": _argument("NAME", "Its name")}),
+    "vaults default": (
+        naming.default,
+        {"vaults": _argument("[NAME,NAME]", "Their names; all for every named vault")},
+    ),
     "vaults trust": (trusting.trust_vault, {"folder": _argument("DIR", "The vault")}),
     "vaults untrust": (trusting.untrust_vault, {"folder": _argument("DIR", "The vault")}),
+    "index push": (indexing.push, {}),
+    "index status": (indexing.status, {}),
+    "index drop": (
+        indexing.drop,
+        {
+            "every": (bool, typer.Option(False, "--all", help="What other vaults have there too")),
+            "yes": (bool, typer.Option(False, "--yes", help="Do so")),
+        },
+    ),
+    "tokens add": (
+        permitting.add,
+        {
+            "name": _argument("NAME", "What the token is called"),
+            "vaults": (
+                str,
+                typer.Option("", "--vaults", metavar="NAME,NAME", help="The vaults it opens"),
+            ),
+            "scope": (
+                str,
+                typer.Option("read", "--scope", metavar="read|write", help="What it permits"),
+            ),
+            "as_agent": (
+                str,
+                typer.Option("", "--as", metavar="AGENT", help="Who speaks (default NAME)"),
+            ),
+            "days": (
+                int,
+                typer.Option(0, "--days", min=0, help="How long it is good (default for ever)"),
+            ),
+        },
+    ),
+    "tokens list": (permitting.names, {}),
+    "tokens remove": (permitting.remove, {"name": _argument("NAME", "Its name")}),
     "tools trust": (
         trusting.trust,
         {

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 _REVISION = "Before: revision {previousRevision}"
 _RATE = "success rate {successRate:.3g}, used {usageCount:time|times}"
-_STANDING = "replaced by {supersededBy}  ended {expired}  begins {notYet}  newer: {newer}"
+_STANDING = (
+    "as it was on {asOf:.10}  replaced by {supersededBy}  ended {expired}  begins {notYet}  "
+    "newer: {newer}"
+)
 _CANDIDATE = f"   {{score:.2f}}  {{strength}}  {{title}}  {{memId}}  {{filePath}}  {_STANDING}"
 _MODEL = "{name}  {dimension} dimensions  {sizeInGb:g} GB  {description}"
 _DELETED = "Deleted {deleted}"
@@ -38,14 +41,28 @@ FORMS = {
 *candidates
 """
     + _CANDIDATE,
+    "mcp profiles": """*profiles
+{name:<14}{count:>4} tools {tokens:>7} tokens  {heading}
+
+About four characters are a token""",
     "memory_recall": f"""{{hardly}}
 *memories
 {{number}}. {{title}}  {{score:.2f}}  {{strength}}  {{memoryType}}  {{tags}}
-   {{memId}}  {{filePath}}  {{modified:.10}}
-   as it was on {{asOf:.10}}  {_STANDING}
+   {{vault}}  {{memId}}  {{filePath}}  {{modified:.10}}
+   {_STANDING}
    > {{content:each}}
    > {{snippet:each}}
-   why: {{why}}""",
+   why: {{why}}
+
+*brief
+{{text}}
+
+{{more:memory|memories}} more; --offset {{next}} goes on
+*others Of your own:
+{{number}}. {{name}}  {{score:.2f}}  {{kind}}
+   {{filePath}}  {{modified:.10}}
+   > {{content:each}}
+   > {{snippet:each}}""",
     "memory_list": f"""*memories
 {{title}}  {{memoryType}}  {{tags}}  {{example:example|}}
    {{memId}}  {{filePath}}  {{modified:.10}}
@@ -73,9 +90,7 @@ Nothing is gone yet; confirm with --confirm {{token}}""",
     "memory_log": """{memId}  {filePath}  {edited:edited by hand since|}
 *changes | Nothing was changed by a tool yet
 {when:.19}  {tool}  by {agent}  {changeId}  undoes {undoes}  undone by {undoneBy}
-   {lines:each}
-
-{more:There is more; --limit shows it|}""",
+   {lines:each}""",
     "memory_diff": """{diff:each}
 {same}""",
     "memory_undo": """Undone {undone[tool]}  {undone[changeId]}
@@ -100,16 +115,44 @@ Nothing is gone yet; confirm with --confirm {token}""",
 *fixed Fixed:
    {code}  {filePath}  {fix}
 
-{more} more; --limit shows them
 memvault undo {changeId} takes that back
 {summary}""",
     "memory_show": f"""{{title}}  {{memoryType}}  {{tags}}  {{example:example|}}
    {{memId}}  {{filePath}}  {{modified:.10}}
    {_STANDING}
-   etag {{etag}}, revisions kept: {{revisions:#}}
+   etag {{etag}}  revisions kept: {{revisions:#}}
    problem: {{problem}}
+*parts
+   {{heading}}  {{offset}} to {{end}} of {{whole}} characters
+
 
 {{content:each}}""",
+    "edit": """{title}  {memId}  {filePath}  {gone:is gone|}
+   {added:line|lines} added  {removed:line|lines} removed
+   problem: {problem}""",
+    "open": "{address}",
+    "path": "{path}",
+    "memory_rename": """{title}  {memId}  {filePath}
+*rewritten Links rewritten:
+   {filePath}  {links:link|links}
+
+Nothing is changed yet; confirm with --confirm {confirmToken}""",
+    "memory_links": """*links
+{link}  {title}  {memId}  {filePath}  {problem}  {heading}  {key}  {embed:embedded|}""",
+    "memory_backlinks": """*backlinks
+{title}  {memId}  {filePath}  {key}
+   {line}: {text}""",
+    "memory_orphans": """*orphans
+{title}  {memId}  {filePath}""",
+    "tag_list": """*tags
+{name:<32}{count:>6}""",
+    "tag_add": "{title}  {memId}  {tags}",
+    "tag_remove": "{title}  {memId}  {tags}\n   it did not have: {missing}",
+    "tag_rename": """{changed:memory|memories} changed
+*memories
+   {title}  {memId}  {filePath}
+
+Nothing is changed yet; confirm with --confirm {confirmToken}""",
     "memory_create": "Created {memId}  {filePath}\n   evicted: {evicted:each}",
     "memory_mutate": f"Changed {{memId}}\n{_REVISION}\n   evicted: {{evicted:each}}",
     "memory_load": """{memId}  {offset} to {end} of {totalLength} characters, {tokens} tokens
@@ -213,6 +256,13 @@ Nothing is written yet; memvault consolidate --apply {does}""",
 
 {messages:#} of {total:message|messages}""",
     "peek_inbox": _EVENTS,
+    "list_inbox": _EVENTS,
+    "list_spaces": """*spaces
+{spaceName}  {spaceId}  {joined:joined|}
+   {totalMessages:message|messages}  last {lastMessage:.19}  members: {members}""",
+    "list_agents": """*agents
+{agent}  {memories:value|values}  {goals:goal|goals}  {plans:plan|plans}  """
+    """{inbox:event|events}  changed {changed:.19}""",
     "wait_for": _EVENTS,
     "get_available_tools": """*tools
 {name}  {description:first}  {filePath}  {trusted:trusted|not trusted}
@@ -239,6 +289,9 @@ In use: {{rerankerInUse}}""",
 *keptTwice Kept as two files, since both sides changed the text:
    {filePath}  {copyPath}
 
+*renamed Renamed, since others have something under that name:
+   {from}  {filePath}
+
    deleted on one side and changed on the other, so it stays: {notDeleted}
    not kept, since what others have counts: {notKept:each}""",
     "git_status": """{branch}  {remote}  {url}
@@ -253,4 +306,19 @@ In use: {{rerankerInUse}}""",
     "vault init": """{vault} is a vault
    {created:each}
 {untouched:markdown file|markdown files} in it can be recalled now, unchanged""",
+    "index push": "Sent to {uri}  {documents:document|documents}  vault {vault}",
+    "index status": """{uri}  {collection}  vault {vault}
+   {documents:document|documents}  {rows[passages]:passage|passages}
+   sent by {host}  {sent:.16}
+   {problem}""",
+    "index drop": "Dropped what {dropped} had in {uri}",
+    "tokens add": """{token}
+
+It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:.10}""",
+    "tokens list": """*tokens
+{name:<12}  {scope:<5}  {vaults}  as {agent}  until {expires:.10}  {problem}""",
+    "vaults add": """{name} is {folder}
+{name} is the vault {vault} of {host}  {documents:document|documents}  sent {sent:.16}""",
+    "vaults list": """*vaults
+{name:<12}  {folder}  {default:asked unasked|}  sent by {sentBy}  {problem}""",
 }

@@ -14,7 +14,10 @@ SHARED = (
     ("vault", "--vault", "DIR", "The vault; else MEMVAULT_VAULT, else the nearest memvault.toml"),
     ("agent", "--agent", "NAME", "Who is asking; else MEMVAULT_AGENT, else main"),
     ("json", "--json", "", "Give the result as JSON; MEMVAULT_JSON=1 does the same"),
+    ("each", "--format", "FORM", "Write each entry so: '{memId} {title}'"),
+    ("csv", "--csv", "", "Give a list as CSV"),
     ("quiet", "--quiet", "", "No notes, warnings or progress on standard error"),
+    ("no_pager", "--no-pager", "", "Write long output to the terminal at once"),
 )
 """Name, flag, what it takes, and help of the options that go with every command."""
 
@@ -39,6 +42,9 @@ class Options:
         self.agent: str | None = None
         self.json = False
         self.quiet = False
+        self.each: str | None = None
+        self.csv = False
+        self.no_pager = False
         self._texts: dict[str, str] = {}
         self._named: str | None = None
 
@@ -50,8 +56,20 @@ class Options:
         options.json = os.environ.get("MEMVAULT_JSON", "") not in ("", "0", "false")
         return options
 
-    def take(self, vault: str | None, agent: str | None, json: bool, quiet: bool) -> None:
+    def take(
+        self,
+        vault: str | None,
+        agent: str | None,
+        json: bool,
+        quiet: bool,
+        each: str | None = None,
+        csv: bool = False,
+        no_pager: bool = False,
+    ) -> None:
         """Take over what was given; what was not stays."""
+        self.each = self.revealed(each) if each is not None else self.each
+        self.csv = self.csv or csv
+        self.no_pager = self.no_pager or no_pager
         self.vault = self.revealed(vault) if vault is not None else self.vault
         self.agent = self.revealed(agent) if agent is not None else self.agent
         self.json = self.json or json

@@ -25,8 +25,14 @@ _WORDS = {
 """What commands are called elsewhere: of the first words, the one that there is."""
 
 
-def of_other_number(name: str, names: Collection[str]) -> str | None:
-    """Return the name that is the plural or the singular of another, if there is one."""
+_SHORT = {"mv": "rename"}
+"""Words of a shell that mean one command, and do the same."""
+
+
+def same(name: str, names: Collection[str]) -> str | None:
+    """Return the name that another stands for: its plural or singular, or a shell's word for it."""
+    if _SHORT.get(name) in names:
+        return _SHORT[name]
     forms = {f"{name}s", name.removesuffix("s")}
     if name.endswith("y"):
         forms.add(f"{name[:-1]}ies")

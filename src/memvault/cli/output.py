@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 from memvault import visible
@@ -16,22 +16,10 @@ from memvault.errors import MemvaultError
 _PATIENCE = 1.0
 
 
-def result(name: str, found: Mapping[str, Any], as_json: bool, quiet: bool) -> None:
-    """Write a tool's result, and its warnings."""
-    if as_json:
-        _print_json(found)
-        return
-    from memvault.cli import render
-
-    _write(render.lines(name, found), _standard_output())
-    if not quiet:
-        notes(found.get("warnings", ()))
-
-
 def text(whole: str, as_json: bool) -> None:
     """Write a text that the program made, or as JSON its result ``text``."""
     if as_json:
-        _print_json({"success": True, "text": whole})
+        json({"success": True, "text": whole})
         return
     _write([[(line, "")] for line in whole.splitlines()], _standard_output())
 
@@ -45,7 +33,7 @@ def notes(texts: Iterable[str]) -> None:
 def failure(error: MemvaultError, as_json: bool) -> None:
     """Write a failed result: JSON to standard output, else a sentence to standard error."""
     if as_json:
-        _print_json(error.result())
+        json(error.result())
         return
     from memvault.cli import render
 
@@ -61,11 +49,6 @@ def flush() -> None:
             sys.stdout.flush()
 
 
-def _print_json(found: Mapping[str, Any]) -> None:
-    with writing():
-        print(visible.as_json(found, indent=2), file=_standard_output())
-
-
 def _standard_output() -> TextIO:
     """Return standard output.
 
@@ -78,21 +61,45 @@ def _standard_output() -> TextIO:
     return sys.stdout
 
 
-def _write(lines: list[Any], stream: TextIO | None) -> None:
-    """Write styled lines: with colour on a terminal, the same text without it elsewhere.
+def write(lines: list[Any]) -> None:
+    """Write styled lines to standard output."""
+    _write(lines, _standard_output())
 
-    Each of them stays one line, and no text can steer a terminal.
-    """
+
+def plain(whole: str) -> None:
+    """Write a text that is safe to look at to standard output."""
+    stream = _standard_output()
+    with writing():
+        stream.write(whole)
+
+
+def json(found: Mapping[str, Any]) -> None:
+    """Write a result as JSON."""
+    with writing():
+        print(visible.as_json_lines(found), file=_standard_output())
+
+
+def is_coloured(stream: TextIO | None) -> bool:
+    """Say whether a person looks at a stream, on a terminal that has colours."""
+    if stream is None or not stream.isatty():
+        return False
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def styled(lines: Iterable[Any], coloured: bool) -> Iterator[str]:
+    """Yield lines as they are written: each stays one line, and no text can steer a terminal."""
+    for line in lines:
+        pieces = [(visible.line(text), style) for text, style in line]
+        yield "".join(_styled(*piece) if coloured else piece[0] for piece in pieces)
+
+
+def _write(lines: list[Any], stream: TextIO | None) -> None:
+    """Write styled lines: with colour on a terminal, the same text without it elsewhere."""
     if stream is None:
         return
-    coloured = (
-        stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
     with writing():
-        for line in lines:
-            pieces = [(visible.line(text), style) for text, style in line]
-            shown = (_styled(*piece) if coloured else piece[0] for piece in pieces)
-            print("".join(shown), file=stream)
+        for line in styled(lines, is_coloured(stream)):
+            print(line, file=stream)
 
 
 def _styled(text: str, style: str) -> str:

@@ -47,8 +47,26 @@ def lines(name: str, found: Result) -> list[Line]:
     """Return a result's lines, by the form of that name or else by the result's shape."""
     form = FORMS.get(name)
     shown = VIEWS[name](found) if name in VIEWS else found
-    out = list(_by_shape(found) if form is None else _filled(form, shown))
-    return [*out, [(str(found["message"]), "")]] if "message" in found else out
+    foot: list[Line] = []
+    if "next" in found and "total" in found:
+        foot.append([(_goes_on(found), "")])
+        shown = {key: value for key, value in shown.items() if key not in ("next", "total")}
+    elif form is None and found.get("total") == len(_list(found)):
+        shown = {key: value for key, value in shown.items() if key != "total"}
+    if "message" in found:
+        foot.append([(str(found["message"]), "")])
+    return [*(_by_shape(shown) if form is None else _filled(form, shown)), *foot]
+
+
+def _goes_on(found: Result) -> str:
+    """Say how much of a listing is shown, and what shows the rest."""
+    shown = found.get("count", len(_list(found)))
+    return f"{shown:,} of {found['total']:,}; --offset {found['next']} goes on"
+
+
+def _list(found: Result) -> list[Any]:
+    """Return the first list of a result."""
+    return next((value for value in found.values() if isinstance(value, list)), [])
 
 
 def _by_shape(found: Result) -> Iterator[Line]:
@@ -126,7 +144,7 @@ def _filled(form: str, found: Result) -> Iterator[Line]:
         entries = _value(key, found)
         if entries and heading:
             yield from _row(heading, found)
-        if none and entries == []:
+        if none and entries == [] and not found.get("total"):
             yield [(none, "")]
         for number, entry in enumerate(entries or (), start=1):
             record = entry if isinstance(entry, Mapping) else {"text": entry}

@@ -19,6 +19,7 @@ _KINDS = {
     "memoryType": "type",
     "tags": "tag",
     "memId": "memory",
+    "memory": "memory",
     "id": "memory",
     "ids": "memory",
     "factId": "memory",
@@ -28,6 +29,8 @@ _KINDS = {
     "agent": "agent",
     "spaceId": "space",
     "folder": "file",
+    "under": "tag",
+    "old": "tag",
 }
 """What an argument of a name is one of."""
 _MEMORIES = {"memory_compound": "query", "memory_forget": "query"}

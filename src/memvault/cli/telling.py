@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memvault.cli import output
+from memvault.cli import output, showing
 from memvault.cli.options import Options
 from memvault.errors import Refused, UsageError
 from memvault.tools.core import skill
@@ -41,4 +41,4 @@ def tell(options: Options, form: str, out: str) -> None:
         raise Refused(
             f"{file} is there already", "move it away, or choose another folder"
         ) from error
-    output.result("skill", {"success": True, "file": str(file)}, options.json, options.quiet)
+    showing.show(options, "skill", {"success": True, "file": str(file)})

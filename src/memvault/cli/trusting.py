@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from memvault import visible
-from memvault.cli import output
+from memvault.cli import showing
 from memvault.cli.options import Options
 from memvault.errors import NotFound, Refused, UsageError
 from memvault.schema import normal_name
@@ -33,7 +33,7 @@ def trust(options: Options, name: str, yes: bool) -> None:
     if not yes:
         _ask(kept.definition.name, shown)
     trusts.grant(root, kept, covered)
-    output.result("tools trust", {"success": True, **shown}, options.json, options.quiet)
+    showing.show(options, "tools trust", {"success": True, **shown})
 
 
 def untrust(options: Options, name: str) -> None:
@@ -44,7 +44,7 @@ def untrust(options: Options, name: str) -> None:
         raise UsageError("The tool's name is missing", "memvault tools untrust NAME")
     had = trusts.revoke(options.workspace().root, name)
     found = {"success": True, "name": name, "wasTrusted": had}
-    output.result("tools untrust", found, options.json, options.quiet)
+    showing.show(options, "tools untrust", found)
 
 
 def trust_vault(options: Options, folder: str) -> None:
@@ -57,7 +57,7 @@ def trust_vault(options: Options, folder: str) -> None:
     from memvault.upkeep import trusted_vaults
 
     found = {"success": True, "trusted": trusted_vaults.add(folder)}
-    output.result("vaults trust", found, options.json, options.quiet)
+    showing.show(options, "vaults trust", found)
 
 
 def untrust_vault(options: Options, folder: str) -> None:
@@ -65,7 +65,7 @@ def untrust_vault(options: Options, folder: str) -> None:
     from memvault.upkeep import trusted_vaults
 
     found = {"success": True, "trusted": trusted_vaults.remove(folder)}
-    output.result("vaults untrust", found, options.json, options.quiet)
+    showing.show(options, "vaults untrust", found)
 
 
 def _registered(options: Options, name: str) -> Kept:

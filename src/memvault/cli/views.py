@@ -14,6 +14,15 @@ def _part(held: Result) -> Result:
     return {**held, "end": end} if held["length"] < held["totalLength"] else held
 
 
+def _shown(found: Result) -> Result:
+    """Say of a part of a memory where it is, and what the whole is."""
+    if "parts" not in found:
+        return found
+    total = found["totalLength"]
+    parts = [{**part, "end": part["offset"] + part["length"]} for part in found["parts"]]
+    return {**found, "parts": [{**part, "whole": total} for part in parts]}
+
+
 def _loaded(found: Result) -> Result:
     if "memories" in found:
         entries = [{**entry, "about": _about(entry["metadata"])} for entry in found["memories"]]
@@ -32,6 +41,20 @@ def _loaded(found: Result) -> Result:
 def _about(metadata: Result) -> Result:
     elsewhere = ("title", "created", "modified")
     return {key: part for key, part in metadata.items() if part and key not in elsewhere}
+
+
+def _tree(found: Result) -> Result:
+    """Put nested tags below the one that they are in, each with its last part."""
+    entries = [
+        {**entry, "name": "  " * entry["tag"].count("/") + entry["tag"].rpartition("/")[2]}
+        for entry in found["tags"]
+    ]
+    return {**found, "tags": entries}
+
+
+def _renamed(found: Result) -> Result:
+    """Say before a renaming how the memory would be called."""
+    return {**found, **found["after"]} if "after" in found else found
 
 
 def _forgotten(found: Result) -> Result:
@@ -120,15 +143,19 @@ def _recalled(found: Result) -> Result:
     entries = [
         {**entry, "snippet": None} if "content" in entry else entry for entry in found["memories"]
     ]
-    return _graded({**found, "memories": entries})
+    more = None if "total" in found else found.get("more")
+    return _graded({**found, "memories": entries, "more": more})
 
 
 VIEWS: dict[str, Callable[[Result], Result]] = {
     "memory_recall": _recalled,
     "memory_search": _graded,
+    "memory_show": _shown,
     "memory_load": _loaded,
     "memory_active": lambda found: {**found, "memories": [*map(_part, found["memories"])]},
     "memory_forget": _forgotten,
+    "memory_rename": _renamed,
+    "tag_list": _tree,
     "memory_log": _changes,
     "memory_undo": _undone,
     "memory_diff": lambda found: {**found, "same": None if found["diff"] else "Nothing differs"},
@@ -137,6 +164,7 @@ VIEWS: dict[str, Callable[[Result], Result]] = {
     "vault_doctor": _examined,
     "consolidate_memories": _consolidated,
     "peek_inbox": _events,
+    "list_inbox": _events,
     "wait_for": _events,
     "vault init": lambda found: {**found, "untouched": found["memories"] or None},
 }

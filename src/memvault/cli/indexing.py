@@ -1,0 +1,53 @@
+"""The vault's engine, for people: no tool, so neither ``call`` nor MCP reaches it."""
+
+from __future__ import annotations
+
+from memvault.cli import showing
+from memvault.cli.options import Options
+from memvault.errors import UsageError
+
+
+def push(options: Options) -> None:
+    """Send the vault to the engine that [index] in memvault.toml names, or what differs.
+
+    From then on recall asks there. The first time the vault gets an id, which memvault.toml
+    keeps, and this machine becomes the one that sends it. The token is in
+    MEMVAULT_MILVUS_TOKEN. Killed, it goes on where it was the next time.
+    """
+    from memvault.upkeep import sending
+
+    workspace = options.workspace()
+    try:
+        showing.show(options, "index push", {"success": True, **sending.push(workspace)})
+    finally:
+        workspace.close()
+
+
+def status(options: Options) -> None:
+    """Compare what this machine has sent to the engine with what that holds."""
+    from memvault.upkeep import sending
+
+    workspace = options.workspace()
+    try:
+        showing.show(options, "index status", {"success": True, **sending.status(workspace)})
+    finally:
+        workspace.close()
+
+
+def drop(options: Options, every: bool, yes: bool) -> None:
+    """Take the vault out of its engine; recall answers from this machine again.
+
+    With --all the collections go, with what other vaults have there. No file changes.
+    """
+    from memvault.upkeep import sending
+
+    if every and not yes:
+        raise UsageError(
+            "--all deletes what every vault has in the collection",
+            "memvault index drop --all --yes",
+        )
+    workspace = options.workspace()
+    try:
+        showing.show(options, "index drop", {"success": True, **sending.drop(workspace, every)})
+    finally:
+        workspace.close()

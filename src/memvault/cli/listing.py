@@ -1,0 +1,162 @@
+"""Results as a program wants them: a line for each entry by a template, or CSV.
+
+What comes from a vault steers no terminal, begins no line and is no formula of a spreadsheet.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+from string import Formatter
+from typing import Any
+
+from memvault import visible
+from memvault.cli.forms import FORMS
+from memvault.errors import UsageError
+
+_ESCAPE = re.compile(r"\\([tn\\])")
+_ESCAPES = {"t": "\t", "n": "\n", "\\": "\\"}
+_BESIDE = ("warnings", "success")
+_FORMULA = ("=", "+", "-", "@", "\t")
+"""How a text begins that spreadsheets compute."""
+_LINES = ("each", "rest")
+"""What a form says of a key that holds a text of several lines."""
+
+
+def entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a result lists; of one about a memory, or that lists nothing, itself.
+
+    Raises:
+        UsageError: it holds memories as lines, which are no entries.
+    """
+    if found.get("brief"):
+        raise UsageError(
+            "--brief and --budget give lines, not entries with keys",
+            "leave them out, or leave out --csv and --format",
+        )
+    itself = {key: value for key, value in found.items() if key not in _BESIDE}
+    if "memId" in found:
+        return [itself]
+    lists = [value for value in itself.values() if isinstance(value, list) and value]
+    records = [value for value in lists if all(isinstance(entry, Mapping) for entry in value)]
+    if records:
+        others = itself.get("others", [])  # of a recall, beside the memories
+        return [*records[0], *(others if records[0] is not others else ())]
+    if "total" in found or "count" in found:
+        return [{"text": entry} for value in lists[:1] for entry in value]
+    return [itself]
+
+
+def as_csv(found: Mapping[str, Any]) -> str:
+    """Return the entries of a result as CSV, with their keys as the first line.
+
+    A text that a spreadsheet would compute has a ``'`` before it.
+    """
+    rows = entries(found)
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if keys:
+        writer.writerow(keys)
+    writer.writerows([_cell(row.get(key, "")) for key in keys] for row in rows)
+    return out.getvalue()
+
+
+def by_template(name: str, found: Mapping[str, Any], template: str) -> str:
+    r"""Return each entry of a result as a template says, each on a line of its own.
+
+    ``{memId}`` stands for a key's value, ``{metadata.source}`` for one in a mapping, and
+    ``\t`` and ``\n`` for a tab and a line's end. What an entry has not is empty. Only a
+    text, such as a memory's content, may have several lines.
+
+    Raises:
+        UsageError: the template is no template, or no entry of this tool has a key of it.
+    """
+    parts = list(_parsed(template))
+    rows = entries(found)
+    known = dict.fromkeys(key for row in rows for key in _names(row))
+    some = _sometimes(name)
+    for _, field, _ in parts:
+        if field is not None and rows and field not in known and field not in some:
+            raise UsageError(f"There is no key {field!r}", f"the keys are {', '.join(known)}")
+    texts = {key for key, specs in some.items() if specs.intersection(_LINES)}
+    return "".join("".join(_filled(parts, row, texts)) + "\n" for row in rows)
+
+
+def _sometimes(name: str) -> dict[str, set[str]]:
+    """Return the keys that a tool's form knows, also those that an entry seldom has."""
+    found: dict[str, set[str]] = {}
+    for _, field, spec, _ in Formatter().parse(FORMS.get(name, "")):
+        if field:
+            key = field.replace("[", ".").replace("]", "")
+            found.setdefault(key, set()).add(spec or "")
+    return found
+
+
+def check(template: str) -> None:
+    """Make sure that a template is one.
+
+    Raises:
+        UsageError: it is none.
+    """
+    list(_parsed(template))
+
+
+def _parsed(template: str) -> Iterator[tuple[str, str | None, str]]:
+    try:
+        for text, field, spec, conversion in Formatter().parse(template):
+            if conversion or field == "" or "{" in (spec or ""):
+                raise ValueError("write a key between the braces, as in {memId}")
+            yield _unescaped(text), field, spec or ""
+    except ValueError as error:
+        raise UsageError(f"{template!r} is no template", str(error)) from error
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda match: _ESCAPES[match[1]], text)
+
+
+def _filled(
+    parts: Iterable[tuple[str, str | None, str]], row: Mapping[str, Any], texts: Container[str]
+) -> Iterator[str]:
+    for text, field, spec in parts:
+        yield text
+        if field is not None:
+            value = _value(row, field)
+            try:
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                shown = visible.text if field in texts else visible.line
+                yield format(value if number else shown(_plain(value)), spec)
+            except ValueError as error:
+                raise UsageError(f"{spec!r} is no format of {field}", str(error)) from error
+
+
+def _value(row: Mapping[str, Any], field: str) -> Any:
+    value: Any = row
+    for name in field.split("."):
+        value = value.get(name, "") if isinstance(value, Mapping) else ""
+    return value
+
+
+def _names(row: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for key, value in row.items():
+        yield f"{above}{key}"
+        if isinstance(value, Mapping):
+            yield from _names(value, f"{above}{key}.")
+
+
+def _cell(value: Any) -> str:
+    text = visible.text(_plain(value))
+    return f"'{text}" if isinstance(value, str | list) and text.startswith(_FORMULA) else text
+
+
+def _plain(value: Any) -> str:
+    """Return a value as a text: a list of texts with commas, what holds more as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+        return ",".join(value)
+    return "" if value is None else json.dumps(value, ensure_ascii=False)

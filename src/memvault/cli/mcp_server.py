@@ -1,0 +1,98 @@
+"""The commands ``mcp`` and ``serve``: the servers for MCP clients, for one and for a team."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import typer
+
+from memvault import locate
+from memvault.cli import showing
+from memvault.cli.options import Options
+from memvault.errors import MemvaultError, UsageError
+
+
+def mcp(options: Options, tools: str, list_profiles: bool, programs: bool, vaults: str) -> None:
+    """Serve the vault's tools and memories to an MCP client.
+
+    It speaks MCP on standard input and output, for the vault and the agent that
+    --vault and --agent name, and ends with its input. --tools chooses what it
+    offers, else [mcp] tools in memvault.toml or in your own settings. Of other
+    vaults it reaches those that --vaults names, and no other. It needs the
+    MCP SDK, which the extra mcp installs: pip install '.[mcp]' in a checkout.
+    """
+    from memvault.mcp import profiles
+
+    if list_profiles:
+        found = {"success": True, **profiles.table()}
+        showing.show(options, "mcp profiles", found)
+        return
+    with _sdk("mcp"):
+        from memvault.mcp import serving
+    from memvault.agents.address import address
+
+    # A model that may call tools may not run what it likes, nor look round the machine.
+    reached = _vaults(vaults)
+    caller = options.caller()._replace(
+        programs=programs, paths=False, budgeted=True, vaults=reached
+    )
+    workspace = options.workspace()
+    address(caller.agent)  # an invalid name is said now, not with each call
+    code = serving.serve(workspace, caller, profiles.Offer(tools))
+    if code:
+        raise typer.Exit(code)
+
+
+def serve(
+    _: Options,
+    http: str,
+    vaults: str,
+    tools: str,
+    names: list[str],
+    audit: str,
+    calls: int,
+    rate: int,
+    body: int,
+    certificate: str,
+    key: str,
+) -> None:
+    """Serve named vaults to a team: MCP over HTTP, for whoever has a token.
+
+    memvault tokens add makes a token; it opens the vaults that it names, at /mcp the first
+    of them and at /mcp/NAME each, and nothing else of this machine. Without a host only
+    this machine is served. --audit keeps a line for each request, without contents.
+    """
+    with _sdk("serve"):
+        from memvault.mcp import over_http
+    from memvault.mcp.audit import Audit
+    from memvault.mcp.door import Limits
+    from memvault.mcp.profiles import Offer
+
+    if not http.strip():
+        raise UsageError("The address is missing", "memvault serve --http :8420")
+    limits = Limits(body=body * 1024 * 1024, calls=calls, rate=float(rate))
+    address = over_http.Address.read(http, [name for name in names if name.strip()])
+    given = over_http.Certificate(certificate, key)
+    code = over_http.serve(address, given, _vaults(vaults), Offer(tools), limits, Audit(audit))
+    if code:
+        raise typer.Exit(code)
+
+
+@contextlib.contextmanager
+def _sdk(command: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise MemvaultError(
+            f"memvault {command} needs the MCP SDK: {error}",
+            "install memvault with the extra mcp: pip install '.[mcp]' in a checkout",
+        ) from error
+
+
+def _vaults(text: str) -> tuple[str, ...]:
+    """Return the names of vaults; one that no vault has is said now, not with each call."""
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in found:
+        locate.vault_named(name)
+    return found

@@ -1,0 +1,75 @@
+"""Texts as a person likes to read them on a terminal: markdown set, matches marked."""
+
+from __future__ import annotations
+
+import re
+
+from memvault import visible
+from memvault.index.analysis import USUAL, Analyser, fold
+
+Piece = tuple[str, str]
+_WORD = re.compile(r"\w+")
+_LEAST = 3
+"""Letters of a word that is marked at least where its ending is another one."""
+_ENDINGS = 3
+"""Letters in which a word may differ from the query's at its end."""
+_LONGEST = 200_000
+"""Characters of a text that is set; a longer one is shown as it is."""
+
+
+def markdown(text: str, width: int) -> list[list[Piece]]:
+    """Return a markdown text set for a terminal of a width, as lines of pieces with their styles.
+
+    As in Obsidian a line's end is one. Nothing of it is hidden, HTML and definitions neither:
+    a person sees what an agent reads.
+    """
+    shown = visible.text(text)
+    if len(shown) > _LONGEST:
+        return [[(line, "")] for line in shown.splitlines()]
+    from markdown_it import MarkdownIt
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    parsed = parser.disable("reference").parse(shown)
+    for token in parsed:
+        for child in token.children or ():
+            child.type = "hardbreak" if child.type == "softbreak" else child.type
+    whole = Markdown("", hyperlinks=False)
+    whole.parsed = parsed
+    console = Console(width=width, force_terminal=True, color_system="standard")
+    lines = console.render_lines(whole, pad=False)
+    return [[(part.text, str(part.style or "")) for part in line] for line in lines]
+
+
+def marked(line: list[Piece], query: str) -> list[Piece]:
+    """Return a line with what a query's words match in bold."""
+    wanted = _wanted(query)
+    return [piece for text, style in line for piece in _pieces(text, style, wanted)]
+
+
+def _wanted(query: str) -> list[str]:
+    """Return a query's words, folded; those that say nothing only where there are no others."""
+    analyser = Analyser(USUAL)
+    words = _WORD.findall(query)
+    telling = [word for word in words if not analyser.says_nothing(word)]
+    return list(dict.fromkeys(map(fold, telling or words)))
+
+
+def _pieces(text: str, style: str, wanted: list[str]) -> list[Piece]:
+    found: list[Piece] = []
+    place = 0
+    for match in _WORD.finditer(text) if wanted else ():
+        word = fold(match[0])
+        if any(_fits(word, one) for one in wanted):
+            found += [(text[place : match.start()], style), (match[0], f"{style} bold".strip())]
+            place = match.end()
+    return [piece for piece in [*found, (text[place:], style)] if piece[0]]
+
+
+def _fits(word: str, wanted: str) -> bool:
+    """Say whether a word is another one but for its ending, or holds it in a script unspaced."""
+    stem = max(_LEAST + 1, len(wanted) - _ENDINGS)
+    same = word[:stem] == wanted[:stem] and len(word) >= _LEAST
+    unspaced = not word.isascii() and len(wanted) > 1 and wanted in word
+    return word == wanted or unspaced or (same and abs(len(word) - len(wanted)) <= _ENDINGS)

@@ -1,0 +1,355 @@
+"""Names, links and tags of memories are kept in order without breaking what leads to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from conftest import Run, succeeded, write
+from memvault import Vault, open_vault
+from memvault.errors import UsageError
+from memvault.memories.tagging import cleaned, is_under
+from memvault.model import FileState
+from memvault.vault.codec import encode_new, read_memory
+
+PLAN = "---\nid: plan-7k2m9q\ntitle: The plan\naliases: [The plan]\n---\n\n# Steps\n\nBegin.\n"
+LINKING = """---
+id: notes-1a2b3c
+supersedes: "[[the-plan]]"
+---
+
+See [[The plan]], [[the-plan|what we do]], [[ideas/the-plan#Steps]] and ![[the-plan#^a1]].
+Also [the plan](../ideas/the-plan.md#steps "So") and [[plan-7k2m9q]].
+`[[the-plan]]` is code, [[Other]] is another.
+
+```
+[[The plan]]
+```
+"""
+
+
+@pytest.fixture
+def planned(folder: Path) -> Path:
+    """A vault with a plan, and a memory that links to it in every way."""
+    write(folder, "ideas/the-plan.md", PLAN)
+    write(folder, "log/notes.md", LINKING)
+    write(folder, "log/other.md", "---\ntitle: Other\n---\n\nNothing.\n")
+    return folder
+
+
+def called(vault: Vault, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Run a tool that must succeed."""
+    result = vault.call(tool, **arguments)
+    assert result["success"], result
+    return result
+
+
+def files(folder: Path) -> dict[str, str]:
+    """Every memory's text by path."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text("utf-8")
+        for path in folder.rglob("*.md")
+        if ".memvault" not in path.parts
+    }
+
+
+def test_links_follow_a_new_title(planned: Path, vault: Vault) -> None:
+    """Links by title and by file name get the new ones, each in its form; code stays."""
+    shown = called(vault, "memory_rename", memId="The plan", title="Road map")
+    assert shown["confirmRequired"]
+    assert shown["rewritten"] == [{"memId": "notes-1a2b3c", "filePath": "log/notes.md", "links": 6}]
+    before = files(planned)
+    done = called(
+        vault, "memory_rename", memId="The plan", title="Road map", confirm=shown["confirmToken"]
+    )
+    assert (done["memId"], done["filePath"]) == ("plan-7k2m9q", "ideas/road-map.md")
+    now = files(planned)
+    changed = LINKING.replace('"[[the-plan]]"', '"[[road-map]]"')
+    changed = changed.replace("See [[The plan]]", "See [[Road map]]")
+    changed = changed.replace("[[the-plan|", "[[road-map|").replace(
+        "ideas/the-plan", "ideas/road-map"
+    )
+    assert now["log/notes.md"] == changed.replace("![[the-plan#^a1]]", "![[road-map#^a1]]")
+    assert "title: Road map" in now["ideas/road-map.md"]
+    assert "# Steps" in now["ideas/road-map.md"]
+    assert vault.call("vault_doctor", only=["link-broken", "supersedes-broken"])["findings"] == []
+    called(vault, "memory_undo")
+    assert files(planned) == before
+
+
+def test_a_move_rewrites_paths_alone(planned: Path, vault: Vault) -> None:
+    """Into another folder: links by path follow, those by name stay, and so do links from it."""
+    write(planned, "ideas/the-plan.md", f"{PLAN}[other](../log/other.md)\n")
+    done = called(vault, "memory_rename", memId="The plan", to="archive/2026/", confirm=True)
+    assert done["filePath"] == "archive/2026/the-plan.md"
+    now = files(planned)
+    assert "[other](../../log/other.md)" in now["archive/2026/the-plan.md"]
+    changed = LINKING.replace("[[ideas/the-plan", "[[archive/2026/the-plan")
+    changed = changed.replace("(../ideas/the-plan.md", "(../archive/2026/the-plan.md")
+    assert now["log/notes.md"] == changed
+
+
+def test_what_nothing_links_to_is_renamed_at_once(planned: Path, vault: Vault) -> None:
+    """A preview is for other people's files: without links there is nothing to confirm."""
+    write(planned, "log/My note.md", "Text.\n")
+    done = called(vault, "memory_rename", memId="log/My note.md", title="Your note")
+    assert done["filePath"] == "log/Your note.md"
+    assert done["title"] == "Your note"
+    assert "title" not in files(planned)["log/Your note.md"].replace("Your", "")
+
+
+@pytest.mark.parametrize("title", [".hidden", "con", "a/b", "x" * 300, "Why?"])
+def test_a_title_that_is_no_files_name_hides_nothing(
+    planned: Path, vault: Vault, title: str
+) -> None:
+    """A file that is called like its memory gets the nearest name that can be one."""
+    write(planned, "note.md", "Text.\n")
+    done = called(vault, "memory_rename", memId="note.md", title=title)
+    assert (planned / done["filePath"]).is_file()
+    assert called(vault, "memory_show", memId=done["memId"])["title"] == title
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"title": " "}, "Neither a title nor a place"),
+        ({"to": "../elsewhere/"}, "outside"),
+        ({"to": ".hidden/x.md"}, "cannot be a memory's path"),
+        ({"to": "log/other.md"}, "There is a file log/other.md already"),
+        ({"title": "X", "confirm": "abc"}, "does not match"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    planned: Path, vault: Vault, arguments: dict[str, Any], said: str
+) -> None:
+    """A place that cannot be, or is taken, is refused in a sentence, and nothing changes."""
+    before = files(planned)
+    refused = vault.call("memory_rename", memId="The plan", **arguments)
+    assert not refused["success"]
+    assert said in refused["error"]["message"]
+    assert files(planned) == before
+
+
+def test_links_are_listed_both_ways(planned: Path, vault: Vault) -> None:
+    """What a memory links to and what links to it is told with its line; the rest are orphans."""
+    write(planned, "log/alone.md", "Nobody.\n")
+    links = called(vault, "memory_links", memId="notes-1a2b3c")
+    assert [entry["link"] for entry in links["links"]] == [
+        "The plan",
+        "the-plan",
+        "ideas/the-plan",
+        "the-plan",
+        "../ideas/the-plan.md",
+        "plan-7k2m9q",
+        "Other",
+        "the-plan",
+    ]
+    back = called(vault, "memory_backlinks", memId="The plan", limit=2)
+    assert (back["total"], back["next"]) == (3, 2)  # two lines, and a key of the header
+    assert back["backlinks"][0]["text"].startswith("See [[The plan]]")
+    orphans = called(vault, "memory_orphans")["orphans"]
+    assert [entry["filePath"] for entry in orphans] == ["log/alone.md"]
+
+
+def test_tags_are_a_tree_with_counts(vault: Vault, folder: Path, run: Run) -> None:
+    """Tags of headers and of texts are counted, a nested one with what it is nested in."""
+    write(folder, "a.md", "---\ntags: [db]\n---\n\nSee #project/active and #db.\n")
+    write(folder, "b.md", "A #project.\n")
+    found = called(vault, "tag_list")["tags"]
+    assert found == [
+        {"tag": "db", "count": 1, "own": 1},
+        {"tag": "project", "count": 2, "own": 1},
+        {"tag": "project/active", "count": 1, "own": 1},
+    ]
+    assert [line.split() for line in succeeded(run("tags")).out.splitlines()] == [
+        ["db", "1"],
+        ["project", "2"],
+        ["active", "1"],
+    ]
+
+
+def test_tags_are_added_and_removed(vault: Vault, folder: Path) -> None:
+    """A header gets tags and loses them; one in the text stays as a word; all else is as it was."""
+    text = "---\n# mine\ntags: [db]\nnote: kept\n---\n\nWe use #Sql here, not `#sql`.\n"
+    write(folder, "a.md", text)
+    called(vault, "tag_add", memId="a.md", tags=["#team/core", "DB", "sql"])
+    assert "tags: [db, team/core]" in (folder / "a.md").read_text("utf-8")
+    done = called(vault, "tag_remove", memId="a.md", tags=["sql", "team/core", "nothing"])
+    assert done["tags"] == ["db"]
+    assert done["missing"] == ["nothing"]
+    assert (folder / "a.md").read_text("utf-8") == text.replace("#Sql", "Sql")
+
+
+def test_a_tag_is_renamed_everywhere(vault: Vault, folder: Path) -> None:
+    """Headers and texts, nested ones along; shown first, one undo takes all back."""
+    write(
+        folder, "a.md", "---\ntags: [project/active, projects]\n---\n\nA #project/x, #projects.\n"
+    )
+    write(folder, "b.md", "A #Project, `#project`.\n")
+    before = files(folder)
+    shown = called(vault, "tag_rename", old="project", new="work")
+    assert len(shown["memories"]) == 2
+    assert files(folder) == before
+    called(vault, "tag_rename", old="project", new="work", confirm=shown["confirmToken"])
+    assert files(folder) == {
+        "a.md": "---\ntags: [work/active, projects]\n---\n\nA #work/x, #projects.\n",
+        "b.md": "A #work, `#project`.\n",
+    }
+    called(vault, "memory_undo")
+    assert files(folder) == before
+
+
+@pytest.mark.parametrize("new", ["c++", "1984", "a.b", "x!"])
+def test_a_tag_that_no_text_can_have_is_refused_there(vault: Vault, folder: Path, new: str) -> None:
+    """Where a text has the tag, a name that reads as another tag is refused; headers take it."""
+    write(folder, "a.md", "---\ntags: [lang]\n---\n\nA note.\n")
+    called(vault, "tag_rename", old="lang", new=new, confirm=True)
+    write(folder, "b.md", "Of #lang/old.\n")
+    called(vault, "tag_rename", old=new, new="lang", confirm=True)
+    before = files(folder)
+    refused = vault.call("tag_rename", old="lang", new=new, confirm=True)
+    assert "cannot be a tag in a text" in refused["error"]["message"]
+    assert files(folder) == before
+
+
+NAMES = st.sampled_from(["a", "A", "a/b", "a/b/c", "ab", "b", "straße", "STRASSE/x"])
+PIECES = st.one_of(
+    NAMES.map(lambda name: f"#{name} "),
+    NAMES.map(lambda name: f"`#{name}` "),
+    st.sampled_from(
+        ["word ", "\n", "\n```\n", "%% ", "(#a) ", "#a, ", "x#a ", "[[#a]] ", "\n# a\n"]
+    ),
+)
+
+
+@given(st.lists(NAMES, max_size=3), st.lists(PIECES, max_size=8), NAMES, NAMES)
+def test_a_renamed_tag_and_nothing_else(
+    held: list[str], pieces: list[str], old: str, new: str
+) -> None:
+    """Each tag is called as it should be, the words of the text are the same, and undo is exact."""
+    assume(old.casefold() != new.casefold())
+    with TemporaryDirectory() as name:
+        root = Path(name)
+        body = "".join(pieces)
+        write(root, "memvault.toml", "version = 1\n")
+        write(root, "n.md", f"---\ntags: [{', '.join(held)}]\n---\n\n{body}end\n")
+        text = (root / "n.md").read_text("utf-8")
+        with open_vault(root) as vault:
+            before = vault.call("memory_show", memId="n.md")
+            done = called(vault, "tag_rename", old=old, new=new, confirm=True)
+            now = vault.call("memory_show", memId="n.md")
+            depth = old.count("/") + 1
+            told = {
+                "/".join([new, *tag.split("/")[depth:]]) if is_under(tag, old) else tag
+                for tag in before["tags"]
+            }
+            assert {tag.casefold() for tag in now["tags"]} == {tag.casefold() for tag in told}
+            assert now["content"].count("#") == before["content"].count("#")
+            if done["changed"]:
+                called(vault, "memory_undo")
+        assert (root / "n.md").read_text("utf-8") == text
+
+
+@given(st.lists(st.text(), max_size=3))
+def test_a_tag_is_one_word_or_is_refused(tags: list[str]) -> None:
+    """Whatever is given as a tag reads back as that tag from a header, or is refused."""
+    try:
+        wanted = cleaned(tags)
+    except UsageError:
+        return
+    data = encode_new({"tags": wanted}, "Text.\n")
+    assert (
+        list(read_memory(data, FileState("a.md", len(data), 0, 0, 0), frozenset()).tags) == wanted
+    )
+
+
+def test_a_line_with_two_links_is_one_backlink(vault: Vault, folder: Path) -> None:
+    """Backlinks are lines: one that leads there twice is told once."""
+    write(folder, "to.md", "# To\n")
+    write(folder, "from.md", "See [[to]] and [[to|again]].\n\nAnd [[to]].\n")
+    found = called(vault, "memory_backlinks", memId="to.md")
+    assert [entry["line"] for entry in found["backlinks"]] == [1, 3]
+
+
+def test_a_shells_word_moves_a_memory(vault: Vault, folder: Path, run: Run) -> None:
+    """``mv`` is ``rename``."""
+    write(folder, "a.md", "# A\n")
+    called(vault, "memory_list")
+    assert "log/a.md" in succeeded(run("mv", "a.md", "--to", "log/")).out
+    assert (folder / "log/a.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [("# Two  blanks\n", "Two blanks"), ("~~~\n# Code\n~~~\n\n# Real\n", "Real")],
+)
+def test_the_heading_that_is_the_title_is_renamed(
+    vault: Vault, folder: Path, text: str, title: str
+) -> None:
+    """However a heading is spaced, and whatever stands in code before it, it is the title."""
+    write(folder, f"{title}.md", text)
+    done = called(vault, "memory_rename", memId=f"{title}.md", title="Fresh")
+    assert called(vault, "memory_show", memId=done["memId"])["title"] == "Fresh"
+    assert called(vault, "memory_show", memId=done["memId"])["content"].count("Fresh") == 1
+
+
+def test_a_path_that_no_link_can_name_is_refused(planned: Path, vault: Vault) -> None:
+    """What would cut a link short is no name for a file: nothing changes."""
+    before = files(planned)
+    refused = vault.call("memory_rename", memId="plan-7k2m9q", to="notes/c#x.md", confirm=True)
+    assert "cannot be linked to" in refused["error"]["message"]
+    assert files(planned) == before
+
+
+def test_an_odd_name_is_linked_in_every_form(planned: Path, vault: Vault) -> None:
+    """A percent sign in a file's name is read back from a link in angles and a plain one."""
+    write(planned, "log/angle.md", "[a](<../ideas/the-plan.md>) and [b](../ideas/the-plan.md)\n")
+    called(vault, "memory_rename", memId="plan-7k2m9q", to="50%25 off.md", confirm=True)
+    links = called(vault, "memory_links", memId="log/angle.md")["links"]
+    assert [entry.get("memId") for entry in links] == ["plan-7k2m9q"] * 2
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("tag_list", {"under": "a,b"}, ""),
+        ("tag_rename", {"old": "a,b", "new": "c"}, ""),
+        ("tag_rename", {"old": "work", "new": "#work"}, "Both tags are the same"),
+        ("tag_rename", {"old": "a", "new": "b,c"}, "cannot be a tag"),
+        ("tag_add", {"memId": "a.md", "tags": ["a//b"]}, "cannot be a tag"),
+        ("tag_add", {"memId": "a.md", "tags": ["#/"]}, "cannot be a tag"),
+    ],
+)
+def test_tags_of_any_form_are_no_bug(
+    vault: Vault, folder: Path, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    """A tag with a comma, a hash or slashes is found not there, or refused, in one sentence."""
+    write(folder, "a.md", "# A\n")
+    found = vault.call(tool, **arguments)
+    assert (found.get("error", {}).get("code", ""), found["success"]) in (
+        ("usage", False),
+        ("", True),
+    )
+    assert said in str(found.get("error", ""))
+
+
+def test_a_tag_that_cannot_be_one_can_be_mended(vault: Vault, folder: Path) -> None:
+    """A header's tag with a blank in it is renamed and removed, though none could be added."""
+    write(folder, "a.md", '---\ntags: ["foo bar", x]\n---\n\nText.\n')
+    called(vault, "tag_rename", old="foo bar", new="foobar", confirm=True)
+    assert called(vault, "memory_show", memId="a.md")["tags"] == ["foobar", "x"]
+    write(folder, "a.md", '---\ntags: ["foo bar", x]\n---\n\nText.\n')
+    assert called(vault, "tag_remove", memId="a.md", tags=["foo bar"])["tags"] == ["x"]
+
+
+def test_a_stray_file_is_no_brain(vault: Vault, folder: Path) -> None:
+    """Only folders are sub-brains of an agent."""
+    write(folder, "agents/main/brains/night/goals/g.md", "---\nid: g\n---\n\nx\n")
+    write(folder, "agents/main/brains/stray", "x")
+    found = called(vault, "list_agents")["agents"]
+    assert [entry["agent"] for entry in found] == ["main", "main/night"]

@@ -1,0 +1,223 @@
+"""A listing gives 50 at most unless more are asked for, says how many there are, and goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, refused, succeeded
+from memvault import Vault, open_vault
+from memvault.tools.core.registry import Tool, all_tools
+
+MANY = 60
+WHOLE = {"memory_list_types", "get_available_tools"}
+"""What a client needs as a whole: the types, and the tools."""
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "memory_recall": {"isAll": True},
+    "memory_show": {"memId": "m0"},
+    "memory_diff": {"memId": "m0"},
+    "memory_log": {},
+    "memory_search": {"query": "digging"},
+    "context": {"task": "digging"},
+    "recall_memory": {"observations": ["digging"]},
+    "recall_procedure": {"context": "digging", "minSuccessRate": 0},
+    "recall_similar_experience": {"query": "digging"},
+    "recall_fact": {"query": "digging"},
+    "get_episodes_with_skill": {"skillId": "a0.b0.c"},
+    "list_subcategories": {"categoryId": "one"},
+    "list_skills": {"subcategoryId": "one.same"},
+    "get_recent_episodes": {"days": 100_000},
+    "memory_undo": {"list": True},
+    "memory_links": {"memId": "hub"},
+    "memory_backlinks": {"memId": "hub"},
+}
+"""What the tools that list need, so that there is much to list."""
+LISTS = {
+    "memory_recall": "memories",
+    "memory_list": "memories",
+    "memory_log": "changes",
+    "memory_undo": "changes",
+    "trash_list": "trash",
+    "memory_active": "memories",
+    "get_memories": "memories",
+    "get_goals": "goals",
+    "get_plans": "plans",
+    "read_messages": "messages",
+    "get_recent_episodes": "episodes",
+    "get_episodes_with_skill": "episodes",
+    "list_skill_categories": "categories",
+    "list_subcategories": "subcategories",
+    "list_skills": "skills",
+    "vault_doctor": "findings",
+    "memory_links": "links",
+    "memory_backlinks": "backlinks",
+    "memory_orphans": "orphans",
+    "tag_list": "tags",
+    "list_inbox": "events",
+    "list_spaces": "spaces",
+    "list_agents": "agents",
+}
+"""Every listing, and the key of its list."""
+HEAD = "---\nid: {id}\nmemory_type: {type}\ncreated: 2026-01-01T00:00:00.000Z\n"
+
+
+def write(folder: Path, name: str, kind: str, more: str = "") -> None:
+    """Write a memory about digging as a person would."""
+    (folder / kind).mkdir(exist_ok=True)
+    text = f"{HEAD.format(id=name, type=kind)}{more}---\n\nDigging again, as {name} says.\n"
+    (folder / kind / f"{name}.md").write_text(text, "utf-8")
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
+    """A vault with more than 50 of everything that can be listed."""
+    folder = tmp_path_factory.mktemp("crowded")
+    (folder / "memvault.toml").write_text("version = 1\n", "utf-8")
+    for number in range(MANY):
+        write(folder, f"m{number}", "context", f"supersedes: gone-{number}\n")
+        write(folder, f"f{number}", "fact")
+        write(folder, f"l{number}", "context", f"tags: [l{number}]\nsupersedes: hub\n")
+        write(folder, f"t{number}", "learning")
+        write(folder, f"e{number}", "episode", "skills_used: [a0.b0.c]\n")
+        write(folder, f"p{number}", "procedure", f"skill_id: a{number}.b.c\n")
+        write(folder, f"q{number}", "procedure", f"skill_id: one.b{number}.c\n")
+        write(folder, f"r{number}", "procedure", f"skill_id: one.same.c{number}\n")
+    links = "".join(f"[[m{number}]]\n" for number in range(MANY))
+    (folder / "hub.md").write_text(f"---\nid: hub\n---\n\n{links}", "utf-8")
+    with open_vault(folder) as vault:
+        names = [f"{number:03}" for number in range(MANY)]
+        vault.call("memory_delete", ids=[f"t{number}" for number in range(MANY)])
+        vault.call("set_memories", memories=[{"key": name, "value": "v"} for name in names])
+        vault.call("set_goals", goals=[{"id": name, "description": "Dig"} for name in names])
+        due = {"instruction": "Dig", "scheduledAt": "2999-01-01"}
+        vault.call("set_plans", plans=[{"name": name, **due} for name in names])
+        for name in names:
+            vault.call("push_service", name="ci", message=name)
+            (folder / "agents" / f"a{name}" / "goals").mkdir(parents=True)
+            vault.call("enter_space", spaceId=name)
+        vault.call("enter_space", spaceId="team")
+        for number in range(MANY):
+            vault.call("send_message", text=f"message {number}")
+            vault.call("memory_load", memId=f"m{number}")
+            vault.call("memory_compound", query="m0", modifications=f"and {number}")
+        yield vault
+
+
+def read(vault: Vault, name: str, **more: Any) -> dict[str, Any]:
+    """Call a tool so that it has much to list."""
+    return vault.call(name, **ARGUMENTS.get(name, {}), **more)
+
+
+def listings(value: Any) -> Iterator[list[Any]]:
+    """Yield every list in a result."""
+    if isinstance(value, list):
+        yield value
+        for entry in value:
+            yield from listings(entry)
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from listings(entry)
+
+
+def can_read(tool: Tool) -> bool:
+    """Say whether a tool only reads, and can be called here."""
+    return tool.read_only and tool.group != "world" and not tool.open_world
+
+
+def test_no_tool_that_only_reads_gives_more_than_50_unasked(crowded: Vault) -> None:
+    """No tool that only reads has a list of more than 50 in what it gives without a limit."""
+    readers = [tool.name for tool in all_tools() if can_read(tool) and tool.name not in WHOLE]
+    longest = {
+        name: max(map(len, listings(read(crowded, name))), default=0)
+        for name in readers
+        if name not in ("model_list", "model_verify", "context")  # no list, or cut by its budget
+    }
+    assert {name: most for name, most in longest.items() if most > 50} == {}
+    assert sum(most >= 50 for most in longest.values()) > 10
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_following_next_gives_every_one_once(crowded: Vault, name: str) -> None:
+    """Whoever follows next from page to page gets all of a listing, each exactly once."""
+    seen: list[str] = []
+    offset, total = 0, -1
+    while True:
+        found = read(crowded, name, offset=offset)
+        seen += [str(entry) for entry in found[LISTS[name]]]
+        assert total in (-1, found["total"])
+        total = found["total"]
+        if "next" not in found:
+            break
+        assert found["next"] > offset
+        offset = found["next"]
+    assert len(seen) == len(set(seen)) == total >= MANY
+
+
+def test_every_tool_with_an_offset_is_a_listing() -> None:
+    """Every tool that takes an offset and a limit is among those whose pages are tried here."""
+    paged = {
+        tool.name
+        for tool in all_tools()
+        if {"limit", "offset"} <= {parameter.key for parameter in tool.parameters}
+    }
+    assert paged - {"get_available_tools", "memory_load"} == set(LISTS)
+
+
+@pytest.mark.parametrize("name", sorted(LISTS))
+def test_past_the_end_there_is_a_word_and_no_error(crowded: Vault, name: str) -> None:
+    """An offset past the last gives an empty list and says how many there are."""
+    found = read(crowded, name, offset=5_000)
+    assert found[LISTS[name]] == []
+    assert "next" not in found
+    assert found["message"].startswith(f"There are {found['total']:,};")
+
+
+def test_the_shell_says_how_to_go_on(crowded: Vault, run: Run) -> None:
+    """At the shell the last line of a listing that goes on says what shows the rest."""
+    here = ("--vault", crowded.call("vault_status")["vault"])
+    first = run("goals", "get", *here)
+    assert first.out.splitlines()[-1] == f"50 of {MANY}; --offset 50 goes on"
+    last = run("goals", "get", "--offset", "50", *here)
+    assert last.out.count("Dig") == MANY - 50
+    assert "goes on" not in last.out
+    many = run("list", *here)
+    assert many.out.splitlines()[-1].startswith("50 of ")
+
+
+def test_all_keys_that_are_named_are_given(crowded: Vault) -> None:
+    """Whoever names 55 keys gets 55 values, and is not told to ask again."""
+    names = [f"{number:03}" for number in range(55)]
+    found = crowded.call("get_memories", keys=names)
+    assert [entry["key"] for entry in found["memories"]] == names
+    assert "next" not in found
+
+
+def test_restore_without_a_name_says_where_the_rest_of_the_trash_is(crowded: Vault) -> None:
+    """The trash that restore shows is cut too, and its note names the command that goes on."""
+    found = crowded.call("memory_restore")
+    assert (len(found["trash"]), found["total"]) == (50, MANY)
+    assert "memvault trash list --offset 50 shows the others" in found["warnings"]
+
+
+def test_a_limit_belongs_to_the_list_of_what_can_be_undone(crowded: Vault) -> None:
+    """A limit without list is refused by undo, which would else undo something."""
+    refused = crowded.call("memory_undo", limit=3)
+    assert refused["error"]["code"] == "usage"
+
+
+def test_what_no_entry_can_tell_is_refused(folder: Path, run: Run) -> None:
+    """Lines of --brief have no keys, so --csv and --format say so instead of leaving them out."""
+    (folder / "a.md").write_text("# A\n\nzebra\n", "utf-8")
+    for way in (["--csv"], ["--format", "{memId}"]):
+        assert "lines, not entries" in refused(run("recall", "zebra", "--brief", *way), 2)
+
+
+def test_a_result_that_is_written_is_told(folder: Path, run: Run) -> None:
+    """A memory that was written is told even where --format names a key that there is not."""
+    ran = succeeded(run("remember", "T", "x", "--format", "{nope}"))
+    assert "Remembered" in ran.out
+    assert "There is no key 'nope'" in ran.err
+    assert (folder / "context/t.md").exists()

@@ -1,0 +1,188 @@
+"""A result is written as its reader wants it: by a template, as CSV, or on a terminal in pages."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from conftest import Run, refused, succeeded, write
+from memvault.cli import pretty
+from terminal import at_terminal
+
+
+@pytest.fixture(autouse=True)
+def notes(folder: Path) -> None:
+    """A vault with some memories."""
+    for number in range(40):
+        text = f'---\nid: n{number}-7k2m9q\ntitle: "Note, {number}"\ntags: [a, b]\n---\n\n'
+        write(folder, f"n{number:02}.md", f"{text}# Head\n\n**Bold** sparrows, number {number}.\n")
+
+
+def test_a_template_writes_each_entry(run: Run) -> None:
+    """Keys stand in braces, with Python's formats; a list is joined with commas."""
+    ran = succeeded(run("list", "-n", "2", "--format", r"{memId:>12}|{title}\t{tags}"))
+    lines = ran.out.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith(("n", " ")) for line in lines)
+    assert lines[0].endswith("\ta,b")
+
+
+def test_csv_reads_back(run: Run) -> None:
+    """The first line has the keys, and a comma in a title parts nothing."""
+    rows = list(csv.DictReader(io.StringIO(succeeded(run("list", "--csv")).out)))
+    assert len(rows) == 40
+    assert {row["title"] for row in rows} == {f"Note, {number}" for number in range(40)}
+    assert rows[0]["tags"] == "a,b"
+    assert run("recall", "sparrows", "--csv").out.splitlines()[0].startswith("memId,title,")
+
+
+def test_a_key_that_is_seldom_there_is_empty_else(run: Run) -> None:
+    """A script may ask for what only some entries have, such as what replaced one."""
+    ran = succeeded(run("list", "-n", "2", "--format", "{memId}|{supersededBy}|{problem}"))
+    assert all(line.endswith("||") for line in ran.out.splitlines())
+
+
+def test_what_comes_from_a_vault_stays_in_its_place(run: Run, folder: Path) -> None:
+    """No tag or title begins a line, steers a terminal or is a formula, in a pipe neither."""
+    text = '---\ntitle: "=1+1\\e[31m"\ntags: ["a\\nb"]\n---\n\nTwo\nlines.\n'
+    write(folder, "n.md", text)
+    ran = succeeded(run("list", "--filter", "tags != ['a', 'b']", "--format", "{title}|{tags}"))
+    assert ran.out == "=1+1␛[31m|a␊b\n"
+    assert "a␊b\n" in succeeded(run("tags", "--format", "{tag}")).out
+    rows = succeeded(run("list", "--filter", "tags != ['a', 'b']", "--csv")).out
+    (row,) = csv.DictReader(io.StringIO(rows))
+    assert (row["title"], row["tags"]) == ("'=1+1␛[31m", "a\nb")
+    assert run("show", "n.md", "--format", "{content}").out.strip("\n") == "Two\nlines."
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--format", "{nope}"], "There is no key 'nope'"),
+        (["--format", "{memId"], "is no template"),
+        (["--format", "{}"], "is no template"),
+        (["--format", "{memId!r}"], "is no template"),
+        (["--format", "{title:>>>}"], "is no format"),
+        (["--csv", "--format", "{memId}"], "exclude each other"),
+        (["--csv", "--json"], "exclude each other"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(run: Run, words: list[str], said: str) -> None:
+    """A wrong template or two ways at once are a sentence, with the keys that there are."""
+    ran = run("list", *words)
+    assert ran.code == 2
+    assert said in ran.out + ran.err
+
+
+def test_nothing_is_done_for_a_wrong_template(run: Run, folder: Path) -> None:
+    """A template is looked at before the tool runs."""
+    refused(run("remember", "New", "Text.", "--format", "{memId"), 2)
+    assert not (folder / "context").exists()
+
+
+def shown_at(folder: Path, *words: str, **environment: str) -> str:
+    """Run a command on a terminal; return what it shows."""
+    code, shown = at_terminal(folder, *words, environment=environment)
+    assert code == 0, shown
+    return shown
+
+
+def test_long_output_goes_to_the_pager(folder: Path, tmp_path: Path) -> None:
+    """On a terminal what does not fit is given to PAGER; what fits, and --no-pager, is not."""
+    write(
+        tmp_path,
+        "pager",
+        f"#!/bin/sh\necho paged\nexec {sys.executable} -c 'print(len(open(0).read()))'\n",
+    )
+    (tmp_path / "pager").chmod(0o755)
+    pager = {"PAGER": str(tmp_path / "pager")}
+    assert shown_at(folder, "list", **pager).startswith("paged\n")
+    assert "paged" not in shown_at(folder, "list", "-n", "2", **pager)
+    assert "paged" not in shown_at(folder, "list", "--no-pager", **pager)
+
+
+def test_a_memory_is_set_on_a_terminal(folder: Path, run: Run) -> None:
+    """Markdown is set and coloured for a person, and plain text everywhere else."""
+    shown = shown_at(folder, "show", "n1-7k2m9q", PAGER="cat")
+    assert "**Bold**" not in shown
+    assert "\x1b[1mBold\x1b[0m" in shown
+    assert "**Bold** sparrows" in run("show", "n1-7k2m9q").out
+
+
+def test_nothing_of_a_memory_is_hidden(folder: Path) -> None:
+    """A person sees HTML, comments, definitions and each line as it is, as an agent reads them."""
+    hidden = (
+        "<div>one</div>\n\n<!-- two -->\n\n[x]: http://a.example 'three'\n\nfour <b>five</b>\nsix"
+    )
+    write(folder, "odd.md", f"# Odd\n\n{hidden}\n")
+    shown = shown_at(folder, "show", "odd.md", PAGER="cat")
+    for line in filter(None, hidden.splitlines()):
+        assert f"\n{line}" in shown
+
+
+def test_matches_are_marked_on_a_terminal(folder: Path) -> None:
+    """The query's words are bold in what is shown of a memory, and those that say nothing not."""
+    write(folder, "ci.md", "# Ci\n\nThe CI is what the café at 東京駅前 has, said the cat.\n")
+    shown = shown_at(folder, "recall", "sparrow number", PAGER="cat")
+    assert "\x1b[1msparrows\x1b[0m" in shown
+    shown = shown_at(folder, "recall", "what is the ci at the CAFE", "-n", "1", PAGER="cat")
+    assert "The \x1b[1mCI\x1b[0m is what the \x1b[1mcafé\x1b[0m at" in shown
+    shown = shown_at(folder, "show", "ci.md", "--around", "cafe 東京", PAGER="cat")
+    assert "\x1b[1mcafé\x1b[0m" in shown
+    assert "\x1b[1m東京駅前\x1b[0m" in shown
+
+
+def test_colours_can_be_switched_off(folder: Path, tmp_path: Path) -> None:
+    """NO_COLOR gives a terminal the plain text, a page at a time all the same."""
+    assert "\x1b[" not in shown_at(folder, "show", "n1-7k2m9q", NO_COLOR="1", PAGER="cat")
+    script = write(tmp_path, "pager", "#!/bin/sh\necho paged\ncat > /dev/null\n")
+    script.chmod(0o755)
+    assert shown_at(folder, "list", NO_COLOR="1", PAGER=str(script)) == "paged\n"
+
+
+@pytest.mark.parametrize("pager", ["", "cat", "no-such-pager"])
+def test_without_a_pager_all_is_written(folder: Path, pager: str) -> None:
+    """An empty PAGER, as for git, and one that is not there lose nothing."""
+    assert shown_at(folder, "list", PAGER=pager).count("n0-7k2m9q") == 1
+
+
+def test_long_lines_count_as_the_rows_that_they_take(folder: Path, tmp_path: Path) -> None:
+    """A few lines that fill the terminal several times go to the pager too."""
+    write(folder, "long.md", f"# Long\n\n{'word ' * 600}\n")
+    script = write(tmp_path, "pager", "#!/bin/sh\necho paged\ncat > /dev/null\n")
+    script.chmod(0o755)
+    words = ("show", "long.md")
+    assert shown_at(folder, *words, NO_COLOR="1", PAGER=str(script)) == "paged\n"
+
+
+@given(st.text(), st.integers(20, 200), st.text())
+@example("[" * 3000, 80, "")
+@example("> - " * 500, 20, "")
+@example("|a|\n|-|\n|b|", 20, "a")
+def test_any_text_is_set(text: str, width: int, query: str) -> None:
+    """No text of a memory and no query is an error, and none steers the terminal."""
+    for line in pretty.markdown(text, width):
+        assert "".join(piece for piece, _ in pretty.marked(line, query)) == "".join(
+            piece for piece, _ in line
+        )
+        assert "\x1b" not in "".join(piece for piece, _ in line)
+
+
+def test_a_vault_brings_no_pager(folder: Path) -> None:
+    """A program in the vault is no pager, and what cannot be paged is shown at once."""
+    write(folder, "my-pager", f"#!/bin/sh\ntouch {folder}/ran\n").chmod(0o755)
+    for number in range(30):
+        write(folder, f"n{number}.md", f"# Note {number}\n")
+    path = f"{folder}:{os.environ['PATH']}"
+    for pager in ("my-pager", "less '", "false"):
+        shown = shown_at(folder, "list", PAGER=pager, PATH=path)
+        assert "Note 29" in shown
+        assert "Note 0" in shown
+    assert not (folder / "ran").exists()
