@@ -4,6 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# One more than there are cores: many tests wait for a lock, a signal or an end.
+WORKERS ?= $(shell $(PYTHON) -c "import os; \
+    own = getattr(os, 'sched_getaffinity', None); \
+    print((len(own(0)) if own else os.cpu_count() or 1) + 1)")
 
 .PHONY: demo test lint types layers unit soak docs format bench fuzz clean
 
@@ -30,7 +34,7 @@ layers: $(STAMP)
 	$(BIN)/lint-imports
 
 unit: $(STAMP)
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n auto --dist worksteal
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
 # 300 random steps in two clones, ten times, and a sync killed at each point.

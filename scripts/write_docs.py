@@ -11,6 +11,7 @@ from pathlib import Path
 from memvault import command_table
 from memvault.cli import shell_words
 from memvault.cli.examples import EXAMPLES
+from memvault.mcp import profiles
 from memvault.tools.core import reference, skill
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,9 +24,25 @@ def generated() -> dict[Path, str]:
     return {
         DOCS / "reference.md": reference.markdown(EXAMPLES),
         DOCS / "tools.schema.json": f"{document}\n",
+        DOCS / "mcp.md": with_profiles((DOCS / "mcp.md").read_text("utf-8")),
         shell_words.FILE: shell_words.table(),
         ROOT / "vault-template" / "AGENTS.md": skill.agents_page(),
     }
+
+
+def with_profiles(page: str) -> str:
+    """Return a page with what each profile of tools over MCP costs, between its two marks."""
+    head, _, rest = page.partition("<!-- profiles: written by `make docs` -->\n")
+    _, _, tail = rest.partition("<!-- end -->\n")
+    rows = ["| profile | tools | tokens | |", "|---|--:|--:|---|"]
+    rows += [
+        f"| `{entry['name']}` | {entry['count']} | {entry['tokens']:,} | {entry['heading']} |"
+        for entry in profiles.table()["profiles"]
+    ]
+    table = "\n".join(
+        ["<!-- profiles: written by `make docs` -->", "", *rows, "", "<!-- end -->\n"]
+    )
+    return f"{head}{table}{tail}"
 
 
 def main() -> int:

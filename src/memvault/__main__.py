@@ -54,6 +54,10 @@ def _run(given: list[str]) -> int:
         from memvault.cli.completing import main as complete
 
         return complete(given[1:])
+    if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):  # before each prompt
+        from memvault.cli.hooking import main as answer
+
+        return answer(given[1:])
     if given[:2] == ["git", "merge-file"]:  # git runs it once a file
         from memvault.upkeep.git.driver import main as merge
 

@@ -35,11 +35,11 @@ def _bound(
             bound[key] = value
             continue
         if parameter is None:
-            near = get_close_matches(normal_key(str(key)), list(known), n=1, cutoff=0.5)
+            near = _nearest(normal_key(str(key)), known)
             names = ", ".join(entry.key for entry in known.values()) or "none"
             raise UsageError(
                 f"{whose} has no argument {_short(key)}",
-                f"did you mean {known[near[0]].key}?" if near else f"its arguments are {names}",
+                f"did you mean {near}?" if near else f"its arguments are {names}",
             )
         if parameter.name in bound:
             raise UsageError(f"{parameter.key} is given twice", "give it once")
@@ -50,6 +50,14 @@ def _bound(
         if parameter.required and parameter.name not in bound:
             raise UsageError(f"{whose} needs {parameter.key}", parameter.arg.help)
     return bound
+
+
+def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
+    """Return the argument that an unknown key means: by its option, its beginning, its spelling."""
+    options = {normal_key(entry.flag.strip("-")): entry.key for entry in known.values()}
+    begun = [entry.key for name, entry in known.items() if key and name.startswith(key)]
+    spelled = [known[name].key for name in get_close_matches(key, list(known), n=1, cutoff=0.5)]
+    return next(iter([*filter(None, [options.get(key)]), *begun, *spelled]), "")
 
 
 def _checked(parameter: Parameter, value: Any) -> Any:

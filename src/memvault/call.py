@@ -5,10 +5,10 @@ Nothing about one call outlives it: the workspace knows only the vault.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memvault import clock, config
 from memvault.errors import MemvaultError, TimedOut
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from memvault.vault.store import Store
 
 
+Scope = Literal["read", "write", "all"]
+"""What a caller may do: read; write memories and what is its own; look after the vault too."""
+
+
 def never() -> bool:
     """Say that the caller is still there."""
     return False
@@ -33,12 +37,18 @@ class Caller(NamedTuple):
     """Who calls, and what it may.
 
     ``programs`` says whether it may name a program to run, ``paths`` whether it
-    is at this machine and may name, and be told, its paths.
+    is at this machine and may name, and be told, its paths. ``budgeted`` says that
+    it pays for each token, so that the settings' budget holds where it names none.
+    ``vaults`` are names of other vaults that it may reach, None for all. With less than
+    the whole ``scope`` it sees nothing of what is other agents' own.
     """
 
     agent: str = "main"
     programs: bool = True
     paths: bool = True
+    budgeted: bool = False
+    vaults: tuple[str, ...] | None = None
+    scope: Scope = "all"
 
 
 LOCAL = Caller()
@@ -93,7 +103,7 @@ class Call:
         self.caller = caller
         self.gone = gone
         self.only_reads = False
-        self.deed = Deed(agent=caller.agent)
+        self.deed = Deed(agent=caller.agent, sees_all=caller.scope == "all")
         self._store: Store | None = None
         self.notes: list[str] = []
         self.delivery = Delivery()
@@ -129,6 +139,28 @@ class Call:
 
         return Engine(self.store, self.index, READABLE if self.only_reads else WHOLE)
 
+    def vaults(self, names: Sequence[str]) -> dict[str, Path]:
+        """Return the folders of the vaults that are to be asked.
+
+        Raises:
+            VaultNotFound: none has such a name, or the caller may not reach it.
+        """
+        from memvault.locate import vaults_meant
+
+        return vaults_meant(names, self.root, self.caller.vaults)
+
+    def engine_over(self, vaults: Mapping[str, Path]) -> Engine:
+        """Return recall over several vaults, by their names; one that is missing costs a note."""
+        from memvault.index.protocol import READABLE
+        from memvault.index.together import Indexes, Member
+        from memvault.recall.engine import Engine
+
+        def opened(root: Path) -> LocalIndex:
+            return self.workspace.beside(root).index
+
+        members = [Member(name, partial(opened, root)) for name, root in vaults.items()]
+        return Engine(self.store, Indexes(members), READABLE)
+
     def all_notes(self) -> list[str]:
         """Return the notes, and what the look at the vault left out."""
         left_out = self.engine.notes() if "engine" in self.__dict__ else []
@@ -148,8 +180,11 @@ class Call:
     @cached_property
     def inbox(self) -> Inbox:
         """The agent's own inbox, into which its plans are fired."""
+        from memvault.agents.messages.inbox import Inbox
         from memvault.agents.plans import firing
 
+        if self.caller.scope == "read":  # who reads writes no event of a plan either
+            return Inbox(self.root, self.address)
         return firing.inbox(self.store, self.address, clock.zone(self.settings.timezone))
 
     def pause(self, seconds: float) -> None:

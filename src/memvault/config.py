@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from memvault.settings_file import MODEL, SettingsFile, are_texts
 from memvault.user_folders import SETTINGS_FILE
 
 _MOST_NAMED = 10
+_COLLECTION = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
+_VAULT = re.compile(r"[a-z0-9]{1,32}")
 _MOST_IGNORED = 10_000
 """Characters of all patterns of ``ignore``: each file of the vault is held against them."""
 BUILTIN_TYPES = (
@@ -74,6 +77,22 @@ class Secrets(NamedTuple):
     detector: str = "builtin"
 
 
+class Shared(NamedTuple):
+    """Where words and vectors are kept: ``local``, or ``milvus`` at a ``uri``.
+
+    ``vault`` is this vault's id in the ``collection``; with ``fallback`` this machine's own
+    index answers while the engine is away. ``sent`` names the machine that has
+    the files, where they are not here.
+    """
+
+    engine: str = "local"
+    uri: str = ""
+    collection: str = "memvault"
+    vault: str = ""
+    fallback: bool = False
+    sent: str = ""
+
+
 class Settings(NamedTuple):
     """The settings in force; ``named`` are those in ``memvault.toml``, as ``embedder.model``."""
 
@@ -86,8 +105,11 @@ class Settings(NamedTuple):
     ranking: Ranking = Ranking()
     history: Kept = KEPT
     secrets: Secrets = Secrets()
+    shared: Shared = Shared()
     timezone: str = "UTC"
     active_budget: int = 8_000
+    mcp_budget: int = 1_500
+    mcp_tools: str = ""
     world: bool = False
     autocommit: bool = False
     named: frozenset[str] = frozenset()
@@ -109,6 +131,10 @@ def _is_timezone(value: Any) -> bool:
     with contextlib.suppress(ValueError):
         return isinstance(value, str) and bool(clock.zone(value))
     return False
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
 
 
 def _is_weight(value: Any) -> bool:
@@ -148,10 +174,34 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "builtin or kingfisher",
         lambda value: value in ("builtin", "kingfisher"),
     ),
+    "index.engine": ("local or milvus", lambda value: value in ("local", "milvus")),
+    "index.uri": ("the engine's address, as http://localhost:19530", _is_line),
+    "index.collection": (
+        "letters, digits and _",
+        lambda value: isinstance(value, str) and bool(_COLLECTION.fullmatch(value)),
+    ),
+    "index.vault": (
+        "the id that memvault index push gave it",
+        lambda value: isinstance(value, str) and bool(_VAULT.fullmatch(value)),
+    ),
+    "index.fallback": ("true or false", lambda value: isinstance(value, bool)),
+    "index.sent": ("the name of the machine that sends it", _is_line),
+    "index.token": (
+        "in MEMVAULT_MILVUS_TOKEN, never in this file, which others may read",
+        lambda _: False,
+    ),
     "plans.timezone": ("a name such as UTC or Europe/Berlin", _is_timezone),
     "active.budget": (
         "a whole number of tokens, at least 1",
         lambda value: type(value) is int and value >= 1,
+    ),
+    "mcp.budget": (
+        "a whole number of tokens, 0 for no limit",
+        lambda value: type(value) is int and value >= 0,
+    ),
+    "mcp.tools": (
+        "names of profiles and tools, as core,talk",
+        lambda value: isinstance(value, str),
     ),
     "world.enabled": ("true or false", lambda value: isinstance(value, bool)),
     "git.autocommit": ("true or false", lambda value: isinstance(value, bool)),
@@ -176,6 +226,10 @@ def load_settings(root: Path) -> Settings:
     kept = {key: take(f"history.{key}", value) for key, value in usual.history._asdict().items()}
     looked = usual.secrets._asdict().items()
     secrets = {key: take(f"secrets.{key}", value) for key, value in looked}
+    shared = {key: take(f"index.{key}", value) for key, value in usual.shared._asdict().items()}
+    take("index.token", "")
+    if shared["engine"] == usual.shared.engine:
+        shared["sent"] = ""
     own = [
         MemoryType(entry["name"].strip(), str(entry.get("description", "")))
         for entry in take("types", [])
@@ -191,8 +245,11 @@ def load_settings(root: Path) -> Settings:
         ranking=Ranking(**weights),
         history=Kept(**kept),
         secrets=Secrets(**secrets),
+        shared=Shared(**shared),
         timezone=take("plans.timezone", usual.timezone),
         active_budget=take("active.budget", usual.active_budget),
+        mcp_budget=take("mcp.budget", usual.mcp_budget),
+        mcp_tools=take("mcp.tools", usual.mcp_tools),
         world=take("world.enabled", usual.world),
         autocommit=take("git.autocommit", usual.autocommit),
     )

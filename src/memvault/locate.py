@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from memvault import visible
 from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
 from memvault.user_folders import SETTINGS_FILE, home_expanded, is_owned
 
+ALL, THIS = "all", "this"
+"""What no vault can be named: every named vault, and the one that a call is for."""
+
 
 def find_vault(given: str | None) -> Path:
     """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent.
+
+    A vault is given by its folder, or by the name that the user gave it.
 
     A parent's ``memvault.toml`` that is another user's counts only where this
     user trusts that vault: it says what is read and run here.
@@ -32,6 +38,8 @@ def find_vault(given: str | None) -> Path:
 
 def _named(text: str) -> Path:
     root = home_expanded(text)
+    if not root.exists() and (folder := _vaults().get(text)) is not None:
+        root = Path(folder)
     if root.is_file():
         raise VaultNotFound(f"{text} is a file", "a vault is a folder; name the one it is in")
     if not root.is_dir():
@@ -44,6 +52,70 @@ def _named(text: str) -> Path:
             f"memvault init {visible.shell(text)} makes it one without touching its files",
         )
     return root.resolve()
+
+
+def _vaults() -> Mapping[str, str]:
+    from memvault import user_settings
+
+    return user_settings.load().vaults
+
+
+def vault_named(name: str) -> Path:
+    """Return the root of a vault that the user has given a name.
+
+    Raises:
+        VaultNotFound: no vault has the name, or it is one no longer.
+    """
+    known = _vaults()
+    if name not in known:
+        raise _no_vault(name, known, None)
+    return _named(known[name])
+
+
+def within_reach(reach: Sequence[str] | None) -> dict[str, Path]:
+    """Return the folders of the named vaults that a caller may reach, by their names."""
+    return {
+        name: Path(folder) for name, folder in _vaults().items() if reach is None or name in reach
+    }
+
+
+def vaults_meant(
+    names: Sequence[str], here: Path, reach: Sequence[str] | None = None
+) -> dict[str, Path]:
+    """Return the folders of the vaults that some names mean, without looking whether they exist.
+
+    ``all`` means every named vault, ``this`` the one that is ``here``. Without names it is
+    the one that is here and the user's default, and nothing where there is no default.
+    Whoever may ``reach`` only some is not told that there are others.
+
+    Raises:
+        VaultNotFound: no vault within reach has one of the names.
+    """
+    from memvault import user_settings
+
+    known = within_reach(reach)
+    default = user_settings.load().default
+    own = next((name for name, folder in _vaults().items() if folder == str(here)), THIS)
+    found: dict[str, Path] = {}
+    for name in names or (THIS, *default) * bool(default):
+        if name == ALL:
+            found |= ({own: here} if own != THIS or not known else {}) | known
+        elif name in (THIS, own):
+            found[own] = here
+        elif name in known:
+            found[name] = known[name]
+        elif names:
+            raise _no_vault(name, known, reach)
+    return found
+
+
+def _no_vault(name: str, known: Iterable[str], reach: Sequence[str] | None) -> VaultNotFound:
+    told = ", ".join(known)
+    if reach is not None:
+        hint = f"this server reaches {told}" if told else "this server reaches no other vault"
+        return VaultNotFound(f"There is no vault {name!r} here", hint)
+    hint = f"the named vaults are {told}" if told else "memvault vaults add NAME DIR names one"
+    return VaultNotFound(f"There is no vault named {name!r}", hint)
 
 
 def _nearest(here: Path) -> Path:

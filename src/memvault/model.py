@@ -18,11 +18,28 @@ LEAST_IMPORTANCE = 0.3
 RATE = 0.5
 """The success rate of a procedure that was never used."""
 _EXAMPLE = "example"
+_MOST_ALIASES = 100
+"""Other names that one header is read for."""
 
 
 def is_example(metadata: dict[str, Any]) -> bool:
     """Say whether a header calls its memory an example, which no search ever finds."""
     return str(metadata.get("status") or "").strip().casefold() == _EXAMPLE
+
+
+def aliases_of(metadata: dict[str, Any]) -> tuple[str, ...]:
+    """Return the other names that a header gives its memory, as Obsidian reads them.
+
+    A text instead of a list is a name, and names with commas between them.
+    """
+    found: list[Any] = []
+    for key in ("aliases", "alias"):
+        value = metadata.get(key)
+        if isinstance(value, str):
+            value = [value, *value.split(",")]
+        found += value[:_MOST_ALIASES] if isinstance(value, list) else ()
+    names = (" ".join(name.split()) for name in found if isinstance(name, str))
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 class MemoryType(NamedTuple):
@@ -67,6 +84,11 @@ class Memory(NamedTuple):
     etag: str
     problem: str = ""
     newline: str = "\n"
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Its other names."""
+        return aliases_of(self.metadata)
 
 
 class Passage(NamedTuple):

@@ -63,15 +63,17 @@ def run(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     pause: Callable[[float], object] = time.sleep,
+    gently: bool = False,
 ) -> Finished:
     """Run a program with a text on its standard input.
 
     After ``seconds``, and when it has written more than ``most`` bytes, it is
-    killed. Whatever it started and left behind in its process group is killed
-    in any case, also where this process is asked to end meanwhile. A program
-    that is named without a slash is looked for in the folders of ``PATH`` and
-    nowhere else. ``pause`` waits for a moment between two looks, also for what
-    outlives the program and keeps its output open, though not for long.
+    killed; ``gently``, it is asked to end first, and given a moment to tidy up.
+    Whatever it started and left behind in its process group is killed in any
+    case, also where this process is asked to end meanwhile. A program that is
+    named without a slash is looked for in the folders of ``PATH`` and nowhere
+    else. ``pause`` waits for a moment between two looks, also for what outlives
+    the program and keeps its output open, though not for long.
 
     Raises:
         UsageError: there is no such program, or it cannot be started.
@@ -86,6 +88,9 @@ def run(
         child.start(whole, folder, given)
         deadline = time.monotonic() + seconds
         in_time = child.attend(child.has_ended, deadline)
+        if not in_time and gently:
+            child.ask_to_end()
+            child.attend(child.has_ended, time.monotonic() + _AFTERWARDS)
         afterwards = time.monotonic() + _AFTERWARDS
         if in_time:
             child.attend(child.is_silent, min(deadline, afterwards))
@@ -94,6 +99,51 @@ def run(
         return child.finished(not in_time)
     finally:
         child.close()
+
+
+def attended(
+    command: Sequence[str], environment: Mapping[str, str], text: str | None = None
+) -> int:
+    """Run a program that a person uses on this terminal; return its exit code.
+
+    ``text`` is what it reads, else it reads the terminal. A Ctrl-C meanwhile is its own affair:
+    an editor must not lose a text to it.
+
+    Raises:
+        UsageError: there is no such program, or it cannot be started.
+    """
+    import subprocess
+
+    whole = [located(command[0], None, environment), *command[1:]]
+    stdin = None if text is None else subprocess.PIPE
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        child = subprocess.Popen(whole, stdin=stdin, env=dict(environment))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"{command[0]!r} cannot be run: {reason}", "correct the command"
+        ) from error
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # in this process alone
+        child.communicate(None if text is None else text.encode("utf-8", "replace"))
+        return child.returncode
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+
+
+def words_of(command: str, name: str) -> list[str]:
+    """Return the words of a command that the environment variable of a name holds.
+
+    Raises:
+        UsageError: a quote in it is not closed.
+    """
+    import shlex
+
+    try:
+        return shlex.split(command, posix=os.name == "posix")
+    except ValueError as error:
+        raise UsageError(f"{name} cannot be read: {error}", "close the quote in it") from error
 
 
 class _Child:
@@ -178,6 +228,12 @@ class _Child:
 
     def _is_cut(self) -> bool:
         return len(self._output) > self._most
+
+    def ask_to_end(self) -> None:
+        """Ask the program and all of its group to end."""
+        if self._process is not None and not self._killed:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill the program and all of its group, whether or not it has ended itself."""

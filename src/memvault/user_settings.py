@@ -4,18 +4,28 @@ They lie in the user's configuration folder as ``settings.toml``::
 
     [vaults]
     trusted = ["/srv/team/notes"]   # vaults of other users; memvault vaults trust adds one
+    default = ["work", "home"]      # what recall asks where nobody says which vaults
+
+    [vaults.names]                  # memvault vaults add NAME DIR adds one
+    work = "/home/me/work"
+    home = "/home/me/notes"
 
     [embedder]
     model = "/home/me/models/bge"   # for vaults that name none
 
     [rerank]
     model = "/home/me/models/marco"
+
+    [mcp]
+    tools = "core,talk"             # what memvault mcp offers, for vaults that say nothing
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from memvault import visible
@@ -25,14 +35,26 @@ from memvault.user_folders import home_expanded, is_own_alone, user_folder, vaul
 
 _NAME = "settings.toml"
 _FOLDERS = "a list of folders", are_texts
+_NAMES = "a list of vaults' names", are_texts
+_NAMED = (
+    "a folder for each name",
+    lambda value: isinstance(value, dict) and are_texts(list(value.values())),
+)
 
 
 class UserSettings(NamedTuple):
-    """``trusted`` are real paths of vaults; a model that is not named is empty."""
+    """``trusted`` are real paths of vaults; a model that is not named is empty.
+
+    ``vaults`` are the folders of vaults by their names, ``default`` the names of those
+    that recall asks unasked.
+    """
 
     trusted: tuple[str, ...] = ()
+    vaults: Mapping[str, str] = MappingProxyType({})
+    default: tuple[str, ...] = ()
     embedder: str = ""
     reranker: str = ""
+    mcp_tools: str = ""
 
 
 def load() -> UserSettings:
@@ -46,16 +68,28 @@ def load() -> UserSettings:
         return UserSettings()
     _check_place(path)
     file = SettingsFile(path, UsageError)
-    trusted = [home_expanded(entry) for entry in file.take("vaults.trusted", [], *_FOLDERS)]
-    if not all(folder.is_absolute() for folder in trusted):
-        raise UsageError(
-            f"{path}: vaults.trusted must hold absolute paths", "begin them with / or ~"
-        )
+    trusted = file.take("vaults.trusted", [], *_FOLDERS)
+    named = file.take("vaults.names", {}, *_NAMED)
     return UserSettings(
-        tuple(os.path.realpath(folder) for folder in trusted),
+        tuple(_whole(path, "vaults.trusted", trusted)),
+        dict(zip(named, _whole(path, "vaults.names", named.values()), strict=True)),
+        tuple(file.take("vaults.default", [], *_NAMES)),
         file.take("embedder.model", "", *MODEL),
         file.take("rerank.model", "", *MODEL),
+        file.take("mcp.tools", "", "a text", lambda value: isinstance(value, str)),
     )
+
+
+def _whole(path: Path, name: str, folders: Iterable[str]) -> list[str]:
+    """Return real paths of folders.
+
+    Raises:
+        UsageError: one is not an absolute path.
+    """
+    found = [home_expanded(entry) for entry in folders]
+    if not all(folder.is_absolute() for folder in found):
+        raise UsageError(f"{path}: {name} must hold absolute paths", "begin them with / or ~")
+    return [os.path.realpath(folder) for folder in found]
 
 
 def file() -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _UNSEEN = re.compile(
@@ -40,9 +41,22 @@ def shell(value: str) -> str:
     return shlex.quote(value) if value.isprintable() else "NAME"
 
 
-def as_json(value: Any, indent: int | None = None) -> str:
+def as_json(value: Any) -> str:
     """Return a value as JSON that is safe to look at, and means exactly the value."""
-    return escaped(json.dumps(value, ensure_ascii=False, indent=indent))
+    return escaped(json.dumps(value, ensure_ascii=False))
+
+
+def as_json_lines(value: Mapping[str, Any]) -> str:
+    """Return an object as JSON with a line for each key, and for each entry of a list.
+
+    It is a fifth shorter than with a line for each value, and easier to search by lines.
+    """
+    rows = []
+    for key, entry in value.items():
+        listed = isinstance(entry, list) and entry
+        text = ",\n    ".join(map(as_json, entry)) if listed else as_json(entry)
+        rows.append(f"  {as_json(key)}: " + (f"[\n    {text}\n  ]" if listed else text))
+    return "{\n" + ",\n".join(rows) + "\n}"
 
 
 def escaped(value: str) -> str:

@@ -29,16 +29,17 @@ def _silent(what: str, done: int, total: int) -> None:
 class Workspace:
     """One open vault, for one call at a time (``lock``).
 
-    ``progress`` is told of slow work. ``turn`` is the lock as a condition: who
-    waits on it lets other calls go on.
+    ``progress`` is told of slow work, in the thread that does it. ``turn`` is the lock as a
+    condition: who waits on it lets other calls go on.
     """
 
     def __init__(self, root: Path, progress: Callable[[str, int, int], None] = _silent) -> None:
         self.root = root
         self.lock = threading.RLock()
         self.turn = threading.Condition(self.lock)
-        self._progress = progress
+        self.progress = progress
         self._settings_state: tuple[int, ...] = ()
+        self._beside: dict[Path, Workspace] = {}
 
     @cached_property
     def settings(self) -> config.Settings:
@@ -65,18 +66,34 @@ class Workspace:
     @cached_property
     def store(self) -> Store:
         """The memories as files."""
-        from memvault.vault.store import Store
+        if not self.settings.shared.sent:
+            from memvault.vault.store import Store
 
-        return Store(self.root, self.settings)
+            return Store(self.root, self.settings)
+        from memvault.index.opening import store_of
+
+        return store_of(self.root, self.settings, lambda: self.index)
 
     @cached_property
     def index(self) -> LocalIndex:
         """The derived index, in a folder of the user's own."""
-        from memvault.index.local import LocalIndex
+        from memvault.index.opening import index_of
         from memvault.index.place import forget_older, place_of
 
         forget_older(self.root)
-        return LocalIndex(self.store, place_of(self.root), self._progress)
+        return index_of(self.store, place_of(self.root), self._told)
+
+    def beside(self, root: Path) -> Workspace:
+        """Return another vault, which stays open as long as this one; itself for its own folder."""
+        if root == self.root:
+            return self
+        if root not in self._beside:
+            self._beside[root] = Workspace(locate.find_vault(str(root)), self.progress)
+        self._beside[root].look()
+        return self._beside[root]
+
+    def _told(self, what: str, done: int, total: int) -> None:
+        self.progress(what, done, total)
 
     def reload(self) -> None:
         """Forget settings and parts, because ``memvault.toml`` has changed."""
@@ -93,6 +110,9 @@ class Workspace:
         """Let go of whatever is open."""
         if "index" in self.__dict__:
             self.index.close()
+        for other in self._beside.values():
+            other.close()
+        self._beside.clear()
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -24,6 +24,8 @@ _PLACEHOLDERS = frozenset(
 )
 
 
+OUR_MARK = "mvt_"
+"""What the tokens of a served vault begin with."""
 SHORTEST_WORD = 20
 """Characters of a secret that is a word of its own, with what must stand beside it."""
 
@@ -94,6 +96,7 @@ FORMS = (
         r"[ \t]{0,3}[:=][ \t]{0,3}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
         is_word=False,
     ),
+    _token("memvault token", OUR_MARK, f"{_URL}{{43}}"),
     _tokens("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", f"{_ANY}{{36,255}}"),
     _token("GitHub token", "github_pat_", f"{_ANY}{{22}}_{_ANY}{{59}}"),
     _tokens(
