@@ -5,14 +5,21 @@
 
 The memories are those of ``corpus.py``. Each engine gets the same vault. Every number is one whole
 process, as in ``speed.py``: the first index or push; a recall; an edit and the recall that finds
-it. Then it is read as from another machine, which fetches what was sent, and recalls. Without
-``--uri`` Milvus is a file of milvus-lite's.
+it. Then it is read as from another machine, which fetches what was sent, and recalls. Milvus is a
+file of milvus-lite's, then milvus-lite as a server that has its file open; ``--uri`` names another
+in their place.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -20,25 +27,19 @@ import corpus
 from processes import indexes, machine, memvault, note, prepare_environment, workplace
 
 
-def size(*places: Path) -> float:
-    """Return how many megabytes lie at some places."""
-    files = (
-        path
-        for place in places
-        for path in (place.rglob("*") if place.is_dir() else [place])
-        if path.is_file()
-    )
-    return sum(path.stat().st_size for path in files) / 1_000_000
+def size(place: Path) -> float:
+    """Return how many megabytes lie in a folder."""
+    return sum(path.stat().st_size for path in place.rglob("*") if path.is_file()) / 1_000_000
 
 
-def measured(vault: Path, engine: str, uri: str, runs: int, queries: list[str]) -> list[str]:
-    """Measure one engine on a vault; return the cells of its line."""
+def measured(vault: Path, uri: str, data: Path, runs: int, queries: list[str]) -> list[str]:
+    """Measure one engine, the local one without ``uri``; return the cells of its line."""
     settings = "version = 1\n"
-    if engine == "milvus":
+    if uri:
         settings += f'\n[index]\nengine = "milvus"\nuri = "{uri}"\n'
     (vault / "memvault.toml").write_text(settings, "utf-8")
     here = ("--vault", str(vault))
-    first = ("index", "push") if engine == "milvus" else ("recall", "anything")
+    first = ("index", "push") if uri else ("recall", "anything")
     began = memvault(*first, *here).seconds
     asked = [memvault("recall", text, *here).seconds for text in queries[:runs]]
     edited = vault / "edited.md"
@@ -49,16 +50,15 @@ def measured(vault: Path, engine: str, uri: str, runs: int, queries: list[str]) 
         assert '"filePath": "edited.md"' in done.output, done.output[:500]
         found.append(done.seconds)
     edited.unlink()
-    if engine == "milvus":
+    if uri:
         memvault("index", "push", *here)
-    where = [Path(uri)] if engine == "milvus" and "://" not in uri else []
     local = size(indexes())
     return [
         f"{began:.1f} s",
         f"{median(asked):.2f} s",
         f"{median(found):.2f} s",
         f"{local:.0f} MB",
-        f"{size(*where):.0f} MB" if where else "",
+        f"{size(data):.0f} MB" if data.exists() else "",
     ]
 
 
@@ -74,6 +74,24 @@ def followed(place: Path, uri: str, runs: int, queries: list[str]) -> list[str]:
     return [f"{first:.1f} s", f"{median(asked):.2f} s", "", f"{kept:.0f} MB", ""]
 
 
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Run milvus-lite as a server; yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "milvus_lite", "server", "--data-dir", str(folder)]
+    flags = ["--host", "127.0.0.1", "--port", str(port), "--max-workers", "1"]
+    process = subprocess.Popen([*command, *flags], stdout=subprocess.DEVNULL)
+    try:
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -83,25 +101,28 @@ def main() -> None:
     wished = parser.parse_args()
     print("| memories | engine | first | recall | edit to found | here | there |")
     print("|--:|---|--:|--:|--:|--:|--:|", flush=True)
+    engines = ["local", wished.uri] if wished.uri else ["local", "milvus-lite", "its server"]
     for count in map(int, wished.sizes.split(",")):
-        for engine in ("local", "milvus"):
-            with workplace(None) as place:
+        for engine in engines:
+            with workplace(None) as place, ExitStack() as running:
                 prepare_environment(place / "cache")
                 for name in ("CONFIG", "STATE"):
                     os.environ[f"MEMVAULT_{name}"] = str(place / name)
-                vault = place / "vault"
+                vault, data = place / "vault", place / "engine.db"
                 note(f"{engine}, {count:,}")
                 queries = corpus.write(vault, count, 1)["queries"]
                 assert isinstance(queries, list)
-                uri = wished.uri or str(place / "engine.db")
-                cells = measured(vault, engine, uri, wished.runs, queries)
+                uri = "" if engine == "local" else wished.uri or str(data)
+                if engine == "its server":
+                    uri = running.enter_context(served(data))
+                cells = measured(vault, uri, data, wished.runs, queries)
                 print(f"| {count:,} | {engine} | {' | '.join(cells)} |", flush=True)
-                if engine == "milvus":
+                if uri:
                     sender = dict(os.environ)
                     cells = followed(place, uri, wished.runs, queries)
                     os.environ.update(sender)
-                    print(f"| {count:,} | sent elsewhere | {' | '.join(cells)} |", flush=True)
-                if engine == "milvus" and wished.uri:
+                    print(f"| {count:,} | read elsewhere | {' | '.join(cells)} |", flush=True)
+                if wished.uri and uri:
                     memvault("index", "drop", "--vault", str(vault))
     print(f"\n{machine()}")
 

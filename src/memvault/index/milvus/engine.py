@@ -26,6 +26,9 @@ _PAUSE = 0.1
 """Seconds before a call is made once more; each pause is twice the last."""
 _PAGE = 1_000
 _PAGE_OF_TEXTS = 100
+_SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+_UNLOADED = ("not loaded", "released")
+_REFUSED = ("auth", "permission", "invalid token", "credential")
 TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - where the token is, not what it is
 
 
@@ -224,34 +227,24 @@ class Engine:
         """Return a collection's name; it is there, as this version makes it, and loaded."""
         name = f"{self.where.collection}_{kind}"
         if name not in self._ready:
-            made, index = schema.of(kind)
-            if self._asked(lambda client, left: client.has_collection(name, timeout=left)):
-                self._check(name, made)
-            elif not self._makes:
+            there = self._asked(lambda client, left: client.has_collection(name, timeout=left))
+            if not there and not self._makes:
                 raise EngineRefused(
                     f"There is no collection {name} in the engine at {shown(self.where)}",
                     "memvault index push makes it, on the machine that has the vault",
                 )
-            else:
-                self._asked(
-                    lambda client, left: client.create_collection(
-                        name,
-                        schema=made,
-                        index_params=index,
-                        consistency_level="Strong",
-                        timeout=left,
-                    ),
-                    _SENDING,
-                )
+            if not there:
+                self._asked(partial(_made, name, kind), _SENDING)
+            self._check(name, kind)
             self._asked(lambda client, left: client.load_collection(name, timeout=left), _SENDING)
             self._ready.add(name)
         return name
 
-    def _check(self, name: str, made: Any) -> None:
+    def _check(self, name: str, kind: str) -> None:
         """Make sure that a collection is ours: of this version, and of this embedder's vectors."""
         told = self._asked(lambda client, left: client.describe_collection(name, timeout=left))
         held = schema.signature(told["fields"])
-        wanted = schema.signature(made.to_dict()["fields"])
+        wanted = schema.signature(schema.of(kind)[0].to_dict()["fields"])
         if held != wanted:
             differs = ", ".join(sorted(f"{key} {value}" for key, value in held ^ wanted))
             raise EngineRefused(
@@ -271,7 +264,7 @@ class Engine:
             try:
                 return ask(self._opened(left), left)
             except Exception as error:
-                mapped = _meaning(error, self.where)
+                mapped, told = _meaning(error, self.where), str(error)
                 if mapped is None:
                     raise
                 over = time.monotonic() + pause >= ends
@@ -280,6 +273,14 @@ class Engine:
                     raise mapped from error
             time.sleep(pause)
             pause *= 2
+            if any(word in told for word in _UNLOADED):
+                self._load_again(left)
+
+    def _load_again(self, seconds: float) -> None:
+        """Load the collections anew: an engine that was started again may have let go of them."""
+        for name in self._ready:
+            with contextlib.suppress(Exception):  # the call that needs it says what is wrong
+                self._opened(seconds).load_collection(name, timeout=seconds)
 
     def _opened(self, seconds: float) -> Any:
         if self._client is None:
@@ -295,6 +296,15 @@ class Engine:
 
 def _sent(name: str, rows: Sequence[Row], client: Any, left: float) -> None:
     client.upsert(name, rows, timeout=left)
+
+
+def _made(name: str, kind: str, client: Any, left: float) -> None:
+    """Make a collection, unless another machine has just done so."""
+    if not client.has_collection(name, timeout=left):
+        made, index = schema.of(kind)
+        client.create_collection(
+            name, schema=made, index_params=index, consistency_level="Strong", timeout=left
+        )
 
 
 def _dropped(name: str, client: Any, left: float) -> None:
@@ -324,6 +334,12 @@ def shown(where: Where) -> str:
     return where.uri.partition("://")[2] or where.uri
 
 
+def _code(error: BaseException) -> str:
+    """Return an answer's status over gRPC: of a refusal the client tells in the cause alone."""
+    code = getattr(error, "code", None)
+    return str(getattr(code(), "name", "")) if callable(code) else ""
+
+
 def _meaning(error: Exception, where: Where) -> MemvaultError | None:
     """Return what an error of the client's means; None for one that is not the engine's."""
     module = type(error).__module__
@@ -331,7 +347,7 @@ def _meaning(error: Exception, where: Where) -> MemvaultError | None:
         return None
     said = str(getattr(error, "message", "") or error).lower()
     name = shown(where)
-    if any(word in said for word in ("auth", "permission", "token", "credential")):
+    if _code(error.__cause__ or error) in _SHUT or any(word in said for word in _REFUSED):
         return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
     if "is illegal" in said:
         return EngineRefused(

@@ -1,0 +1,104 @@
+"""Milvus behind an address: milvus-lite as a process of its own that many machines ask.
+
+    python engine_server.py FOLDER PORT [TOKEN]
+
+It takes one call after the other, since milvus-lite writes one thing at a time. With a token it
+refuses who has no such, in the words of Milvus 2.6's proxy. What it prints first is its address.
+"""
+
+from __future__ import annotations
+
+import base64
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+
+class Door(grpc.ServerInterceptor):  # type: ignore[misc]
+    """Lets in who has the token."""
+
+    def __init__(self, token: str) -> None:
+        self._token = base64.b64encode(token.encode()).decode()
+
+    def intercept_service(
+        self, continuation: Callable[[Any], Any], handler_call_details: Any
+    ) -> Any:
+        """Go on with a call, or end it."""
+        told = dict(handler_call_details.invocation_metadata)
+        if told.get("authorization") == self._token:
+            return continuation(handler_call_details)
+        return grpc.unary_unary_rpc_method_handler(_refuse)
+
+
+def _refuse(_: object, context: Any) -> None:
+    context.abort(
+        grpc.StatusCode.UNAUTHENTICATED,
+        "auth check failure, please check username and password are correct",
+    )
+
+
+def serve(folder: str, port: str, token: str = "") -> None:
+    """Serve until the process is ended."""
+    from milvus_lite.adapter.grpc.servicer import MilvusServicer
+    from milvus_lite.db import MilvusLite
+    from pymilvus.grpc_gen import milvus_pb2_grpc
+
+    doors = [Door(token)] if token else []
+    server = grpc.server(ThreadPoolExecutor(1), interceptors=doors)
+    database = MilvusLite(folder)
+    milvus_pb2_grpc.add_MilvusServiceServicer_to_server(MilvusServicer(database), server)
+    bound = server.add_insecure_port(f"127.0.0.1:{port}")
+    server.start()
+    signal.signal(signal.SIGTERM, lambda *_: server.stop(5.0))
+    print(f"http://127.0.0.1:{bound}", flush=True)
+    server.wait_for_termination()
+    database.close()
+
+
+class Server:
+    """A server that a test starts, stops and starts again at the same address."""
+
+    def __init__(self, folder: Path, token: str = "") -> None:
+        self._folder = folder
+        self._token = token
+        self.uri = ""
+        self.start()
+
+    def start(self) -> None:
+        """Start it; it answers when this returns."""
+        port = self.uri.rpartition(":")[2] or "0"
+        command = [sys.executable, __file__, str(self._folder), port]
+        self.process = subprocess.Popen(
+            [*command, self._token] if self._token else command,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.uri = self.process.stdout.readline().strip()
+        assert self.uri
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End it, in order or by a kill."""
+        self.process.send_signal(how)
+        self.process.communicate(timeout=60)
+
+
+@contextmanager
+def served(folder: Path, token: str = "") -> Iterator[Server]:
+    """Have a server."""
+    server = Server(folder, token)
+    try:
+        yield server
+    finally:
+        server.end(signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

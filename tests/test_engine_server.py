@@ -1,0 +1,146 @@
+"""Many machines at one engine behind an address, which ends, hangs or refuses at any time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Ran, Run, refused, succeeded, write
+
+pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
+pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+
+from engine_server import Server, served
+
+SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """An engine that takes everybody."""
+    with served(tmp_path / "engine") as server:
+        yield server
+
+
+class Machine:
+    """A machine: folders of its own for settings, state and indexes, and a vault."""
+
+    def __init__(self, root: Path, uri: str, more: str = "") -> None:
+        self.vault = root / root.name
+        write(self.vault, "memvault.toml", SETTINGS.format(uri) + more)
+        places = {kind: str(root / kind.lower()) for kind in ("STATE", "CACHE", "CONFIG")}
+        self.environment = {**os.environ, **{f"MEMVAULT_{k}": v for k, v in places.items()}}
+
+    def started(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command in the vault."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "memvault", *words],
+            cwd=self.vault,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str) -> Ran:
+        """Run a command in the vault."""
+        return ended(self.started(*words))
+
+
+def ended(process: subprocess.Popen[str]) -> Ran:
+    """Wait for a command."""
+    out, err = process.communicate(timeout=300)
+    return Ran(process.returncode, out, err)
+
+
+def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> None:
+    """Each finds its own memories and nobody else's, and whoever may reads all of them."""
+    machines = [Machine(tmp_path / f"m{number}", server.uri) for number in range(4)]
+    for number, machine in enumerate(machines):
+        for other in range(20):
+            write(machine.vault, f"fact/n{other}.md", f"Thing{other} of machine{number}.\n")
+    for process in [machine.started("index", "push") for machine in machines]:
+        succeeded(ended(process))
+    listed = [succeeded(machine.run("list", "--json")).json for machine in machines]
+    own = [{entry["memId"] for entry in found["memories"]} for found in listed]
+    asked = [machine.started("recall", "thing7", "--json") for machine in machines]
+    for number, process in enumerate(asked):
+        found = succeeded(ended(process)).json["memories"]
+        assert {entry["memId"] for entry in found} <= own[number]
+    first = machines[0]
+    for number in (1, 2, 3):
+        succeeded(first.run("vaults", "add", f"of{number}", server.uri, "--of", f"m{number}"))
+    found = succeeded(first.run("recall", "thing7", "--vaults", "all", "--json")).json["memories"]
+    assert {entry["vault"] for entry in found} == {"of1", "of2", "of3"}
+
+
+def test_who_follows_sees_what_its_owner_sends_meanwhile(tmp_path: Path, server: Server) -> None:
+    """While notes come and go, each list is of notes that there were, and the last is the last."""
+    owner, reader = (Machine(tmp_path / name, server.uri) for name in ("owner", "reader"))
+    write(owner.vault, "fact/first.md", "The first.\n")
+    succeeded(owner.run("index", "push"))
+    succeeded(reader.run("vaults", "add", "team", server.uri))
+    for number in range(8):
+        write(owner.vault, f"fact/n{number}.md", f"Thing{number} is here.\n")
+        if number % 3 == 2:
+            (owner.vault / f"fact/n{number - 1}.md").unlink()
+        sending = owner.started("index", "push")
+        listing = reader.started("--vault", "team", "recall", "thing first", "--json")
+        succeeded(ended(sending))
+        found = {entry["filePath"] for entry in succeeded(ended(listing)).json["memories"]}
+        assert "fact/first.md" in found
+        assert found <= {"fact/first.md", *(f"fact/n{other}.md" for other in range(number + 1))}
+        own = succeeded(owner.run("list", "--json")).json["memories"]
+        theirs = succeeded(reader.run("--vault", "team", "list", "--json")).json["memories"]
+        assert [entry["memId"] for entry in theirs] == [entry["memId"] for entry in own]
+
+
+def test_a_push_outlives_the_engines_end(tmp_path: Path, server: Server) -> None:
+    """Where the engine is killed within a push and comes back, the same push sends all."""
+    machine = Machine(tmp_path / "m", server.uri)
+    for number in range(400):
+        write(machine.vault, f"fact/n{number}.md", f"# Note {number}\n\nThing{number} is here.\n")
+    pushing = machine.started("index", "push")
+    while not any((tmp_path / "m").rglob("engine.json")):
+        time.sleep(0.001)
+        assert pushing.poll() is None
+    server.end(signal.SIGKILL)
+    server.start()
+    succeeded(ended(pushing))
+    told = succeeded(machine.run("index", "status", "--json")).json
+    assert (told["rows"]["words"], told["problem"]) == (400, "")
+    found = succeeded(machine.run("recall", "thing377", "-n", "1", "--json")).json["memories"]
+    assert [entry["filePath"] for entry in found] == ["fact/n377.md"]
+
+
+def test_an_engine_that_hangs_is_away(tmp_path: Path, server: Server) -> None:
+    """A server that takes calls and answers none ends a recall in a sentence, not for ever."""
+    machine = Machine(tmp_path / "m", server.uri)
+    succeeded(machine.run("remember", "Tea", "Green tea at four."))
+    succeeded(machine.run("index", "push"))
+    server.process.send_signal(signal.SIGSTOP)
+    assert "does not answer" in refused(machine.run("recall", "tea"), 1)
+    succeeded(machine.run("remember", "Disk", "The disk of db1 is full."))
+    server.process.send_signal(signal.SIGCONT)
+    assert "db1" in succeeded(machine.run("recall", "disk")).out
+
+
+def test_the_token_comes_from_the_environment_alone(
+    tmp_path: Path, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With it the engine answers; without it, or with another, who asks is told so."""
+    with served(tmp_path / "engine", "sesame") as server:
+        write(folder, "memvault.toml", SETTINGS.format(server.uri))
+        assert "refuses the token" in refused(run("index", "push"), 1)
+        monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "another")
+        succeeded(run("remember", "Tea", "Green tea at four."))
+        assert "refuses the token" in refused(run("recall", "tea"), 1)
+        monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
+        assert "Green tea" in succeeded(run("recall", "tea")).out
