@@ -206,6 +206,17 @@ class IndexContract:
                 with pytest.raises(Stale):
                     view.text(keys[name])
 
+    def test_a_filter_is_no_limit_on_what_meaning_finds(self, notes: Path) -> None:
+        """Of many memories nearer to a query, the one that a filter leaves is found."""
+        for number in range(40):
+            text = f"We drink green tea at four, cup {number}."
+            write(notes, f"fact/t{number}.md", note(f"t{number}", f"Tea {number}", text))
+        with self.opened(notes) as index:
+            view = self.seen(index)
+            key = self.keys(view)["disk"]
+            answer = view.nearest("drinking green tea", "english", {key}, 1, frozenset())
+            assert [hit.key for hit in answer.hits] == [key]
+
     def test_what_was_at_a_moment(self, notes: Path) -> None:
         """A view of an earlier moment lacks what was made later."""
         write(notes, "fact/late.md", note("late", "Late", "x", "created: 2999-01-01\n"))

@@ -29,6 +29,8 @@ _EARLY = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC")
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
 _PIPE = 65_536
 """Bytes that a pipe takes without anybody reading them."""
+_SIZE = 8
+"""Bytes that say how long a message is."""
 _LEFT = ("memvault.mcp", "memvault.anthropic", "memvault.__main__")
 """Modules that few commands load, and dearly."""
 _OTHERS = ("frontmatter", "numpy", "platformdirs", "py_rust_stemmers", "tokenizers", "whoosh.index")
@@ -84,7 +86,10 @@ class Launcher:
         umask = os.umask(0)
         os.umask(umask)
         asked = [[*arguments], str(cwd), dict(os.environ), umask]
-        socket.send_fds(self._socket, [json.dumps(asked).encode()], [reads, out_end, err_end])
+        message = json.dumps(asked).encode()
+        size = len(message).to_bytes(_SIZE, "big")
+        socket.send_fds(self._socket, [size], [reads, out_end, err_end])
+        self._socket.sendall(message)
         for number in (reads, out_end, err_end):
             os.close(number)
         with suppress(BrokenPipeError):
@@ -144,9 +149,10 @@ def _become(words: Sequence[str], cwd: str, variables: Mapping[str, str], umask:
 def _forked(asking: socket.socket) -> None:
     """Fork for each command that is asked for; return in the forked process, to run it."""
     while True:
-        message, pipes, _, _ = socket.recv_fds(asking, 1 << 22, 3)
-        if not message:
+        size, pipes, _, _ = socket.recv_fds(asking, _SIZE, 3)
+        if not size:
             sys.exit()
+        message = asking.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
         child = os.fork()
         if not child:
             for number, pipe in enumerate(pipes):

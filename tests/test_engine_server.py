@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install '
 pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
 from engine_server import Server, served
+from memvault.index.milvus import terms
+from memvault.index.milvus.engine import Engine, Where
 
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 
@@ -139,8 +142,29 @@ def test_the_token_comes_from_the_environment_alone(
     with served(tmp_path / "engine", "sesame") as server:
         write(folder, "memvault.toml", SETTINGS.format(server.uri))
         assert "refuses the token" in refused(run("index", "push"), 1)
-        monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "another")
         succeeded(run("remember", "Tea", "Green tea at four."))
+        assert "Green tea" in succeeded(run("recall", "tea")).out  # of this machine's own index
+        monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
+        succeeded(run("index", "push"))
+        monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "another")
         assert "refuses the token" in refused(run("recall", "tea"), 1)
         monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
         assert "Green tea" in succeeded(run("recall", "tea")).out
+
+
+def test_what_a_push_that_was_cut_off_left_is_never_found(tmp_path: Path, server: Server) -> None:
+    """Rows under the number that the next memory gets are gone once it is sent."""
+    machine = Machine(tmp_path / "m", server.uri)
+    write(machine.vault, "fact/a.md", "The first.\n")
+    succeeded(machine.run("index", "push"))
+    engine = Engine(Where(server.uri, "memvault", ""))
+    ((vault, card),) = engine.cards().items()
+    row = {"vault": vault, "generation": card.words, "uid": 2, "block": 3, "lengths": {"body": 1}}
+    text = " ".join(terms.spelled({"body": Counter({"wombat": 1})}))
+    engine.put("words", [{"id": "left", "text": text, **row}], lambda _: None)
+    engine.close()
+    write(machine.vault, "fact/b.md", "The second.\n")
+    found = succeeded(machine.run("recall", "wombat", "--mode", "keyword", "--json")).json
+    assert found["memories"] == []
+    told = succeeded(machine.run("index", "status", "--json")).json
+    assert (told["documents"], told["rows"]["words"], told["problem"]) == (2, 2, "")

@@ -133,10 +133,34 @@ def test_one_machine_sends_a_vault(
     monkeypatch.setenv("MEMVAULT_CACHE", str(tmp_path / "other-cache"))
     said = refused(run("index", "push"), 1)
     assert "by one machine alone" in said
+    succeeded(run("recall", "tea"))  # of this machine's own index: nothing was allowed
+    assert "nothing, since" in succeeded(run("index", "drop")).out
+    with monkeypatch.context() as first:
+        for kind in ("STATE", "CACHE"):
+            first.delenv(f"MEMVAULT_{kind}")
+        assert succeeded(run("index", "status", "--json")).json["problem"] == ""
     settings = (sent / "memvault.toml").read_text("utf-8")
     kept = [line for line in settings.splitlines() if not line.startswith("vault")]
     write(sent, "memvault.toml", "\n".join(kept) + "\n")
     assert succeeded(run("index", "push", "--json")).json["documents"] == 2
+
+
+def test_a_vault_that_was_moved_is_taken_over(sent: Path, run: Run) -> None:
+    """In another folder its owner may go on sending it, under the id that others know."""
+    moved = sent.rename(sent.with_name("moved"))
+    assert "--take-over" in run("index", "push", cwd=moved).err
+    told = succeeded(run("index", "push", "--take-over", "--json", cwd=moved)).json
+    assert f'vault = "{told["vault"]}"' in (moved / "memvault.toml").read_text("utf-8")
+    found = succeeded(run("recall", "tea", "--json", cwd=moved)).json["memories"]
+    assert found[0]["title"] == "Tea"
+    assert succeeded(run("index", "status", "--json", cwd=moved)).json["problem"] == ""
+
+
+def test_a_password_is_no_part_of_an_address(folder: Path, run: Run) -> None:
+    """It would stand in every message, so it is refused where it is written."""
+    write(folder, "memvault.toml", SETTINGS.format("http://root:Milvus@127.0.0.1:1"))
+    assert "Milvus@" not in run("list").err
+    assert "password" in refused(run("vaults", "add", "t", "http://root:x@127.0.0.1:1"), 2)
 
 
 def test_a_collection_that_is_gone_is_made_anew(sent: Path, run: Run) -> None:

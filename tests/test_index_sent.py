@@ -13,7 +13,9 @@ pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
 from conftest import write
 from index_contract import IndexContract, note
+from memvault import clock
 from memvault.config import load_settings
+from memvault.errors import Refused
 from memvault.index.milvus.engine import Engine, Where
 from memvault.index.milvus.sent import SentIndex, SentStore
 from memvault.index.milvus.shared import SharedIndex
@@ -48,6 +50,26 @@ class TestSentIndex(IndexContract):
             self.seen(index, vectors=False)
             with pytest.raises(Stale):
                 view.text(keys["tea"])
+
+    def test_what_was_at_a_moment(self, notes: Path) -> None:
+        """What was so before is known where the files are, and that is said."""
+        with self.opened(notes) as index, pytest.raises(Refused):
+            index.as_of(self.seen(index), clock.now())
+
+    def test_a_text_is_never_another_memorys(self, notes: Path) -> None:
+        """Also after its owner has made all anew, each name shows its own text."""
+        with self.opened(notes) as index:
+            assert isinstance(index, Follower)
+            for record in self.seen(index, vectors=False).records():
+                assert index.bytes_of(record.path)[0]
+            write(notes, "a.md", note("first", "First", "This was made first, and sorts so."))
+            (notes / "fact/tea.md").unlink()
+            index.owner.rebuild()
+            view = self.seen(index, vectors=False)
+            for record in view.records():
+                memory = view.text(record.key)
+                assert memory is not None
+                assert memory.title == record.title
 
     @contextmanager
     def opened(self, root: Path) -> Iterator[Index]:

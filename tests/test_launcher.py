@@ -20,6 +20,7 @@ from launcher import Launcher
         (["remember", "Piped", "-", "--dry-run"], b"caf\xe9"),
         (["show", "no such memory"], b""),
         (["--help"], b""),
+        (["recall", "x" * 100_000], b""),
         (["call", "memory_recall", '{"query": "\udcff"}'], b""),
     ],
 )

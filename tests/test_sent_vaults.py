@@ -21,23 +21,10 @@ from conftest import Ran, Run, refused, succeeded, write
 pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
 pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
-from memvault.index.milvus import copies
-from memvault.index.protocol import Record
 from memvault.tools.core import registry
 
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 There = Callable[..., Ran]
-RECORD = {
-    **dict.fromkeys(Record._fields, ""),
-    "key": 1,
-    "size": 3,
-    "path": "fact/tea.md",
-    "mem_id": "tea-7k2m9q",
-    "title": "Tea",
-    "tags": ["drinks"],
-    "metadata": {},
-}
-"""What an engine says of a memory."""
 
 
 def settled(folder: Path, file: Path) -> None:
@@ -86,11 +73,15 @@ def team(engine: Path, there: There) -> str:
 
 SAY = """
 import json, sys
-from memvault.index.milvus.engine import Engine, Where
-opened = Engine(Where(sys.argv[1], "memvault", ""))
-((vault, card),) = opened.cards().items()
-opened.say(vault, {**card, **json.loads(sys.argv[2])})
-opened.close()
+from pymilvus import MilvusClient
+client = MilvusClient(sys.argv[1])
+fields = ["id", "vault", "generation", "uid", "block", "text", "lengths", "format_1"]
+where = 'generation == "card"'
+client.load_collection("memvault_words")
+(row,) = client.query("memvault_words", filter=where, output_fields=fields)
+row["lengths"].update(json.loads(sys.argv[2]))
+client.upsert("memvault_words", [row])
+client.close()
 """
 
 
@@ -205,6 +196,53 @@ def test_what_went_is_gone_here_whatever_is_told_of_it(
         same()
 
 
+UNSEND = """
+import sys
+from pymilvus import MilvusClient
+client = MilvusClient(sys.argv[1])
+client.load_collection("memvault_memories")
+client.delete("memvault_memories", filter="uid == 1")
+client.close()
+"""
+
+
+def test_a_text_that_is_missing_costs_that_memory_alone(
+    team: str, engine: Path, there: There
+) -> None:
+    """Where an engine lost one, what it has of the others is found and shown."""
+    assert succeeded(there("--vault", team, "list", "--json")).json["total"] == 2
+    subprocess.run([sys.executable, "-c", UNSEND, str(engine)], check=True)
+    found = succeeded(there("--vault", team, "recall", "green tea disk", "--json")).json
+    assert [entry["title"] for entry in found["memories"]] == ["Disk"]
+    assert succeeded(there("--vault", team, "list", "--json")).json["total"] == 1
+
+
+def test_the_past_is_known_where_the_files_are(team: str, tmp_path: Path, there: There) -> None:
+    """Nobody is told today's text as that of an earlier day; other vaults answer."""
+    refused(there("--vault", team, "recall", "tea", "--as-of", "2099-01-01"), 1)
+    mine = tmp_path / "mine"
+    succeeded(there("init", str(mine)))
+    succeeded(there("--vault", str(mine), "remember", "My tea", "I drink black tea."))
+    words = ["recall", "tea", "--vaults", f"this,{team}", "--as-of", "2099-01-01", "--json"]
+    ran = succeeded(there("--vault", str(mine), *words))
+    assert {entry["title"] for entry in ran.json["memories"]} == {"My tea"}
+    assert "the vault team was not asked" in ran.err + ran.out
+
+
+def test_a_file_that_was_touched_is_so_for_all(
+    team: str, folder: Path, run: Run, there: There
+) -> None:
+    """Times that are a file's own are those of the machine that has it."""
+    for name in ("a", "b"):
+        write(folder, f"{name}.md", f"# {name}\n\nText of {name}.\n")
+    succeeded(run("index", "push"))
+    os.utime(folder / "a.md", (2_000_000_000, 2_000_000_000))
+    succeeded(run("index", "push"))
+    own = succeeded(run("list", "--json")).json["memories"]
+    theirs = succeeded(there("--vault", team, "list", "--json")).json["memories"]
+    assert [entry["modified"] for entry in theirs] == [entry["modified"] for entry in own]
+
+
 def test_several_vaults_answer_together(team: str, tmp_path: Path, there: There) -> None:
     """One recall ranks this machine's memories beside those that were sent."""
     mine = tmp_path / "mine"
@@ -295,32 +333,6 @@ def test_another_version_and_a_clock_that_is_off_are_said(
     assert "another version of memvault" in refused(there("--vault", team, "recall", "tea"), 1)
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        "",
-        "[]",
-        '{"record": {}, "lengths": {}, "times": [0, 0]}',
-        json.dumps({"record": RECORD, "lengths": {}, "times": 0}),
-        json.dumps({"record": RECORD, "lengths": [], "times": [0, 0]}),
-        json.dumps({"record": {**RECORD, "path": "../../x.md"}, "lengths": {}, "times": [0, 0]}),
-        json.dumps({"record": {**RECORD, "mem_id": "../x"}, "lengths": {}, "times": [0, 0]}),
-        json.dumps({"record": {**RECORD, "title": 3}, "lengths": {}, "times": [0, 0]}),
-        json.dumps({"record": {**RECORD, "tags": [3]}, "lengths": {}, "times": [0, 0]}),
-        json.dumps({"record": {**RECORD, "metadata": "x"}, "lengths": {}, "times": [0, 0]}),
-        json.dumps({"record": {**RECORD, "more": 1}, "lengths": {}, "times": [0, 0]}),
-        "[" * 10_000,
-    ],
-)
-def test_what_others_write_in_an_engine_is_no_bug(record: str) -> None:
-    """A record that could be no memory's is left out; what could be one is read."""
-    assert copies.kept_of(1, record) is None
-    whole = {"record": RECORD, "lengths": {"body": 3}, "times": [0, 0], "is_text": True}
-    found = copies.kept_of(1, json.dumps(whole))
-    assert found is not None
-    assert found.record.title == "Tea"
-
-
 def test_a_vault_of_anybody_makes_no_one_ask_an_engine(
     folder: Path, engine: Path, there: There
 ) -> None:
@@ -364,7 +376,10 @@ def test_a_killed_push_goes_on(folder: Path, tmp_path: Path, run: Run, there: Th
     caches = tmp_path / "cache"
     for left in ("manifest.db", "engine.json", "copies.json"):
         killed_at(words, caches, left)
+    (card,) = caches.rglob("engine.json")
+    before = json.loads(card.read_text("utf-8"))["generation"]
     assert succeeded(run("index", "push", "--json")).json["documents"] == 400
+    assert json.loads(card.read_text("utf-8"))["generation"] == before  # not sent anew
     told = succeeded(run("index", "status", "--json")).json
     assert (told["rows"]["words"], told["problem"]) == (400, "")
     succeeded(there("vaults", "add", "team", str(file)))

@@ -209,10 +209,28 @@ def test_a_client_reaches_the_vaults_that_it_was_given(places: dict[str, Path]) 
             said.append(f"{asked['error']} {shown['error']}".replace(name, "NAME"))
         assert said[0] == said[1]
         every = await structured(client, "memory_recall", query="dough", vaults=["all"])
-        assert {entry["vault"] for entry in every["memories"]} <= {"work"}
+        assert {entry["vault"] for entry in every["memories"]} <= {"this"}
 
     session(places["work"], given, "--vaults", "home")
     session(places["work"], alone)
+    assert (places["home"] / "fact/bread.md").exists()
+
+
+def test_a_vault_with_two_names_is_asked_once(places: dict[str, Path], run: Run) -> None:
+    """However it is named, each memory comes once, and ranks as it does alone."""
+    succeeded(run("vaults", "add", "again", str(places["home"])))
+    alone = succeeded(run("recall", "dough", "--vaults", "home", "--json")).json["memories"]
+    both = succeeded(run("recall", "dough", "--vaults", "home,again", "--json")).json["memories"]
+    assert both == alone
+
+
+@pytest.mark.parametrize("state", ["relative", ""])
+def test_taking_a_name_away_never_takes_a_vault(
+    places: dict[str, Path], run: Run, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """Whatever is wrong with the user's own folders, the vault's files stay."""
+    monkeypatch.setenv("MEMVAULT_STATE", state)
+    run("vaults", "remove", "home")
     assert (places["home"] / "fact/bread.md").exists()
 
 

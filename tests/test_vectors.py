@@ -32,7 +32,7 @@ def _hashes(uids: list[int], counts: list[int]) -> npt.NDArray[np.uint64]:
 def _search(
     vectors: Vectors, query: Matrix, among: Set[int], limit: int, also: Set[int] = frozenset()
 ) -> list[Near]:
-    passages = vectors.measured(query, limit, also).of(among | also)
+    passages = vectors.measured(query, limit, also, among).of(among | also)
     return nearest(passages, None, among, limit, also)
 
 

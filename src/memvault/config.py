@@ -133,6 +133,11 @@ def _is_timezone(value: Any) -> bool:
     return False
 
 
+def is_collection(name: str) -> bool:
+    """Say whether collections in an engine may be called so."""
+    return bool(_COLLECTION.fullmatch(name))
+
+
 def _is_line(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable()
 
@@ -175,10 +180,13 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda value: value in ("builtin", "kingfisher"),
     ),
     "index.engine": ("local or milvus", lambda value: value in ("local", "milvus")),
-    "index.uri": ("the engine's address, as http://localhost:19530", _is_line),
+    "index.uri": (
+        "the engine's address, as http://localhost:19530, without a name or a password",
+        lambda value: _is_line(value) and "@" not in value,
+    ),
     "index.collection": (
         "letters, digits and _",
-        lambda value: isinstance(value, str) and bool(_COLLECTION.fullmatch(value)),
+        lambda value: isinstance(value, str) and is_collection(value),
     ),
     "index.vault": (
         "the id that memvault index push gave it",

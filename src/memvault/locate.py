@@ -95,17 +95,22 @@ def vaults_meant(
 
     known = within_reach(reach)
     default = user_settings.load().default
-    own = next((name for name, folder in _vaults().items() if folder == str(here)), THIS)
-    found: dict[str, Path] = {}
+    own = next((name for name, folder in known.items() if folder == here), THIS)
+    meant: list[tuple[str, Path]] = []
     for name in names or (THIS, *default) * bool(default):
         if name == ALL:
-            found |= ({own: here} if own != THIS or not known else {}) | known
+            meant += [(own, here)] if own != THIS or not known else []
+            meant += known.items()
         elif name in (THIS, own):
-            found[own] = here
+            meant.append((own, here))
         elif name in known:
-            found[name] = known[name]
+            meant.append((name, known[name]))
         elif names:
             raise _no_vault(name, known, reach)
+    found: dict[str, Path] = {}
+    for name, folder in meant:  # one that has two names is asked once
+        if folder not in found.values():
+            found[name] = folder
     return found
 
 

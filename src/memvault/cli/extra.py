@@ -288,7 +288,15 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
     ),
     "vaults trust": (trusting.trust_vault, {"folder": _argument("DIR", "The vault")}),
     "vaults untrust": (trusting.untrust_vault, {"folder": _argument("DIR", "The vault")}),
-    "index push": (indexing.push, {}),
+    "index push": (
+        indexing.push,
+        {
+            "take_over": (
+                bool,
+                typer.Option(False, "--take-over", help="Also where another machine sends it"),
+            )
+        },
+    ),
     "index status": (indexing.status, {}),
     "index drop": (
         indexing.drop,

@@ -7,18 +7,19 @@ from memvault.cli.options import Options
 from memvault.errors import UsageError
 
 
-def push(options: Options) -> None:
+def push(options: Options, take_over: bool) -> None:
     """Send the vault to the engine that [index] in memvault.toml names, or what differs.
 
     From then on recall asks there. The first time the vault gets an id, which memvault.toml
     keeps, and this machine becomes the one that sends it. The token is in
-    MEMVAULT_MILVUS_TOKEN. Killed, it goes on where it was the next time.
+    MEMVAULT_MILVUS_TOKEN. Killed, it goes on where it was the next time. With --take-over this
+    machine sends it from now on, as after the vault was moved to another folder.
     """
     from memvault.upkeep import sending
 
     workspace = options.workspace()
     try:
-        showing.show(options, "index push", {"success": True, **sending.push(workspace)})
+        showing.show(options, "index push", {"success": True, **sending.push(workspace, take_over)})
     finally:
         workspace.close()
 

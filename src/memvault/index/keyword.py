@@ -77,6 +77,8 @@ def _reading() -> Iterator[None]:
 class KeywordIndex:
     """A Whoosh index in a folder, opened and read when first asked; without a folder, empty."""
 
+    has_copies = False
+
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._index: Any = None

@@ -136,6 +136,10 @@ class Part:
         """Return the view as it would have been at a moment."""
         return self._with(self._asked(lambda: index.as_of(self.seen, moment)))
 
+    def numbered(self, place: int, parts: int) -> Part:
+        """Return the same as one of another number of parts."""
+        return Part(self.name, self.seen, place, parts, self.damage)
+
     def _with(self, seen: View) -> Part:
         return Part(self.name, seen, self._place, self._parts, self.damage)
 

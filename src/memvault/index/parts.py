@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 class Words(Protocol):
     """A keyword index of one commit."""
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether others follow it, so that a memory whose record changes is sent anew."""
+
     def apply(
         self, removed: Iterable[int], added: Sequence[KeywordDocument], merge: bool = False
     ) -> None:
@@ -91,8 +95,13 @@ class QuickVectors(Protocol):
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and the hash of one passage of each memory; some may be gone."""
 
-    def measured(self, query: Matrix, limit: int, also: Set[int]) -> Passages:
-        """Return the passages of the nearest memories and of ``also``, or of all."""
+    def measured(
+        self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
+    ) -> Passages:
+        """Return the passages of the nearest memories and of ``also``, or of all.
+
+        ``among`` are those that a search is limited to, where it is.
+        """
 
     def dead(self, alive: Set[int]) -> float:
         """Return the share of rows whose memory is gone."""

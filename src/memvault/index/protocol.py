@@ -140,7 +140,8 @@ class VectorHit(NamedTuple):
 
     ``cosine`` is the quick embedder's, ``deep`` the deep one's where that
     counts, guessed from ``cosine`` for a memory that waits for its deep vectors.
-    ``similarity`` is in 0..1 and means the same for every embedder.
+    ``similarity`` is in 0..1 and means the same for every embedder; ``quick`` is what it
+    would be without deep vectors.
     """
 
     key: int
@@ -148,6 +149,7 @@ class VectorHit(NamedTuple):
     cosine: float
     similarity: float
     deep: float | None = None
+    quick: float = 0.0
 
 
 class Places(NamedTuple):

@@ -265,7 +265,7 @@ class Snapshot(NamedTuple):
         everything = self._alive(None)
         if everything is None:  # rows of memories that are gone stay for a while
             everything = self.manifest.uids() if self.manifest else set()
-        passages = self._passages(vector, everything, limit, also)
+        passages = self._passages(vector, everything, limit, also, among)
         deep = self.deep.measured(text, language, passages)
         calibration = deep.calibration or self.quick.table.calibration
         found = nearest(
@@ -274,7 +274,8 @@ class Snapshot(NamedTuple):
         hits = []
         for uid, passage, cosine, depth in found:
             similarity = calibration.similarity(cosine if depth is None else depth)
-            hits.append(VectorHit(uid, passage, cosine, similarity, depth))
+            quick = self.quick.table.calibration.similarity(cosine)
+            hits.append(VectorHit(uid, passage, cosine, similarity, depth, quick))
         return VectorAnswer(hits, self.unembedded, True, deep.share)
 
     def likeness(self, passages: Mapping[int, int]) -> list[list[float]]:
@@ -294,10 +295,17 @@ class Snapshot(NamedTuple):
         rows, hashes = (np.array([found[key][part] for key in passages]) for part in (0, 1))
         return self.deep.likeness(hashes) or table.calibration.alike(rows)
 
-    def _passages(self, query: Matrix, alive: Set[int], limit: int, also: Set[int]) -> Passages:
+    def _passages(
+        self,
+        query: Matrix,
+        alive: Set[int],
+        limit: int,
+        also: Set[int],
+        among: Set[int] | None,
+    ) -> Passages:
         """Return the passages of the nearest memories that are seen, with their cosines."""
         assert self.vectors is not None
-        found = self.vectors.measured(query, limit, also).of(alive)
+        found = self.vectors.measured(query, limit, also, among).of(alive)
         for uid, texts in self.overlay.passages.items():
             if uid in alive:
                 found = found.joined(uid, hashes_of(texts), self.quick.table.embed(texts) @ query)

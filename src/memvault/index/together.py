@@ -93,8 +93,8 @@ class Together:
         answers = [part.nearest(text, language, among, limit, also) for part in self.parts]
         share = min((answer.deep_share for answer in answers if answer.has_vectors), default=0.0)
         hits: list[VectorHit] = [hit for answer in answers for hit in answer.hits]
-        if not share:
-            hits = [hit._replace(deep=None) for hit in hits]
+        if not share:  # in one of them deep vectors do not count
+            hits = [hit._replace(deep=None, similarity=hit.quick) for hit in hits]
         hits.sort(key=lambda hit: (-hit.similarity, -hit.cosine))
         kept = [hit for place, hit in enumerate(hits) if place < limit or hit.key in also]
         waiting = sum(answer.waiting for answer in answers)
@@ -195,10 +195,19 @@ class Indexes:
         )
 
     def as_of(self, view: View, moment: datetime) -> Together:
-        """Return a view as it would have been at a moment."""
+        """Return a view as it would have been at a moment; errors as for a look."""
         assert isinstance(view, Together)
-        found = zip(view.parts, self._open, strict=True)
-        return Together([part.at(index, moment) for part, (_, index) in found])
+        seen: list[tuple[str, Index, Part]] = []
+        for part, (name, index) in zip(view.parts, self._open, strict=True):
+            try:
+                seen.append((name, index, part.at(index, moment)))
+            except MemvaultError as error:
+                self._failed[name] = error
+        if not seen and self._failed:
+            raise next(iter(self._failed.values()))
+        self._open = [(name, index) for name, index, _ in seen]
+        parts = [part for _, _, part in seen]
+        return Together([part.numbered(place, len(parts)) for place, part in enumerate(parts)])
 
     def judge(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return how well a cross-encoder finds that texts fit; errors as for an index."""

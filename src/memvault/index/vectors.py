@@ -64,7 +64,13 @@ class Vectors(FlatVectors):
                 found[uid] = rows[first + number], hashes[first + number]
         return found
 
-    def measured(self, query: Matrix, limit: int, also: Set[int]) -> Passages:  # noqa: ARG002
+    def measured(
+        self,
+        query: Matrix,
+        limit: int,  # noqa: ARG002
+        also: Set[int],  # noqa: ARG002
+        among: Set[int] | None,  # noqa: ARG002
+    ) -> Passages:
         """Return all passages with their cosines to a query: that is quick enough."""
         rows, (uids, hashes) = self.held()
         return Passages(uids, hashes, rows @ query)

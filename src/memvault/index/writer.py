@@ -99,6 +99,9 @@ class Writer(NamedTuple):
                 memory, fresh, checked = read
                 language = opened.manifest.language_of(known.uid)
                 record = Record.of(known.uid, fresh.size, memory, language)
+                if opened.keyword.has_copies and record != opened.manifest.record(known.uid):
+                    changed.append((known, state))
+                    continue
                 same.append(Row(record, fresh, checked, opened.manifest.lengths_of(known.uid)))
             else:
                 changed.append((known, state))

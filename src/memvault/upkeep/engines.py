@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from memvault.config import Shared
+from memvault.config import Shared, is_collection
 from memvault.errors import UsageError
+from memvault.index.milvus.engine import TOKEN
 
 WRITE = 'write [index], engine = "milvus" and uri = "http://…" into memvault.toml'
 
@@ -23,6 +24,15 @@ def check(shared: Shared) -> None:
         )
     if not shared.uri:
         raise UsageError("The engine's address is missing", WRITE)
+    if "@" in shared.uri:
+        raise UsageError(
+            "The engine's address holds a name or a password",
+            f"{TOKEN} may hold them, as NAME:PASSWORD; others may read the address",
+        )
+    if not is_collection(shared.collection):
+        raise UsageError(
+            f"A collection cannot be named {shared.collection!r}", "take letters, digits and _"
+        )
     if "://" not in shared.uri and not Path(shared.uri).expanduser().is_absolute():
         raise UsageError(
             f"{shared.uri!r} is neither an address nor a whole path",

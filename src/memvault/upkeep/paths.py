@@ -53,6 +53,8 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
     """
     yield str(call.root), ""
     settings = call.workspace.__dict__.get("settings")  # as they were read, if they could be
+    if settings is not None and settings.shared.uri:
+        yield settings.shared.uri.partition("://")[2] or settings.shared.uri, "the engine"
     models = [settings.embedder, settings.reranker] if settings else []
     with contextlib.suppress(MemvaultError):
         own = user_settings.load()

@@ -8,6 +8,7 @@ from typing import Any
 from memvault.config import Settings, Shared
 from memvault.errors import Refused, UsageError, VaultUnreadable
 from memvault.index import opening
+from memvault.index.milvus.engine import EngineRefused
 from memvault.index.milvus.sent import off
 from memvault.index.milvus.shared import SharedIndex
 from memvault.settings_file import with_setting
@@ -17,11 +18,11 @@ from memvault.vault import atomic
 from memvault.workspace import Workspace
 
 
-def push(workspace: Workspace) -> dict[str, Any]:
+def push(workspace: Workspace, take_over: bool = False) -> dict[str, Any]:
     """Send a vault to its engine, or what differs; from then on recall asks there.
 
     The first time the vault gets an id, which memvault.toml keeps, and this machine becomes
-    the one that sends it.
+    the one that sends it; it does so too where it is to ``take_over`` from another.
 
     Raises:
         UsageError: the settings name no engine, or pymilvus is not installed.
@@ -34,13 +35,21 @@ def push(workspace: Workspace) -> dict[str, Any]:
         path = workspace.root / SETTINGS_FILE
         atomic.put(path, with_setting(path, "index", "vault", made, VaultUnreadable))
         shared = shared._replace(vault=made)
-    if not opening.granted(workspace.root, shared):
+    is_new = not opening.granted(workspace.root, shared)
+    if is_new:
         opening.grant(workspace.root, shared, secrets.token_hex(8))
     workspace.reload()
     index = workspace.index
     assert isinstance(index, SharedIndex)
-    card = index.push()
-    return {**_about(shared), **_told(card)}
+    try:
+        if take_over:
+            index.take_over()
+        card = index.push()
+    except EngineRefused:
+        if is_new:  # or recall would be refused from now on too
+            opening.revoke(workspace.root, shared)
+        raise
+    return {**_about(shared), **(card.about() if card else {})}
 
 
 def status(workspace: Workspace) -> dict[str, Any]:
@@ -55,35 +64,42 @@ def status(workspace: Workspace) -> dict[str, Any]:
     index = workspace.index
     assert isinstance(index, SharedIndex)
     card = index.engine.card(shared.vault)
-    if not card:
+    if card is None or not card.makes_sense:
         return {**_about(shared), "problem": "The engine holds nothing of it"}
     rows = {
         kind: index.engine.count(
-            kind, f'vault == "{shared.vault}" and generation == "{card[kind]}"'
+            kind, f'vault == "{shared.vault}" and generation == "{generation}"'
         )
-        for kind in ("words", "passages")
+        for kind, generation in (("words", card.words), ("passages", card.passages))
     }
-    problem = "; ".join(filter(None, (index.differs(), off(str(card["sent"])))))
-    return {**_about(shared), **_told(card), "rows": rows, "problem": problem}
+    problem = "; ".join(filter(None, (index.differs(), off(card.sent))))
+    return {**_about(shared), **card.about(), "rows": rows, "problem": problem}
 
 
 def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     """Take a vault's rows out of its engine, or the collections with the rows of every vault.
 
-    Recall answers from this machine again. Errors as for ``push``.
+    Recall answers from this machine again. What another machine sent stays, unless ``every``
+    vault goes. Errors as for ``push``.
     """
     shared = _named(workspace.settings)
     engine = opening.engine_of(shared)
+    dropped = "every vault" if every else "this vault"
     try:
         if every:
             engine.drop()
         elif shared.vault:
-            engine.clear(shared.vault)
+            card = engine.card(shared.vault)
+            holder = opening.granted(workspace.root, shared).get("holder")
+            if card is None or card.holder == holder:
+                engine.clear(shared.vault)
+            else:
+                dropped = f"nothing, since {card.host} sends this vault"
     finally:
         engine.close()
     if shared.vault:
         opening.revoke(workspace.root, shared)
-    return {**_about(shared), "dropped": "every vault" if every else "this vault"}
+    return {**_about(shared), "dropped": dropped}
 
 
 def _named(settings: Settings) -> Shared:
@@ -104,7 +120,3 @@ def _named(settings: Settings) -> Shared:
 
 def _about(shared: Shared) -> dict[str, Any]:
     return {"uri": shared.uri, "collection": shared.collection, "vault": shared.vault}
-
-
-def _told(card: dict[str, Any]) -> dict[str, Any]:
-    return {key: card[key] for key in ("host", "sent", "documents") if key in card}

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from memvault import user_settings
 from memvault.config import Shared, load_settings
 from memvault.errors import Conflict, MemvaultError, NotFound, StorageError
 from memvault.index import opening, place
+from memvault.index.milvus.card import VaultCard
 from memvault.upkeep import engines, named_vaults
 from memvault.user_folders import SETTINGS_FILE, user_folder
 from memvault.vault import atomic
@@ -60,26 +62,30 @@ def add(name: str, uri: str, collection: str, which: str) -> dict[str, Any]:
         engine.close()
     vault = _chosen(cards, which)
     card = cards[vault]
-    shared = shared._replace(vault=vault, sent=str(card.get("host") or "another machine"))
+    shared = shared._replace(vault=vault, sent=_host(card))
     root = _folder() / name
     text = _TOML.format(**{key: json.dumps(value) for key, value in shared._asdict().items()})
     settings = root / SETTINGS_FILE
-    if settings.exists() and load_settings(root).shared[:4] != shared[:4]:
+    named = user_settings.load().vaults.get(name, str(root))
+    if named != str(root) or (settings.exists() and load_settings(root).shared[:4] != shared[:4]):
         raise Conflict(
             f"{name} is the name of another vault", f"memvault vaults remove {name} frees it"
         )
     atomic.put(settings, text.encode(), private=True)
     opening.grant(root, shared, "")
     named_vaults.add(name, str(root))
-    about: dict[str, Any] = {key: card[key] for key in ("sent", "documents") if key in card}
-    return {"name": name, "uri": uri, "vault": vault, "host": shared.sent, **about}
+    return {"name": name, "uri": uri, "vault": vault, **card.about(), "host": shared.sent}
 
 
 def forget(root: Path) -> None:
     """Delete what is kept here of a vault that another machine has sent; else do nothing."""
     try:
-        if root.parent != _folder():
-            return
+        own = _folder()
+    except MemvaultError:  # there is none, so nothing is kept
+        return
+    if root.parent != own:
+        return
+    try:
         opening.revoke(root, load_settings(root).shared)
         index = place.existing(root)
     except MemvaultError:  # its settings are gone
@@ -89,20 +95,22 @@ def forget(root: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _chosen(cards: Mapping[str, Mapping[str, Any]], which: str) -> str:
-    fitting = [
-        vault for vault, card in cards.items() if not which or which in (vault, card.get("name"))
-    ]
+def _chosen(cards: Mapping[str, VaultCard], which: str) -> str:
+    fitting = [vault for vault, card in cards.items() if not which or which in (vault, card.name)]
     if len(fitting) == 1:
         return fitting[0]
-    told = ", ".join(
-        f"{card.get('name')} of {card.get('host')} ({vault})" for vault, card in cards.items()
-    )
+    told = ", ".join(f"{card.name} of {_host(card)} ({vault})" for vault, card in cards.items())
     if not cards:
         raise NotFound("The engine holds no vault", "memvault index push sends one there")
     if not fitting:
         raise NotFound(f"The engine holds no vault {which!r}", f"it holds {told}")
     raise Conflict("The engine holds several vaults", f"name one with --of: {told}")
+
+
+def _host(card: VaultCard) -> str:
+    """Return the name of the machine that sent a vault, in letters that any file can keep."""
+    said = "".join(letter for letter in card.host if " " <= letter <= "~")
+    return said.strip()[:100] or "another machine"
 
 
 def _folder() -> Path:

@@ -17,6 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memvault.config import LANGUAGES
 from memvault.errors import MemvaultError
 from memvault.index.manifest import Manifest, columns_of
 from memvault.index.manifest import Row as Kept
@@ -26,10 +27,15 @@ from memvault.index.quick_side import Progress
 from memvault.model import FileState
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic, layout
+from memvault.vault.codec import etag as etag_of
+from memvault.vault.replaced import SUPERSEDES, names_under
 from memvault.vault.store import Store
 
 _PIECE = 60_000
 """Bytes of a record or of a file in one row."""
+_MOST_PIECES = 3_000
+"""Pieces of one memory that are read, whatever is in an engine: no file has as many."""
+_MOST_UID = 1 << 40
 _BATCH = 100
 _FREQUENCY = -1
 """Under which uid the frequency of tokens lies."""
@@ -78,19 +84,24 @@ class Copies:
     def send(
         self, manifest: Manifest, store: Store, generation: str, folder: Path, progress: Progress
     ) -> None:
-        """Send those that were not sent yet, lowest uid first; ``folder`` keeps up to which."""
+        """Send those that were not sent yet, lowest uid first; ``folder`` keeps up to which.
+
+        A file that was changed since it was indexed is left out: the next look sees to it.
+        """
         sent = _read(folder)
         if sent.generation != generation:
             sent = _Sent(generation)
-        pending = manifest.uids_above(sent.last)
+        pending, left = manifest.uids_above(sent.last), False
         for first in range(0, len(pending), _BATCH):
             batch = pending[first : first + _BATCH]
             if not first:  # the last time may have ended within these, of other files
                 self._engine.forget("memories", self._vault, generation, [uid for uid, _ in batch])
-            rows = [row for uid, path in batch for row in self._rows(manifest, store, uid, path)]
-            self._put(generation, rows)
-            sent = sent._replace(last=batch[-1][0])
-            _write(folder, sent)
+            rows = {uid: list(self._rows(manifest, store, uid, path)) for uid, path in batch}
+            self._put(generation, [row for own in rows.values() for row in own])
+            left = left or any(not own for own in rows.values())
+            if not left:
+                sent = sent._replace(last=batch[-1][0])
+                _write(folder, sent)
             if len(pending) > _BATCH:
                 progress("sending texts", first + len(batch), len(pending))
         frequency = manifest.blocks.frequency()
@@ -132,7 +143,7 @@ class Copies:
             own = found[_FREQUENCY]
             packed = base64.b64decode(_joined(own, "text"))
             holding = zlib.decompressobj().decompress(packed, _MOST_TOKENS)
-            return holding, int(_joined(own, "record"))
+            return holding, max(0, min(int(_joined(own, "record")), _MOST_UID))
         except (KeyError, ValueError, binascii.Error, zlib.error):
             return None
 
@@ -144,6 +155,8 @@ class Copies:
             data, state = store.read_bytes(path)
         except MemvaultError:  # the record says that it cannot be read
             data, state = b"", FileState(path, 0, 0, 0, 0)
+        if record.etag and etag_of(data) != record.etag:
+            return
         text, is_text = _text(data)
         told = {
             "record": record._asdict(),
@@ -164,7 +177,8 @@ class Copies:
     ) -> dict[int, list[Row]]:
         found: dict[int, list[Row]] = defaultdict(list)
         for row in self._engine.rows("memories", self._vault, generation, uids, fields):
-            found[row["uid"]].append(row)
+            if row["piece"] < _MOST_PIECES:
+                found[row["uid"]].append(row)
         return {uid: sorted(own, key=lambda row: row["piece"]) for uid, own in found.items()}
 
 
@@ -202,9 +216,12 @@ def kept_of(uid: int, text: str) -> Kept | None:
         lengths = {str(name): int(count) for name, count in told["lengths"].items()}
         row = Kept(record, state, 0, lengths)
         columns_of(row)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        names_under(record.metadata, SUPERSEDES)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
-    return row if _makes_sense(record) else None
+    numbers = (record.size, mtime, ctime, *lengths.values())
+    fits = 0 < uid < _MOST_UID and all(abs(number) < 1 << 62 for number in numbers)
+    return row if fits and _makes_sense(record) else None
 
 
 def _makes_sense(record: Record) -> bool:
@@ -216,6 +233,7 @@ def _makes_sense(record: Record) -> bool:
         and all(isinstance(tag, str) for tag in record.tags)
         and layout.is_memory_path(record.path)
         and layout.is_mem_id(record.mem_id)
+        and record.language in ("", *LANGUAGES)
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, Refused
 from memvault.index.milvus import schema
+from memvault.index.milvus.card import VaultCard
 
 Value = TypeVar("Value")
 Row = dict[str, Any]
@@ -18,12 +19,14 @@ Row = dict[str, Any]
 KINDS = ("words", "passages", "memories")
 _NOISY = ("pymilvus", "milvus_lite", "grpc", "grpc._server")
 _SECONDS = 3.0
-"""How long an answer may take, all attempts together."""
+"""How long a call may take, all attempts together."""
 _SENDING = 60.0
 """How long a batch of rows may take to be sent."""
 _BATCH_BYTES = 4_000_000
 _PAUSE = 0.1
 """Seconds before a call is made once more; each pause is twice the last."""
+_PUSHED = 5_000
+"""Memories that a search is limited to in the engine; of more the rest is left out here."""
 _PAGE = 1_000
 _PAGE_OF_TEXTS = 100
 _SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED")
@@ -75,15 +78,21 @@ class Engine:
         self, vault: str, generation: str, query: str, limit: int, among: Sequence[int] | None
     ) -> list[Hit]:
         """Return the documents of a vault that fit a query's tokens best."""
-        where = _of(vault, generation) + ("" if among is None else f" and uid in {list(among)}")
+        where = _among(vault, generation, among)
         fields = ("uid", "block", "text", "lengths")
         return self._found("words", where, "sparse", query, limit, fields)
 
     def nearest(
-        self, vault: str, generation: str, vector: Sequence[float], limit: int
+        self,
+        vault: str,
+        generation: str,
+        vector: Sequence[float],
+        limit: int,
+        among: Sequence[int] | None,
     ) -> list[Hit]:
         """Return the passages of a vault that are nearest to a vector."""
-        return self._found("passages", _of(vault, generation), "dense", vector, limit, ("uid",))
+        where = _among(vault, generation, among)
+        return self._found("passages", where, "dense", vector, limit, ("uid",))
 
     def holding(self, vault: str, generation: str, tokens: Sequence[str]) -> int:
         """Return how many documents of a vault hold one of some tokens."""
@@ -132,6 +141,10 @@ class Engine:
         """Delete the rows of some memories."""
         self._remove(kind, f"{_of(vault, generation)} and uid in {list(uids)}")
 
+    def forget_from(self, kind: str, vault: str, generation: str, uid: int) -> None:
+        """Delete the rows of the memories from one on."""
+        self._remove(kind, f"{_of(vault, generation)} and uid >= {uid}")
+
     def keep_only(self, kind: str, vault: str, generation: str) -> None:
         """Delete the rows of a vault that are of an older generation."""
         kept = f'["{generation}", "card"]'
@@ -142,21 +155,22 @@ class Engine:
         for kind in KINDS:
             self._remove(kind, f'vault == "{vault}"')
 
-    def card(self, vault: str) -> Row:
-        """Return what is said of a vault; nothing where it was never sent."""
+    def card(self, vault: str) -> VaultCard | None:
+        """Return what is said of a vault; None where it was never sent."""
         for row in self._pages(self._named("words"), f'id == "{vault}-card"', ("lengths",)):
-            return dict(row["lengths"])
-        return {}
+            return VaultCard.read(row["lengths"])
+        return None
 
-    def cards(self) -> dict[str, Row]:
+    def cards(self) -> dict[str, VaultCard]:
         """Return what is said of each vault, by its id."""
         rows = self._pages(self._named("words"), 'generation == "card"', ("vault", "lengths"))
-        return {row["vault"]: dict(row["lengths"]) for row in rows}
+        return {row["vault"]: VaultCard.read(row["lengths"]) for row in rows}
 
-    def say(self, vault: str, card: Row) -> None:
+    def say(self, vault: str, card: VaultCard) -> None:
         """Say of a vault who sends it, and when that was."""
         about = {"id": f"{vault}-card", "vault": vault, "generation": "card", "uid": -1}
-        self.put("words", [{**about, "block": -1, "lengths": card, "text": "card"}], lambda _: None)
+        row = {**about, "block": -1, "lengths": card.told(), "text": "card"}
+        self.put("words", [row], lambda _: None)
 
     def _remove(self, kind: str, expression: str) -> None:
         name = self._named(kind)
@@ -165,7 +179,7 @@ class Engine:
         )
 
     def drop(self) -> None:
-        """Drop both collections, with the rows of every vault."""
+        """Drop the collections, with the rows of every vault."""
         for kind in KINDS:
             name = f"{self.where.collection}_{kind}"
             self._asked(partial(_dropped, name))
@@ -311,8 +325,18 @@ def _dropped(name: str, client: Any, left: float) -> None:
     client.drop_collection(name, timeout=left)
 
 
+def pushed(among: Set[int] | None) -> list[int] | None:
+    """Return the memories that a search is limited to in the engine; None for all."""
+    few = among is not None and len(among) <= _PUSHED
+    return sorted(uid for uid in among if uid >= 0) if few and among is not None else None
+
+
 def _of(vault: str, generation: str) -> str:
     return f'vault == "{vault}" and generation == "{generation}"'
+
+
+def _among(vault: str, generation: str, among: Sequence[int] | None) -> str:
+    return _of(vault, generation) + ("" if among is None else f" and uid in {list(among)}")
 
 
 def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:

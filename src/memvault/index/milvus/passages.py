@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from memvault.index.flat_vectors import VectorCard
-from memvault.index.milvus.engine import Engine, Row
+from memvault.index.milvus.engine import Engine, Row, pushed
 from memvault.index.nearest import Passages
 from memvault.index.vectors import Vectors
 
@@ -85,6 +85,7 @@ class EnginePassages(Vectors):
                         "dense": vectors[place].tolist(),
                     }
                 )
+        self.remove(uids)  # an attempt that was cut off may have left some of other texts
         self.engine.put("passages", rows, lambda _: None)
         super().append(uids, counts, hashes, np.zeros((len(rows), _NOTHING), dtype=np.float32))
 
@@ -105,12 +106,14 @@ class EnginePassages(Vectors):
                 found[row["uid"]] = vector, np.int64(row["hash"]).astype(np.uint64)
         return found
 
-    def measured(self, query: Matrix, limit: int, also: Set[int]) -> Passages:
+    def measured(
+        self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
+    ) -> Passages:
         """Return all passages of the nearest memories and of ``also``, with their cosines."""
         import numpy as np
 
         most = _TIMES * max(limit, 1)
-        hits = self.engine.nearest(self.vault, self.generation, query.tolist(), most)
+        hits = self.engine.nearest(self.vault, self.generation, query.tolist(), most, pushed(among))
         near = {hit.row["uid"] for hit in hits} | {uid for uid in also if uid >= 0}
         rows = sorted(self._rows(sorted(near)), key=lambda row: (row["uid"], row["passage"]))
         vectors = np.array([row["dense"] for row in rows], dtype=np.float32)

@@ -6,10 +6,9 @@ there, and texts are fetched as they are needed. Answers are as of when the vaul
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,19 +21,21 @@ from memvault.index.embedding.static import read_card
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.local import LocalIndex
 from memvault.index.manifest import Manifest
+from memvault.index.milvus.card import VaultCard
 from memvault.index.milvus.copies import Copies, Copy
-from memvault.index.milvus.engine import Engine, EngineRefused, Row, shown
+from memvault.index.milvus.engine import Engine, EngineRefused, shown
 from memvault.index.milvus.passages import EnginePassages
 from memvault.index.milvus.shared import Progress, WordsAt, made_by, name_of
 from memvault.index.milvus.words import Card, EngineWords
 from memvault.index.parts import LOCAL, Parts
 from memvault.index.place import Place
-from memvault.index.protocol import Asked, Closeness, KeywordAnswer, Patience, Places
+from memvault.index.protocol import Asked, Closeness, KeywordAnswer, Patience, Places, Stale, View
 from memvault.index.sentences import Block, coded, cut
 from memvault.index.snapshot import Overlay, Snapshot, compared
 from memvault.model import FileState
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
+from memvault.vault.codec import etag
 from memvault.vault.deed import GONE, Deed
 from memvault.vault.scan import Scan
 from memvault.vault.store import Store
@@ -49,7 +50,6 @@ _STATE = "sent"
 _FETCHED = 500
 _HELD = 1_000
 """Texts that are kept at hand."""
-_GENERATION = re.compile(r"[0-9a-f]{1,40}")
 _LATE = timedelta(minutes=5)
 """By how much two clocks may differ."""
 
@@ -142,7 +142,10 @@ class SentView(Snapshot):
         if key < 0:
             return super()._blocks(key, places)
         if key not in self.overlay.blocks:
-            record, memory = self.record(key), self.text(key)
+            try:
+                record, memory = self.record(key), self.text(key)
+            except Stale:  # its text was sent anew meanwhile; the next look leaves it out
+                return ()
             cuts = cut(memory) if memory is not None else []
             self.overlay.cuts[key] = cuts
             language = record.language if record is not None else ""
@@ -164,6 +167,7 @@ class SentIndex(LocalIndex):
         self._vault = vault
         self._copies = Copies(engine, vault)
         self._held: dict[int, Copy] = {}
+        self._unfit: set[int] = set()
         parts = Parts(WordsAt(engine, vault, progress), LOCAL.vectors)
         super().__init__(store, place, progress, parts, name_of(engine.where, vault))
         self.deep = DeepSide(store, None)
@@ -176,13 +180,21 @@ class SentIndex(LocalIndex):
             EngineRefused: it does not let us in, or holds nothing that can be read here.
         """
         card = self._card()
-        state = f"{card['words']} {card.get('state')}"
-        if self._files.open() is None or self._followed() != state:
+        state = f"{card.words} {card.state}"
+        if self._files.open() is None or self._followed() != state or self._unfit:
             with self._writing():
                 self._follow(card)
                 atomic.put(self._files.folder / _STATE, state.encode(), durable=False)
-        self.sent = str(card.get("sent"))
+            self._held.clear()
+        self.sent = card.sent
         return self._seen(card, vectors)
+
+    def as_of(self, view: View, moment: datetime) -> View:  # noqa: ARG002
+        """Refuse: what was so before is kept where the files are."""
+        raise Refused(
+            "Only the machine that holds a vault knows what was so before",
+            "leave out asOf, or ask there",
+        )
 
     def bytes_of(self, path: str) -> tuple[bytes, FileState]:
         """Return a file's bytes as they were sent.
@@ -199,9 +211,9 @@ class SentIndex(LocalIndex):
         if not record.etag:
             raise Refused(f"{path} cannot be read where it lies: {record.problem}", GONE)
         self.fetch([record.key])
-        if record.key not in self._held:
+        copy = self._held.get(record.key)
+        if copy is None or copy.row.record.path != path or etag(copy.data) != record.etag:
             raise NotFound(f"The text of {path} is no longer in the engine", GONE)
-        copy = self._held[record.key]
         return copy.data, copy.row.state
 
     def fetch(self, keys: Iterable[int]) -> None:
@@ -211,7 +223,13 @@ class SentIndex(LocalIndex):
         if lacking and opened is not None and isinstance(opened.keyword, EngineWords):
             if len(self._held) > _HELD:
                 self._held.clear()
-            self._held |= self._copies.of(opened.keyword.card.generation, lacking)
+            found = self._copies.of(opened.keyword.card.generation, lacking)
+            self._held |= found
+            for key in lacking:
+                record = opened.manifest.record(key)
+                fits = key in found and record is not None and etag(found[key].data) == record.etag
+                if record is not None and record.etag and not fits:
+                    self._unfit.add(key)
 
     def notes(self) -> list[str]:
         """Say what a person should know, that a clock is off among it."""
@@ -222,21 +240,20 @@ class SentIndex(LocalIndex):
         super().close()
         self.engine.close()
 
-    def _card(self) -> Row:
+    def _card(self) -> VaultCard:
         card = self.engine.card(self._vault)
         where = shown(self.engine.where)
-        if not card:
+        if card is None:
             raise EngineRefused(
                 f"The engine at {where} holds the vault {self._vault} no more",
                 "memvault vaults remove takes its name away",
             )
-        if card.get("made") != made_by():
+        if card.made != made_by():
             raise EngineRefused(
-                f"{card.get('host')} sent the vault with another version of memvault",
+                f"{card.host} sent the vault with another version of memvault",
                 "use the same version here and there, and run memvault index push there",
             )
-        generations = (str(card.get("words")), str(card.get("passages") or "0"))
-        if not all(map(_GENERATION.fullmatch, generations)):
+        if not card.makes_sense:
             raise EngineRefused(
                 f"What the engine at {where} says of the vault makes no sense",
                 "memvault index push, on the machine that has it, says it anew",
@@ -249,9 +266,12 @@ class SentIndex(LocalIndex):
         except (OSError, UnicodeDecodeError):
             return ""
 
-    def _follow(self, card: Row) -> None:
-        """Make the manifest say what the engine holds; under the index's lock."""
-        generation = str(card["words"])
+    def _follow(self, card: VaultCard) -> None:
+        """Make the manifest say what the engine holds; under the index's lock.
+
+        What does not fit its record is left out until something else changes.
+        """
+        generation = card.words
         opened = self._files.open(writing=True)
         words = opened.keyword if opened is not None else None
         if (
@@ -267,23 +287,23 @@ class SentIndex(LocalIndex):
         if recent is not None:
             manifest.apply(recent & manifest.uids(), ())
             self._add(manifest, generation, self._copies.uids(generation, manifest.next_uid() - 1))
-        if recent is None or manifest.count() != card.get("memories"):
+        if recent is None or manifest.count() != card.memories:
             known, held = manifest.uids(), self._copies.uids(generation)
             manifest.apply(known - held, ())
             self._add(manifest, generation, held - known)
         frequency = self._copies.frequency(generation)
         if frequency is not None:
             manifest.blocks.count_tokens(*frequency)
-        words.follow(Card(generation, _number(card, "documents"), _number(card, "removed")))
+        manifest.apply(self._unfit & manifest.uids(), ())
+        self._unfit.clear()
+        words.follow(Card(generation, card.documents, card.removed))
         self._files.commit(words)
 
-    def _recently_gone(self, card: Row, own: Card) -> set[int] | None:
+    def _recently_gone(self, card: VaultCard, own: Card) -> set[int] | None:
         """Return which memories went since this manifest was made; None where nobody knows."""
-        missed = _number(card, "removed") - own.removed
-        told = card.get("gone")
-        gone = [uid for uid in told if isinstance(uid, int)] if isinstance(told, list) else []
-        fresh = not own.documents
-        return None if fresh or not 0 <= missed <= len(gone) else set(gone[len(gone) - missed :])
+        missed, told = card.removed - own.removed, len(card.gone)
+        is_known = own.documents and 0 <= missed <= told
+        return set(card.gone[told - missed :]) if is_known else None
 
     def _add(self, manifest: Manifest, generation: str, uids: Set[int]) -> None:
         added = sorted(uids)
@@ -293,12 +313,12 @@ class SentIndex(LocalIndex):
             if len(added) > _FETCHED:
                 self._progress("fetching", first + len(batch), len(added))
 
-    def _seen(self, card: Row, vectors: bool) -> Snapshot:
+    def _seen(self, card: VaultCard, vectors: bool) -> Snapshot:
         opened = self._files.opened
         assert opened is not None
         found = None
-        if vectors and card.get("passages"):
-            manifest = int(str(card["passages"]), 16)
+        if vectors and card.passages:
+            manifest = int(card.passages, 16)
             about = VectorCard(BUILTIN, str(read_card()["version"]), 0, manifest)
             found = EnginePassages(self._files.folder, about).by(self.engine, self._vault)
         overlay = Overlay({}, [], {}, None, 0, {}, {})
@@ -314,9 +334,3 @@ class SentIndex(LocalIndex):
             0,
             None if vectors else partial(self._seen, card, True),
         )
-
-
-def _number(card: Row, name: str) -> int:
-    """Return a number that the engine says; others may write there."""
-    value = card.get(name)
-    return value if isinstance(value, int) else 0

@@ -15,8 +15,9 @@ from memvault.index.embedding.static import read_card
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.index_files import MADE
 from memvault.index.local import LocalIndex
+from memvault.index.milvus.card import VaultCard
 from memvault.index.milvus.copies import Copies
-from memvault.index.milvus.engine import KINDS, Engine, EngineAway, EngineRefused, Row, Where
+from memvault.index.milvus.engine import KINDS, Engine, EngineAway, EngineRefused, Where
 from memvault.index.milvus.passages import EnginePassages
 from memvault.index.milvus.words import EngineWords
 from memvault.index.parts import Parts, QuickVectors, Words
@@ -77,8 +78,8 @@ class SharedIndex(LocalIndex):
         try:
             card = self._checked()
             view = super().look(vectors, patience)
-            self._send_copies()
-            self._say(card)
+            if self._send_copies():
+                self._say(card)
             return view
         except EngineAway as error:
             if self._fallback is None:
@@ -86,10 +87,27 @@ class SharedIndex(LocalIndex):
             self._away = f"{error.message}; this machine's own index answered"
             return self._fallback.look(vectors, patience)
 
-    def push(self) -> Row:
+    def push(self) -> VaultCard | None:
         """Send all that differs, vectors too; return what the engine then says of the vault."""
         self.look(True, WHOLE)
         return self.engine.card(self._vault)
+
+    def take_over(self) -> None:
+        """Be the one who sends the vault from now on, whoever did so before."""
+        card = self.engine.card(self._vault)
+        if card is not None:
+            holder, host, name = self._myself()
+            self.engine.say(self._vault, card._replace(holder=holder, host=host, name=name))
+
+    def rebuild(self) -> None:
+        """Send all anew; errors as for a look."""
+        self._checked()
+        super().rebuild()
+
+    def embed_all(self, download: bool = False) -> int:
+        """Embed every memory; errors as for a look and for the protocol's."""
+        self._checked()
+        return super().embed_all(download)
 
     def differs(self) -> str:
         """Say what the engine lacks of what this machine has sent, or has too much; else nothing.
@@ -97,8 +115,8 @@ class SharedIndex(LocalIndex):
         A memory has another uid for each text that it had, so uids say whether it is this one.
         """
         card = self.engine.card(self._vault)
-        if card.get("holder") != self._holder:
-            return f"{card.get('host', 'nobody')} sends this vault, not this machine"
+        if card is None or card.holder != self._holder:
+            return f"{card.host if card else 'nobody'} sends this vault, not this machine"
         opened = self._files.open()
         if opened is None or not isinstance(opened.keyword, EngineWords):
             return "this machine has sent nothing yet"
@@ -121,34 +139,51 @@ class SharedIndex(LocalIndex):
             self._fallback.close()
         self.engine.close()
 
-    def _checked(self) -> Row:
-        """Return the vault's card; where the engine knows nothing of it, all is sent anew."""
+    def _checked(self) -> VaultCard:
+        """Return the vault's card; where the engine knows nothing of it, all is sent anew.
+
+        That is said before anything is sent: a push that is cut off goes on where it was.
+        """
         card = self.engine.card(self._vault)
-        if not card:
+        if card is None:
             with self._writing():
                 self._files.invalidate()
-        elif card.get("holder") != self._holder:
-            raise EngineRefused(
-                f"The vault {self._vault} is sent by {card.get('host')}, last on "
-                f"{str(card.get('sent'))[:10]}, and by one machine alone",
-                "take the line vault out of [index] in memvault.toml, and run memvault index push: "
-                "it gets an id of its own",
-            )
+            card = VaultCard(*self._myself(), made=made_by(), sent=clock.iso())
+            self.engine.say(self._vault, card)
+        self._refuse_others(card)
         return card
 
-    def _send_copies(self) -> None:
-        """Send the texts that the engine lacks, unless another process is at it."""
+    def _refuse_others(self, card: VaultCard | None) -> None:
+        if card is not None and card.holder != self._holder:
+            raise EngineRefused(
+                f"The vault {self._vault} is sent by {card.host}, last on {card.sent[:10]}, "
+                "and by one machine alone",
+                "take the line vault out of [index] in memvault.toml, and run memvault index push: "
+                "it gets an id of its own; where this is that vault, moved, memvault index push "
+                "--take-over keeps its id",
+            )
+
+    def _myself(self) -> tuple[str, str, str]:
+        """Return who sends the vault from here, as a card begins."""
+        return self._holder, platform.node(), self._store.root.name
+
+    def _send_copies(self) -> bool:
+        """Send the texts that the engine lacks, unless another process is at it.
+
+        Say whether all are there now: before that, nobody is told of what was sent.
+        """
         opened = self._files.opened
         if opened is None or not isinstance(opened.keyword, EngineWords):
-            return
+            return False
         generation, folder = opened.keyword.card.generation, self._files.folder
         if not self._copies.lacks(opened.manifest, generation, folder):
-            return
+            return True
         with contextlib.suppress(StorageError), self._files.locked(0.0) as locked:
             if locked:
                 self._copies.send(opened.manifest, self._store, generation, folder, self._progress)
+        return not self._copies.lacks(opened.manifest, generation, folder)
 
-    def _say(self, card: Row) -> None:
+    def _say(self, card: VaultCard) -> None:
         """Say what is there now, and delete what another generation has left."""
         opened = self._files.opened
         if opened is None:
@@ -156,26 +191,28 @@ class SharedIndex(LocalIndex):
         words = opened.keyword
         found = self._quick.opened(opened.manifest)
         assert isinstance(words, EngineWords)
-        told = {
-            "holder": self._holder,
-            "host": platform.node(),
-            "name": self._store.root.name,
-            "words": words.card.generation,
-            "documents": words.card.documents,
-            "memories": opened.manifest.count(),
-            "removed": words.card.removed,
-            "gone": list(words.card.gone),
-            "passages": found.generation if isinstance(found, EnginePassages) else "",
-            "state": f"{opened.commit.number} {self._copies.counted(self._files.folder)}",
-            "made": made_by(),
-        }
-        if {**card, "sent": ""} == {**told, "sent": ""} and self.found == "current":
+        told = VaultCard(
+            *self._myself(),
+            words=words.card.generation,
+            passages=found.generation if isinstance(found, EnginePassages) else "",
+            documents=words.card.documents,
+            memories=opened.manifest.count(),
+            removed=words.card.removed,
+            gone=words.card.gone,
+            state=f"{opened.commit.number} {self._copies.counted(self._files.folder)}",
+            made=made_by(),
+            sent=card.sent,
+        )
+        if card == told and self.found == "current":
             return
-        self.engine.say(self._vault, {**told, "sent": clock.iso()})
+        self._refuse_others(self.engine.card(self._vault))  # this may have taken long
+        self.engine.say(self._vault, told._replace(sent=clock.iso()))
         for kind in KINDS:
-            named = "passages" if kind == "passages" else "words"
-            if told[named] and card and card.get(named) != told[named]:
-                self.engine.keep_only(kind, self._vault, str(told[named]))
+            now, before = (
+                (told.passages, card.passages) if kind == "passages" else (told.words, card.words)
+            )
+            if now and now != before:
+                self.engine.keep_only(kind, self._vault, now)
 
 
 class WordsAt:

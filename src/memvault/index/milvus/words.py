@@ -12,6 +12,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +20,8 @@ from memvault.index import bm25f
 from memvault.index.bm25f import WHOLE, Counts, KeywordDocument, Segment, memory_segment
 from memvault.index.errors import DamagedIndex
 from memvault.index.milvus import terms
-from memvault.index.milvus.engine import Engine, Row
-from memvault.index.protocol import KeywordAnswer
+from memvault.index.milvus.engine import Engine, Row, pushed
+from memvault.index.protocol import KeywordAnswer, Stale
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
 
@@ -32,8 +33,6 @@ _RECENT = 500
 _TIMES = 4
 _LEAST = 400
 """Candidates that are scored: four times what is asked for, and no fewer than these."""
-_PUSHED = 5_000
-"""Memories that a search is limited to in the engine; of more the rest is left out here."""
 
 
 class Card(NamedTuple):
@@ -52,6 +51,8 @@ class Card(NamedTuple):
 class EngineWords:
     """A ``Words`` in Milvus; its folder holds a card alone."""
 
+    has_copies = True
+
     def __init__(
         self,
         engine: Engine,
@@ -63,14 +64,22 @@ class EngineWords:
         self._vault = vault
         self._folder = folder
         self._progress = progress
+        self._card: Card | None = None
+        with suppress(DamagedIndex):  # of a generation that is yet to begin
+            self._card = self._read()
 
     @property
     def card(self) -> Card:
-        """What the folder says.
+        """What the folder said when it was opened: that belongs to the manifest of then.
 
         Raises:
             DamagedIndex: nothing that makes sense.
         """
+        if self._card is None:
+            self._card = self._read()
+        return self._card
+
+    def _read(self) -> Card:
         if self._folder is None:
             return Card("none", 0)
         try:
@@ -89,6 +98,7 @@ class EngineWords:
         """Read another generation from now on."""
         assert self._folder is not None
         atomic.put(self._folder / _CARD, json.dumps(card._asdict()).encode())
+        self._card = card
 
     def apply(
         self, removed: Iterable[int], added: Sequence[KeywordDocument], merge: bool = False
@@ -97,7 +107,7 @@ class EngineWords:
         del merge  # Milvus does that itself
         card = self.card
         gone = sorted({*removed})
-        documents = card.documents
+        documents, known = card.documents, set[int]()
         for first in range(0, len(gone), 1_000):
             among = gone[first : first + 1_000]
             held = {
@@ -107,8 +117,14 @@ class EngineWords:
                 )
             }
             documents -= len(held)
+            known |= {uid for uid, _ in held}
             for kind in ("words", "memories"):
                 self._engine.forget(kind, self._vault, card.generation, among)
+        if len(known) < len(gone):  # an attempt that was cut off has deleted some already
+            documents = self._counted(card)
+        if added:  # and left others, of what had these uids then
+            least = min(document.uid for document in added)
+            self._engine.forget_from("words", self._vault, card.generation, least)
         rows = [row for document in added for row in self._rows(card, document)]
 
         def told(done: int) -> None:
@@ -119,6 +135,11 @@ class EngineWords:
         recent = (*card.gone, *gone)[-_RECENT:]
         total = card.removed + len(gone)
         self.follow(Card(card.generation, documents + len(added), total, recent))
+
+    def _counted(self, card: Card) -> int:
+        fields = ("uid", "block")
+        rows = self._engine.every("words", self._vault, card.generation, fields)
+        return len({(row["uid"], row["block"]) for row in rows})
 
     def _rows(self, card: Card, document: KeywordDocument) -> Iterable[Row]:
         lengths = {name: sum(found.values()) for name, found in document.fields.items()}
@@ -158,14 +179,15 @@ class EngineWords:
             holding = [
                 self._engine.holding(self._vault, card.generation, entry) for entry in tokens
             ]
+        if self._read().generation != card.generation:  # made anew meanwhile, and these deleted
+            raise Stale
         counts = Counts(card.documents + len(overlay), holding)
         return bm25f.answer(segments, wanted, lengths, among, limit, explain, counts)
 
     def _candidates(self, card: Card, query: str, among: Set[int] | None, limit: int) -> Segment:
         """Return the documents that Milvus finds best, with how often each token is in them."""
         most = max(_TIMES * limit, _LEAST)
-        pushed = sorted(among) if among is not None and len(among) <= _PUSHED else None
-        hits = self._engine.words(self._vault, card.generation, query, most, pushed)
+        hits = self._engine.words(self._vault, card.generation, query, most, pushed(among))
         counted: dict[tuple[int, int], Counter[str]] = {}
         lengths: dict[tuple[int, int], Mapping[str, Any]] = {}
         for hit in hits:

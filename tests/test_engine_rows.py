@@ -1,0 +1,82 @@
+"""Whatever is written in an engine, what is read there is sound or left out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
+
+from memvault.index.milvus import copies
+from memvault.index.milvus.card import VaultCard
+from memvault.index.protocol import Record
+
+RECORD = {
+    **dict.fromkeys(Record._fields, ""),
+    "key": 1,
+    "size": 3,
+    "path": "fact/tea.md",
+    "mem_id": "tea-7k2m9q",
+    "title": "Tea",
+    "tags": ["drinks"],
+    "metadata": {},
+}
+"""What an engine says of a memory."""
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "[]",
+        '{"record": {}, "lengths": {}, "times": [0, 0]}',
+        json.dumps({"record": RECORD, "lengths": {}, "times": 0}),
+        json.dumps({"record": RECORD, "lengths": [], "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "path": "../../x.md"}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "mem_id": "../x"}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "title": 3}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "tags": [3]}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "metadata": "x"}, "lengths": {}, "times": [0, 0]}),
+        json.dumps({"record": {**RECORD, "more": 1}, "lengths": {}, "times": [0, 0]}),
+        "[" * 10_000,
+    ],
+)
+def test_what_others_write_in_an_engine_is_no_bug(record: str) -> None:
+    """A record that could be no memory's is left out; what could be one is read."""
+    assert copies.kept_of(1, record) is None
+    whole = {"record": RECORD, "lengths": {"body": 3}, "times": [0, 0], "is_text": True}
+    found = copies.kept_of(1, json.dumps(whole))
+    assert found is not None
+    assert found.record.title == "Tea"
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+said = st.dictionaries(st.sampled_from([*VaultCard._fields, "more"]), values)
+
+
+@given(values | said)
+def test_a_card_is_read_whatever_it_says(told: object) -> None:
+    """Its texts are texts, its numbers no less than 0, and it is kept as it was read."""
+    card = VaultCard.read(told)
+    for value, default in zip(card, VaultCard("", "", ""), strict=True):
+        assert type(value) is type(default)
+    assert min(card.documents, card.memories, card.removed, *card.gone, 0) == 0
+    assert VaultCard.read(card.told()) == card
+    assert VaultCard.read(json.loads(json.dumps(card.told()))) == card
+
+
+@given(said)
+def test_a_record_is_read_whatever_it_says(told: dict[str, object]) -> None:
+    """What a manifest would not take is left out, and never an error."""
+    for name, value in told.items():
+        record = {**RECORD, "metadata": {"supersedes": value}, name: value}
+        text = json.dumps({"record": record, "lengths": {"body": value}, "times": [value, 0]})
+        copies.kept_of(1, text)
+        copies.kept_of(1 << 70, text)
