@@ -230,6 +230,65 @@ def test_a_name_leads_where_it_leads_now(places: dict[str, Path], run: Run) -> N
         server.talk(given, other)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
+def test_a_folder_that_lost_its_name_is_let_go(places: dict[str, Path], run: Run) -> None:
+    """Once a name leads to another folder, the server has closed the index of the old one."""
+    given = token(run, "ann", "team")
+
+    async def recall(client: Client) -> None:
+        assert (await structured(client, "memory_recall", query="drink"))["count"] == 1
+
+    def held() -> list[str]:
+        opened = Path(f"/proc/{server.process.pid}/fd").iterdir()
+        names = [str(link.readlink()) for link in opened]
+        return [name for name in names if "/indexes/team-" in name and ".db" in name]
+
+    with Served("--tools", "all") as server:
+        server.talk(given, recall)
+        assert held()
+        for name in ("team", "other"):
+            succeeded(run("vaults", "remove", name))
+        succeeded(run("vaults", "add", "team", str(places["other"])))
+        server.talk(given, recall)
+        for _ in range(100):  # which it does beside the answer
+            if not held():
+                break
+            time.sleep(0.1)
+        assert held() == []
+
+
+def test_nobody_comes_in_while_tokens_cannot_be_read(
+    places: dict[str, Path], run: Run, tmp_path: Path
+) -> None:
+    """While the folder of tokens is broken every request is refused; the server outlives it."""
+    given = token(run, "ann", "team")
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    (folder,) = tmp_path.rglob("tokens")
+    with Served() as server:
+        assert server.send(given, hello).status == 200
+        folder.rename(aside := folder.with_name("aside"))
+        folder.write_text("no folder", "utf-8")
+        assert [server.send(given, hello).status for _ in range(2)] == [503, 503]
+        time.sleep(2.2)  # it looks for tokens that ended once a second
+        folder.unlink()
+        aside.rename(folder)
+        assert server.send(given, hello).status == 200
+        code, said = server.end()
+    assert (code, said.count("note: "), "Traceback" in said) == (0, 1, False), said
+
+
+def test_refusals_do_not_fill_the_disk(places: dict[str, Path], run: Run, tmp_path: Path) -> None:
+    """Any number of requests without a token are a line or two of the audit, with their number."""
+    file = tmp_path / "audit.jsonl"
+    with Served("--audit", str(file)) as server:
+        for _ in range(60):
+            assert server.send("wrong", {}).status == 401
+        server.end()
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    assert len(lines) < 20
+    assert sum(line.get("times", 1) for line in lines) == 60
+
+
 def test_a_client_that_leaves_within_its_request_is_noted(
     places: dict[str, Path], run: Run
 ) -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from memvault.errors import StorageError
 from memvault.tools.core import registry
 
 OK = "ok"
+_PAUSE = 1.0
+"""Seconds between two lines of one kind that anybody can cause any number of times."""
 _QUIET = frozenset(("initialize", "ping", "server/discover", "logging/setLevel"))
 """Methods that reach nothing of a vault."""
 
@@ -37,6 +40,14 @@ class Entry(NamedTuple):
     ms: int
 
 
+@dataclass
+class _Refused:
+    """When the last line of one kind was written, and how many requests came since."""
+
+    written: float
+    unwritten: int = 0
+
+
 class Audit:
     """Writes the lines to a file that only ever grows, or to standard error.
 
@@ -46,6 +57,7 @@ class Audit:
 
     def __init__(self, file: str) -> None:
         self._lock = threading.Lock()
+        self._refused: dict[Entry, _Refused] = {}
         self._file = Path(file).expanduser() if file else None
         if self._file is not None:
             try:
@@ -58,15 +70,44 @@ class Audit:
 
     def note(self, entry: Entry) -> None:
         """Write a line; where that fails, it goes to standard error."""
-        line = json.dumps({"when": clock.iso(), **entry._asdict()})
         with self._lock:
-            try:
-                if self._file is not None:
-                    self._append(self._file, f"{line}\n".encode())
-                    return
-            except OSError as error:
-                print(f"note: the audit cannot be written: {error.strerror}", file=sys.stderr)
-            print(visible.line(line), file=sys.stderr, flush=True)
+            self._write(entry)
+
+    def note_refused(self, entry: Entry) -> None:
+        """Write a line for a request that was refused at the door: of one kind one a second.
+
+        The others are counted; ``flush`` writes how many there were.
+        """
+        with self._lock:
+            if entry in self._refused:
+                self._refused[entry].unwritten += 1
+            else:
+                self._refused[entry] = _Refused(time.monotonic())
+                self._write(entry)
+
+    def flush(self, is_end: bool = False) -> None:
+        """Write how many refusals were only counted, where the last line of their kind is old."""
+        now = time.monotonic()
+        with self._lock:
+            for entry, refused in list(self._refused.items()):
+                if now - refused.written < _PAUSE and not is_end:
+                    continue
+                if refused.unwritten:
+                    self._write(entry, refused.unwritten)
+                    self._refused[entry] = _Refused(now)
+                else:
+                    del self._refused[entry]
+
+    def _write(self, entry: Entry, times: int = 1) -> None:
+        more = {"times": times} if times > 1 else {}
+        line = json.dumps({"when": clock.iso(), **entry._asdict(), **more})
+        try:
+            if self._file is not None:
+                self._append(self._file, f"{line}\n".encode())
+                return
+        except OSError as error:
+            print(f"note: the audit cannot be written: {error.strerror}", file=sys.stderr)
+        print(visible.line(line), file=sys.stderr, flush=True)
 
     def _append(self, file: Path, line: bytes) -> None:
         descriptor = self._open(file)  # each time, since others move it away when it is large

@@ -80,7 +80,12 @@ class Door:
         self.is_ending = False
 
     def forget(self) -> None:
-        """Forget how often tokens came that are no longer good."""
+        """Let go of tokens that are no longer good.
+
+        Raises:
+            StorageError: which are good cannot be read; nothing is let go.
+        """
+        self._rooms.clear(self._keyring.holds)
         self._allowances = {
             token: held for token, held in self._allowances.items() if self._keyring.holds(token)
         }
@@ -113,7 +118,11 @@ class Door:
             )
         if self.is_ending:
             return _refusal(503, "The server is ending", "try again", {"Retry-After": "5"})
-        token = self._keyring.of(_bearer(request))
+        try:
+            token = self._keyring.of(_bearer(request))
+        except MemvaultError as error:
+            self._note(None, "", error.code)
+            return _refusal(503, "The tokens cannot be read", "ask who serves the vaults")
         if token is None:
             self._note(None, "", "unauthorized")
             challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
@@ -133,7 +142,7 @@ class Door:
             try:
                 manager = await self._rooms.enter(token, vault)
             except MemvaultError as error:
-                rooms.told(error)
+                rooms.tell(error)
                 self._note(token, vault, error.code)
                 return _refusal(503, f"The vault {vault} cannot be read", "ask who serves it")
             answer = _Answer(scope, body, receive, send)
@@ -190,7 +199,7 @@ class Door:
 
     def _note(self, token: Token | None, vault: str, outcome: str) -> None:
         who = (token.name, token.agent) if token is not None else ("", "")
-        self._audit.note(Entry(*who, vault, "", outcome, 0))
+        self._audit.note_refused(Entry(*who, vault, "", outcome, 0))
 
 
 class _Answer:

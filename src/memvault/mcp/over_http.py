@@ -20,7 +20,7 @@ from memvault.errors import StorageError, UsageError
 from memvault.mcp.audit import Audit
 from memvault.mcp.door import PATH, Door, Limits
 from memvault.mcp.profiles import Offer
-from memvault.mcp.rooms import Rooms
+from memvault.mcp.rooms import Rooms, tell
 from memvault.mcp.serving import signals
 from memvault.upkeep.tokens import Keyring
 
@@ -188,11 +188,10 @@ class _Run:
 
         async with anyio.create_task_group() as tasks:
             rooms = Rooms(tasks, self._served, self._offer, self._audit, lambda: bool(self._asked))
-            keyring = Keyring()
             security = self._address.security()
-            door = Door(keyring, rooms, security, self._limits, self._audit)
+            door = Door(Keyring(), rooms, security, self._limits, self._audit)
             web = _Uvicorn(self._config(door))
-            tasks.start_soon(_swept, rooms, door, keyring)
+            tasks.start_soon(_swept, door, self._audit)
             with signals(self._asked, asked):
                 serving = asyncio.create_task(web.serve([self._listening]))
                 self._tell()
@@ -212,6 +211,7 @@ class _Run:
                 await serving
             tasks.cancel_scope.cancel()
         await anyio.to_thread.run_sync(rooms.close)
+        self._audit.flush(is_end=True)
         return 0
 
     def _config(self, door: Door) -> uvicorn.Config:
@@ -244,12 +244,19 @@ class _Run:
         sys.stderr.flush()
 
 
-async def _swept(rooms: Rooms, door: Door, keyring: Keyring) -> None:
+async def _swept(door: Door, audit: Audit) -> None:
     """End what stands open for tokens that were removed, or whose time is over."""
+    told = ""
     while True:
         await asyncio.sleep(_SWEEP)
-        rooms.clear(keyring.holds)
-        door.forget()
+        audit.flush()
+        try:
+            door.forget()
+            told = ""
+        except StorageError as error:  # the door lets nobody in
+            if error.message != told:
+                told = error.message
+                tell(error)
 
 
 def _is_any(host: str) -> bool:

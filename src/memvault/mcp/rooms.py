@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -60,6 +61,7 @@ class Rooms:
         self._ending = ending
         self._rooms: dict[tuple[Token, str], Room] = {}
         self._vaults: dict[str, Workspace] = {}
+        self._in_use: Counter[Workspace] = Counter()
         self._entering = anyio.Lock()
         self._opening = threading.Lock()
 
@@ -75,10 +77,10 @@ class Rooms:
         """
         workspace = await anyio.to_thread.run_sync(self._opened, vault)
         async with self._entering:
+            for key, other in list(self._rooms.items()):
+                if key[1] == vault and other.workspace is not workspace:
+                    self._left(key)  # the name is another folder's by now
             room = self._rooms.get((token, vault))
-            if room is not None and room.workspace is not workspace:  # it is another folder by now
-                self._left((token, vault))
-                room = None
             if room is None:
                 room = self._furnished(token, vault, workspace)
                 await self._tasks.start(self._held, room)
@@ -97,9 +99,8 @@ class Rooms:
 
     def close(self) -> None:
         """Let go of the vaults, once nobody is in a room."""
-        for workspace in self._vaults.values():
-            with workspace.lock:
-                workspace.close()
+        for workspace in self._in_use:
+            _close(workspace)
 
     def end_streams(self) -> None:
         """End every stream that stands open."""
@@ -119,6 +120,7 @@ class Rooms:
                 known = Workspace(root)
                 _ = known.settings
                 self._vaults[vault] = known
+                self._in_use[known] += 0
             return known
 
     def _furnished(self, token: Token, vault: str, workspace: Workspace) -> Room:
@@ -135,14 +137,36 @@ class Rooms:
         manager = StreamableHTTPSessionManager(serving.server, max_sessions=_SESSIONS)
         return Room(token, workspace, serving, manager, anyio.Event())
 
-    @staticmethod
-    async def _held(room: Room, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    async def _held(self, room: Room, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         """Keep a room's server running until it is left."""
-        async with room.manager.run():
-            task_status.started()
-            await room.leave.wait()
+        self._in_use[room.workspace] += 1
+        try:
+            async with room.manager.run():
+                task_status.started()
+                await room.leave.wait()
+        finally:
+            self._in_use[room.workspace] -= 1
+        await anyio.to_thread.run_sync(self._let_go)
+
+    def _let_go(self) -> None:
+        """Close what names led to before, once nobody is in it any more."""
+        with self._opening:
+            former = [
+                workspace
+                for workspace, count in self._in_use.items()
+                if not count and workspace not in self._vaults.values()
+            ]
+            for workspace in former:
+                del self._in_use[workspace]
+        for workspace in former:
+            _close(workspace)
 
 
-def told(error: MemvaultError) -> None:
+def _close(workspace: Workspace) -> None:
+    with workspace.lock:
+        workspace.close()
+
+
+def tell(error: MemvaultError) -> None:
     """Tell whoever runs the server what a client is not told: it may name paths."""
     print(visible.line(f"note: {error.message}; {error.hint}"), file=sys.stderr)

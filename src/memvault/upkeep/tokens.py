@@ -7,6 +7,7 @@ itself: 256 random bits need no slow hash, since nobody can guess them.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -26,6 +27,7 @@ from memvault.vault import atomic
 
 READ: Literal["read"] = "read"
 SCOPES = (READ, "write")
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _TEXTS = ("name", "agent", "scope", "created", "expires", "hash")
 
 
@@ -115,7 +117,11 @@ def remove(name: str) -> None:
 
 
 def every() -> list[Token]:
-    """Return every token, in the order of their names; a file that is none says nothing."""
+    """Return every token, in the order of their names.
+
+    Raises:
+        StorageError: they cannot be read.
+    """
     return sorted(_read(), key=lambda token: token.name)
 
 
@@ -123,44 +129,77 @@ class Keyring:
     """The tokens as they are now: one that is removed or expired opens nothing any more."""
 
     def __init__(self) -> None:
-        self._state: tuple[object, ...] = ()
+        self._state: tuple[object, ...] | None = None
         self._known: dict[str, Token] = {}
 
     def of(self, text: str) -> Token | None:
-        """Return what a token permits, None where there is no such token."""
+        """Return what a token permits, None where there is no such token.
+
+        Raises:
+            StorageError: the tokens cannot be read; none is known until they can.
+        """
         self._look()
         token = self._known.get(_hash(text))
         return None if token is None or token.is_expired else token
 
     def holds(self, token: Token) -> bool:
-        """Say whether a token is still there and not expired."""
+        """Say whether a token is still there and not expired.
+
+        Raises:
+            StorageError: the tokens cannot be read.
+        """
         self._look()
         return self._known.get(token.hash) == token and not token.is_expired
 
     def _look(self) -> None:
         """Read the tokens again where one was added or removed."""
-        state: list[object] = []
-        with contextlib.suppress(OSError), os.scandir(_folder()) as entries:
-            for entry in entries:
-                status = entry.stat(follow_symlinks=False)
-                state.append((entry.name, status.st_mtime_ns, status.st_ino))
-        if tuple(state) != self._state:
-            self._state = tuple(state)
-            self._known = {token.hash: token for token in _read()}
+        try:
+            state = _state()
+            if state == self._state:
+                return
+            known = {token.hash: token for token in _read()}
+        except StorageError:
+            self._state, self._known = None, {}
+            raise
+        self._state, self._known = state, known
+
+
+def _state() -> tuple[object, ...]:
+    """Return what changes with every change of a token."""
+    state: list[object] = []
+    with (
+        contextlib.suppress(FileNotFoundError),
+        atomic.explained("the tokens"),
+        os.scandir(_folder()) as entries,
+    ):
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            state.append((entry.name, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
+    return tuple(state)
 
 
 def _read() -> Iterator[Token]:
+    """Read every token; a file that is none, or that cannot be read, is passed over.
+
+    Raises:
+        StorageError: the folder cannot be read, or the process has too many files open.
+    """
     names: list[str] = []
     with contextlib.suppress(FileNotFoundError), atomic.explained("the tokens"):
         names = os.listdir(_folder())
     for name in names:
         path = _folder() / name
         if name.endswith(".json") and not name.startswith("."):
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                if is_own_alone(path):
-                    found = _parsed(json.loads(plain_files.read(path)))
-                    if f"{found.name}.json" == name:  # a copy of it is no token
-                        yield found
+            try:
+                found = _parsed(json.loads(plain_files.read(path))) if is_own_alone(path) else None
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                if isinstance(error, OSError) and error.errno in _SCARCE:  # it may be a token
+                    raise StorageError(
+                        f"The tokens cannot be read: {error.strerror}", "try again later"
+                    ) from error
+                continue
+            if found is not None and f"{found.name}.json" == name:  # a copy of it is no token
+                yield found
 
 
 def _parsed(held: dict[str, Any]) -> Token:
