@@ -3,7 +3,8 @@
     python engine_server.py FOLDER PORT [TOKEN]
 
 It takes one call after the other, since milvus-lite writes one thing at a time. With a token it
-refuses who has no such, in the words of Milvus 2.6's proxy. What it prints first is its address.
+refuses who has no such, in the words of Milvus 2.6's proxy. Calls that the file FOLDER.deaf names
+it does not answer. What it prints first is its address.
 """
 
 from __future__ import annotations
@@ -22,19 +23,27 @@ import grpc
 
 
 class Door(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Lets in who has the token."""
+    """Lets in who has the token, where one is needed, and what the server is not deaf to."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, deaf: Path) -> None:
         self._token = base64.b64encode(token.encode()).decode()
+        self._deaf = deaf
 
     def intercept_service(
         self, continuation: Callable[[Any], Any], handler_call_details: Any
     ) -> Any:
         """Go on with a call, or end it."""
         told = dict(handler_call_details.invocation_metadata)
-        if told.get("authorization") == self._token:
-            return continuation(handler_call_details)
-        return grpc.unary_unary_rpc_method_handler(_refuse)
+        name = handler_call_details.method.rpartition("/")[2]
+        if self._token and told.get("authorization") != self._token:
+            return grpc.unary_unary_rpc_method_handler(_refuse)
+        if self._deaf.exists() and name in self._deaf.read_text("utf-8").split():
+            return grpc.unary_unary_rpc_method_handler(_go)
+        return continuation(handler_call_details)
+
+
+def _go(_: object, context: Any) -> None:
+    context.abort(grpc.StatusCode.UNAVAILABLE, "the server is going")
 
 
 def _refuse(_: object, context: Any) -> None:
@@ -50,8 +59,8 @@ def serve(folder: str, port: str, token: str = "") -> None:
     from milvus_lite.db import MilvusLite
     from pymilvus.grpc_gen import milvus_pb2_grpc
 
-    doors = [Door(token)] if token else []
-    server = grpc.server(ThreadPoolExecutor(1), interceptors=doors)
+    door = Door(token, Path(f"{folder}.deaf"))
+    server = grpc.server(ThreadPoolExecutor(1), interceptors=[door])
     database = MilvusLite(folder)
     milvus_pb2_grpc.add_MilvusServiceServicer_to_server(MilvusServicer(database), server)
     bound = server.add_insecure_port(f"127.0.0.1:{port}")
@@ -83,6 +92,10 @@ class Server:
         assert self.process.stdout is not None
         self.uri = self.process.stdout.readline().strip()
         assert self.uri
+
+    def be_deaf_to(self, *calls: str) -> None:
+        """Answer all calls but those of some names from now on."""
+        Path(f"{self._folder}.deaf").write_text(" ".join(calls), "utf-8")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it, in order or by a kill."""

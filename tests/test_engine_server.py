@@ -135,6 +135,39 @@ def test_an_engine_that_hangs_is_away(tmp_path: Path, server: Server) -> None:
     assert "db1" in succeeded(machine.run("recall", "disk")).out
 
 
+def test_an_engine_that_goes_within_an_answer(tmp_path: Path, server: Server) -> None:
+    """Where it answers the look and not the search, one sentence says so, or another answers."""
+    alone = Machine(tmp_path / "alone", server.uri)
+    backed = Machine(tmp_path / "backed", server.uri, "fallback = true\n")
+    for machine in (alone, backed):
+        succeeded(machine.run("remember", "Tea", "Green tea at four."))
+        succeeded(machine.run("index", "push"))
+        succeeded(machine.run("recall", "tea"))
+    server.be_deaf_to("Search")
+    assert "does not answer" in refused(alone.run("recall", "tea"), 1)
+    found = succeeded(backed.run("recall", "tea", "--json"))
+    assert [entry["title"] for entry in found.json["memories"]] == ["Tea"]
+    assert "this machine's own index answered" in found.out + found.err
+
+
+def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: Server) -> None:
+    """Where one vault's engine goes within an answer, the other vaults answer all the same."""
+    machine = Machine(tmp_path / "m", server.uri)
+    succeeded(machine.run("remember", "Tea", "Green tea at four."))
+    succeeded(machine.run("index", "push"))
+    write(home := tmp_path / "home", "memvault.toml", "version = 1\n")
+    write(home, "fact/rum.md", "Rum or tea at five.\n")
+    for name, folder in (("work", machine.vault), ("home", home)):
+        succeeded(machine.run("vaults", "add", name, str(folder)))
+    every = ("recall", "tea at four or five", "--vaults", "all", "--json")
+    found = succeeded(machine.run(*every)).json["memories"]
+    assert {entry["vault"] for entry in found} == {"work", "home"}
+    server.be_deaf_to("Search")
+    told = succeeded(machine.run(*every))
+    assert {entry["vault"] for entry in told.json["memories"]} == {"home"}
+    assert "the vault work was not asked: The engine" in told.out + told.err
+
+
 def test_the_token_comes_from_the_environment_alone(
     tmp_path: Path, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from memvault.errors import MemvaultError
+
 
 class DamagedIndex(Exception):
     """The index on disk cannot be used; it is made anew, never repaired."""
@@ -9,3 +11,11 @@ class DamagedIndex(Exception):
 
 class DamagedVectors(DamagedIndex):
     """Only an embedder's vectors cannot be used; they are looked at again, and made anew alone."""
+
+
+class LostIndex(DamagedIndex):
+    """What a view reads from went away meanwhile; ``reason`` is what the next look says of it."""
+
+    def __init__(self, reason: MemvaultError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason

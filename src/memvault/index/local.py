@@ -20,7 +20,7 @@ from memvault.index.deep_side import DeepSide
 from memvault.index.diff import Diff, Look, compare, divided
 from memvault.index.embedding import permitted
 from memvault.index.embedding.static import StaticEmbedder
-from memvault.index.errors import DamagedIndex
+from memvault.index.errors import DamagedIndex, LostIndex
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.index_files import INDEX, IndexFiles
 from memvault.index.manifest import Known
@@ -64,6 +64,7 @@ class LocalIndex:
         self._quick = QuickSide(self._texts, self._files.folder, progress, parts.vectors)
         self.deep = DeepSide(store, place.folder)
         self._cross_encoder: CrossEncoder | None = None
+        self._lost: MemvaultError | None = None
         self.found = ""
         """How the last look found the index: current, behind, or missing."""
 
@@ -73,6 +74,7 @@ class LocalIndex:
         Without ``vectors`` the view has no vectors, and none are made. Errors as for
         the protocol's.
         """
+        self._raise_lost()
         began, pause = time.monotonic(), _LOOK_AGAIN
         self.found = ""
         while True:
@@ -229,9 +231,18 @@ class LocalIndex:
         return ""
 
     def discard(self, error: DamagedIndex, view: View | None) -> None:
-        """Have what a view could not read made anew at the next look."""
+        """Have what a view could not read made anew at the next look, or be said by it."""
+        if isinstance(error, LostIndex):
+            self._lost = error.reason
+            return
         seen = view if isinstance(view, Snapshot) else None
         self._files.discard(error, seen.commit if seen else None)
+
+    def _raise_lost(self) -> None:
+        """Say what the last view lost, once."""
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            raise lost
 
     def close(self) -> None:
         """Let go of open files."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from typing import TypeVar
 
-from memvault.index.errors import DamagedIndex
+from memvault.errors import MemvaultError
+from memvault.index.errors import DamagedIndex, LostIndex
 from memvault.index.protocol import (
     Asked,
     Closeness,
@@ -130,7 +131,14 @@ class Part:
 
     def with_vectors(self) -> Part:
         """Return the same view, in which vectors can be searched too."""
-        return self._with(self._asked(self.seen.with_vectors))
+
+        def complete() -> View:
+            try:
+                return self.seen.with_vectors()
+            except MemvaultError as error:  # it cannot be asked any more; the others can
+                raise LostIndex(error) from error
+
+        return self._with(self._asked(complete))
 
     def at(self, index: Index, moment: datetime) -> Part:
         """Return the view as it would have been at a moment."""

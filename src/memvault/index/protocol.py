@@ -289,7 +289,10 @@ class Index(Protocol):
         """
 
     def discard(self, error: DamagedIndex, view: View | None) -> None:
-        """Have what a view could not read made anew at the next look."""
+        """Have what a view could not read made anew at the next look.
+
+        Of what it lost (``LostIndex``) the next look says so, or has another index answer.
+        """
 
     def notes(self) -> list[str]:
         """Say what a person should know of the index."""

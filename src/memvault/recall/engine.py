@@ -8,7 +8,7 @@ from typing import TypeVar
 from memvault import clock
 from memvault.errors import Ambiguous, MemvaultError, NotFound, TimedOut
 from memvault.index.analysis import Analyser, query_analyser
-from memvault.index.errors import DamagedIndex
+from memvault.index.errors import DamagedIndex, LostIndex
 from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
 from memvault.model import Memory
 from memvault.recall import ranking, resolve, snippets
@@ -166,6 +166,8 @@ class Engine:
                     self._index.discard(error, self._seen)
                 self.look_again()
                 if left == 0:
+                    if isinstance(error, LostIndex):
+                        raise error.reason from error
                     raise MemvaultError(
                         f"The index was damaged again while it was being read: {error}",
                         "memvault reindex makes it anew",

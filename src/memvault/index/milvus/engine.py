@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from memvault.errors import MemvaultError, Refused
+from memvault.index.errors import LostIndex
 from memvault.index.milvus import schema
 from memvault.index.milvus.card import VaultCard
 
@@ -43,6 +44,15 @@ class EngineAway(MemvaultError):
 
 class EngineRefused(Refused):
     """The engine does not let us in, or holds something else under that name."""
+
+
+@contextlib.contextmanager
+def viewing() -> Iterator[None]:
+    """Raise ``LostIndex`` of whatever the engine says to a view, so that there is another look."""
+    try:
+        yield
+    except (EngineAway, EngineRefused) as error:
+        raise LostIndex(error) from error
 
 
 class Where(NamedTuple):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from memvault.index.flat_vectors import VectorCard
-from memvault.index.milvus.engine import Engine, Row, pushed
+from memvault.index.milvus.engine import Engine, Row, pushed, viewing
 from memvault.index.nearest import Passages
 from memvault.index.vectors import Vectors
 
@@ -113,7 +113,10 @@ class EnginePassages(Vectors):
         import numpy as np
 
         most = _TIMES * max(limit, 1)
-        hits = self.engine.nearest(self.vault, self.generation, query.tolist(), most, pushed(among))
+        with viewing():
+            hits = self.engine.nearest(
+                self.vault, self.generation, query.tolist(), most, pushed(among)
+            )
         near = {hit.row["uid"] for hit in hits} | {uid for uid in also if uid >= 0}
         rows = sorted(self._rows(sorted(near)), key=lambda row: (row["uid"], row["passage"]))
         vectors = np.array([row["dense"] for row in rows], dtype=np.float32)
@@ -125,4 +128,5 @@ class EnginePassages(Vectors):
 
     def _rows(self, uids: Sequence[int]) -> list[dict[str, Any]]:
         fields = ("uid", "passage", "hash", "dense")
-        return list(self.engine.rows("passages", self.vault, self.generation, uids, fields))
+        with viewing():
+            return list(self.engine.rows("passages", self.vault, self.generation, uids, fields))

@@ -23,7 +23,7 @@ from memvault.index.local import LocalIndex
 from memvault.index.manifest import Manifest
 from memvault.index.milvus.card import VaultCard
 from memvault.index.milvus.copies import Copies, Copy
-from memvault.index.milvus.engine import Engine, EngineRefused, shown
+from memvault.index.milvus.engine import Engine, EngineRefused, shown, viewing
 from memvault.index.milvus.passages import EnginePassages
 from memvault.index.milvus.shared import Progress, WordsAt, made_by, name_of
 from memvault.index.milvus.words import Card, EngineWords
@@ -32,7 +32,7 @@ from memvault.index.place import Place
 from memvault.index.protocol import Asked, Closeness, KeywordAnswer, Patience, Places, Stale, View
 from memvault.index.sentences import Block, coded, cut
 from memvault.index.snapshot import Overlay, Snapshot, compared
-from memvault.model import FileState
+from memvault.model import FileState, Memory
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
 from memvault.vault.codec import etag
@@ -134,8 +134,15 @@ class SentView(Snapshot):
 
     def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
         """Compare memories with a query; their texts are fetched at once."""
-        self._files.fetch(places)
+        with viewing():
+            self._files.fetch(places)
         return super().closeness(asked, places)
+
+    def text(self, key: int) -> Memory | None:
+        """Read a memory; errors as for a view's."""
+        with viewing():
+            self._files.fetch([key])
+        return super().text(key)
 
     def _blocks(self, key: int, places: Places) -> Sequence[Block]:
         """Return a memory's first blocks, and those around its best places, made of its text."""
@@ -179,6 +186,7 @@ class SentIndex(LocalIndex):
             EngineAway: the engine does not answer.
             EngineRefused: it does not let us in, or holds nothing that can be read here.
         """
+        self._raise_lost()
         card = self._card()
         state = f"{card.words} {card.state}"
         if self._files.open() is None or self._followed() != state or self._unfit:

@@ -12,6 +12,7 @@ from pathlib import Path
 from memvault import clock
 from memvault.errors import StorageError
 from memvault.index.embedding.static import read_card
+from memvault.index.errors import DamagedIndex
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.index_files import MADE
 from memvault.index.local import LocalIndex
@@ -22,7 +23,7 @@ from memvault.index.milvus.passages import EnginePassages
 from memvault.index.milvus.words import EngineWords
 from memvault.index.parts import Parts, QuickVectors, Words
 from memvault.index.place import Place
-from memvault.index.protocol import WHOLE, Patience
+from memvault.index.protocol import WHOLE, Patience, View
 from memvault.index.snapshot import Snapshot
 from memvault.vault.store import Store
 
@@ -76,6 +77,7 @@ class SharedIndex(LocalIndex):
         """
         self._away = ""
         try:
+            self._raise_lost()
             card = self._checked()
             view = super().look(vectors, patience)
             if self._send_copies():
@@ -127,6 +129,13 @@ class SharedIndex(LocalIndex):
         said = [f"it lacks {lacking:,} of {len(sent):,} memories"] if lacking else []
         said += [f"it holds {more:,} that are gone here"] if more else []
         return "; ".join(said)
+
+    def discard(self, error: DamagedIndex, view: View | None) -> None:
+        """Have what a view could not read made anew, or be said by the next look."""
+        if self._away and self._fallback is not None:
+            self._fallback.discard(error, view)
+        else:
+            super().discard(error, view)
 
     def notes(self) -> list[str]:
         """Say what a person should know, that the engine is away among it."""

@@ -20,7 +20,7 @@ from memvault.index import bm25f
 from memvault.index.bm25f import WHOLE, Counts, KeywordDocument, Segment, memory_segment
 from memvault.index.errors import DamagedIndex
 from memvault.index.milvus import terms
-from memvault.index.milvus.engine import Engine, Row, pushed
+from memvault.index.milvus.engine import Engine, Row, pushed, viewing
 from memvault.index.protocol import KeywordAnswer, Stale
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
@@ -175,10 +175,11 @@ class EngineWords:
         segments = [memory_segment(list(overlay))]
         holding = [0] * len(wanted)
         if card.documents and wanted:
-            segments.insert(0, self._candidates(card, terms.asked(words, wholes), among, limit))
-            holding = [
-                self._engine.holding(self._vault, card.generation, entry) for entry in tokens
-            ]
+            with viewing():
+                segments.insert(0, self._candidates(card, terms.asked(words, wholes), among, limit))
+                holding = [
+                    self._engine.holding(self._vault, card.generation, entry) for entry in tokens
+                ]
         if self._read().generation != card.generation:  # made anew meanwhile, and these deleted
             raise Stale
         counts = Counts(card.documents + len(overlay), holding)
