@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +23,9 @@ pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 from engine_server import Server, served
 from memvault.index.milvus import terms
 from memvault.index.milvus.engine import Engine, Where
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 
@@ -103,6 +108,39 @@ def test_who_follows_sees_what_its_owner_sends_meanwhile(tmp_path: Path, server:
         own = succeeded(owner.run("list", "--json")).json["memories"]
         theirs = succeeded(reader.run("--vault", "team", "list", "--json")).json["memories"]
         assert [entry["memId"] for entry in theirs] == [entry["memId"] for entry in own]
+
+
+@pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")
+def test_a_client_of_a_vault_that_is_sent_is_told_of_changes(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over MCP its memories are resources to read and to subscribe, as those of a vault here."""
+    pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+    from mcp_client import session
+
+    owner, reader = (Machine(tmp_path / name, server.uri) for name in ("owner", "reader"))
+    note = write(owner.vault, "fact/tea.md", "---\nid: tea-1\n---\n\nGreen tea.\n")
+    succeeded(owner.run("index", "push"))
+    succeeded(reader.run("vaults", "add", "team", server.uri))
+    for name, value in reader.environment.items():
+        monkeypatch.setenv(name, value)
+    told = asyncio.Event()
+
+    async def heard(message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/resources/updated":
+            told.set()
+
+    async def talk(client: Client) -> None:
+        uri = "memvault://memory/tea-1"
+        await client.subscribe_resource(uri)
+        note.write_text("---\nid: tea-1\n---\n\nBlack tea.\n", "utf-8")
+        succeeded(await asyncio.to_thread(owner.run, "index", "push"))
+        async with asyncio.timeout(30):
+            await told.wait()
+        (content,) = (await client.read_resource(uri)).contents
+        assert "Black tea" in content.text  # type: ignore[union-attr]
+
+    session(Path("team"), talk, mode="legacy", message_handler=heard)
 
 
 def test_a_push_outlives_the_engines_end(tmp_path: Path, server: Server) -> None:

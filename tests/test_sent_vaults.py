@@ -366,6 +366,18 @@ def killed_at(words: list[str], folder: Path, name: str) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
+def test_it_needs_a_place_for_what_it_follows(
+    team: str, tmp_path: Path, there: There, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can be written for it, one sentence says so, and promises no answer."""
+    write(tmp_path / "there", "cache", "no folder")
+    write(tmp_path / "temporary", f"memvault-{os.geteuid()}", "no folder")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    sentence = refused(there("--vault", team, "recall", "tea"), 1)
+    assert "The index cannot be written" in sentence
+    assert "works without it" not in sentence
+
+
 def test_a_killed_push_goes_on(folder: Path, tmp_path: Path, run: Run, there: There) -> None:
     """Killed wherever it was, the next push completes it, here and for who follows the vault."""
     file = tmp_path / "engine.db"

@@ -6,7 +6,7 @@ difference. So a server may look again every second.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 from mcp.shared.subscriptions import (
@@ -20,7 +20,6 @@ from memvault.call import Call
 from memvault.index.protocol import Record
 from memvault.mcp import resources
 from memvault.mcp.profiles import Offer
-from memvault.model import FileState
 
 
 class _Memory(NamedTuple):
@@ -43,7 +42,7 @@ class Changes:
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
         self._tools: list[dict[str, Any]] | None = None
-        self._files: frozenset[FileState] = frozenset()
+        self._state: Hashable = None
         self._memories: dict[str, _Memory] | None = None
 
     def tools(self, call: Call) -> list[ServerEvent]:
@@ -55,14 +54,14 @@ class Changes:
         """Look at the memories; return what changed since they were last looked at."""
         from memvault.recall.filters import Filters
 
-        files = frozenset(call.store.scan().files)
-        if self._memories is not None and files == self._files:
+        state = call.store.state()
+        if self._memories is not None and state == self._state:
             return []
         call.only_reads = True
         found = {record.mem_id: _Memory.of(record) for record in call.engine.listed(Filters())}
         if call.engine.notes():  # not all of them were seen, so that the next look decides
             return []
-        self._files = files
+        self._state = state
         before, self._memories = self._memories, found
         return [] if before is None else list(_between(before, found))
 

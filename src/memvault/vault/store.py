@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,6 +61,10 @@ class Store:
     def scan(self) -> Scan:
         """List every memory's file without opening one; errors as for ``scan.scan``."""
         return scan(self.root, self.settings.ignore)
+
+    def state(self) -> Hashable:
+        """Return what is another value once any file has changed; errors as for ``scan``."""
+        return frozenset(self.scan().files)
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:
         """Return a file's bytes and a state taken before they were read.

@@ -7,13 +7,14 @@ there, and texts are fetched as they are needed. Answers are as of when the vaul
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from memvault import clock
-from memvault.errors import NotFound, Refused
+from memvault.errors import NotFound, Refused, StorageError
 from memvault.index.analysis import analyser
 from memvault.index.deep_side import DeepSide
 from memvault.index.embedding.embedder import BUILTIN
@@ -62,6 +63,10 @@ def off(sent: str) -> str:
     return f"the vault was sent at {sent}, which is still to come: a machine's clock is off"
 
 
+def _state_of(card: VaultCard) -> str:
+    return f"{card.words} {card.state}"
+
+
 class SentStore(Store):
     """The files of a vault as they were sent; nothing here can be written."""
 
@@ -88,6 +93,10 @@ class SentStore(Store):
     def scan(self) -> Scan:
         """Refuse: only the machine that sent the vault can list its files."""
         raise Refused("The vault's files are on another machine", "run this there")
+
+    def state(self) -> str:
+        """Return what is another value once anything else was sent; errors as for a look."""
+        return self._index().state()
 
     def read_bytes(self, path: str) -> tuple[bytes, FileState]:
         """Return a file's bytes as they were sent; errors as for a store's."""
@@ -188,14 +197,18 @@ class SentIndex(LocalIndex):
         """
         self._raise_lost()
         card = self._card()
-        state = f"{card.words} {card.state}"
+        state = _state_of(card)
         if self._files.open() is None or self._followed() != state or self._unfit:
-            with self._writing():
+            with self._keeping():
                 self._follow(card)
                 atomic.put(self._files.folder / _STATE, state.encode(), durable=False)
             self._held.clear()
         self.sent = card.sent
         return self._seen(card, vectors)
+
+    def state(self) -> str:
+        """Return which state of the vault the engine holds; errors as for a look."""
+        return _state_of(self._card())
 
     def as_of(self, view: View, moment: datetime) -> View:  # noqa: ARG002
         """Refuse: what was so before is kept where the files are."""
@@ -267,6 +280,17 @@ class SentIndex(LocalIndex):
                 "memvault index push, on the machine that has it, says it anew",
             )
         return card
+
+    @contextmanager
+    def _keeping(self) -> Iterator[None]:
+        """Hold the index's lock; errors as for a look."""
+        try:
+            with self._writing():
+                yield
+        except StorageError as error:
+            raise StorageError(
+                error.message, "what another machine sent is followed here: give it room"
+            ) from error
 
     def _followed(self) -> str:
         try:
