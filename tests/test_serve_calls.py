@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import mcp_types as types
 from mcp import Client
 
 from http_client import LIMIT, Served, named, token
-from mcp_client import structured
+from mcp_client import HELLO, structured
 from test_mcp_told import Heard
 
 NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
@@ -143,6 +144,29 @@ def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int
     made = {entry["filePath"] for entry in answers.values()}
     assert made
     assert all((team / path).is_file() for path in made)
+
+
+def test_an_id_that_is_in_use_is_refused(team: Path, run: Run) -> None:
+    """Of two requests of one session and id the second is refused, and the first is answered."""
+    ann = token(run, "ann", "team", "write")
+    with Served("--tools", "all") as server:
+        hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
+        session = server.send(ann, hello).headers["mcp-session-id"]
+
+        def ask(tool: str, number: int | str, **arguments: Any) -> Any:
+            params = {"name": tool, "arguments": arguments}
+            message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+            return server.send(ann, message, Mcp_Session_Id=session)
+
+        with ThreadPoolExecutor(1) as beside:
+            first = beside.submit(ask, "wait_for", 7, events=HOOK, timeout=30)
+            time.sleep(1)
+            for same in (7, "7"):
+                answer = ask("memory_list", same)
+                assert (answer.status, "in use" in answer.json["error"]) == (400, True)
+            assert ask("push_service", 8, name="build", message="it is done").status == 200
+            assert "it is done" in first.result(timeout=30).body.decode()
+        assert ask("memory_list", 7).status == 200
 
 
 @pytest.mark.filterwarnings("ignore:resources.*is removed as of 2026-07-28")

@@ -7,6 +7,7 @@ sees any of it, and no answer says which vaults or tokens there are besides the 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import anyio
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -25,6 +27,7 @@ from memvault.mcp import rooms
 from memvault.mcp.audit import Audit, Entry
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
 from memvault.mcp.rooms import Rooms
+from memvault.mcp.telling import SESSION
 from memvault.upkeep.tokens import Keyring, Token
 
 PATH = "/mcp"
@@ -77,6 +80,7 @@ class Door:
         self._audit = audit
         self._allowances: dict[Token, _Allowance] = {}
         self._at_once: Counter[tuple[Token, str]] = Counter()
+        self._asked: set[tuple[str, str]] = set()
         self.is_ending = False
 
     def forget(self) -> None:
@@ -116,17 +120,9 @@ class Door:
             return JSONResponse(
                 {"status": state, "version": __version__}, 503 if self.is_ending else 200
             )
-        if self.is_ending:
-            return _refusal(503, "The server is ending", "try again", {"Retry-After": "5"})
-        try:
-            token = self._keyring.of(_bearer(request))
-        except MemvaultError as error:
-            self._note(None, "", error.code)
-            return _refusal(503, "The tokens cannot be read", "ask who serves the vaults")
-        if token is None:
-            self._note(None, "", "unauthorized")
-            challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
-            return _refusal(401, "The token is missing or not good", "", challenge)
+        token = self._token(request)
+        if isinstance(token, Response):
+            return token
         vault = self._vault(request.url.path, token)
         if vault is None:
             self._note(token, "", "not_found")
@@ -145,12 +141,38 @@ class Door:
                 rooms.tell(error)
                 self._note(token, vault, error.code)
                 return _refusal(503, f"The vault {vault} cannot be read", "ask who serves it")
-            answer = _Answer(scope, body, receive, send)
-            try:
-                await manager.handle_request(scope, answer.receive, answer.send)
-            finally:
-                answer.close()
+            asked = request.headers.get(SESSION, ""), _id(body)
+            if all(asked) and asked in self._asked:  # the SDK would answer but one of them
+                self._note(token, vault, "invalid")
+                return _refusal(400, "The request's id is in use", "take another for each request")
+            await self._answer(manager, asked, _Answer(scope, body, receive, send))
         return None
+
+    def _token(self, request: Request) -> Token | Response:
+        """Return the token that a request has, or the refusal."""
+        if self.is_ending:
+            return _refusal(503, "The server is ending", "try again", {"Retry-After": "5"})
+        try:
+            token = self._keyring.of(_bearer(request))
+        except MemvaultError as error:
+            self._note(None, "", error.code)
+            return _refusal(503, "The tokens cannot be read", "ask who serves the vaults")
+        if token is None:
+            self._note(None, "", "unauthorized")
+            challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            return _refusal(401, "The token is missing or not good", "", challenge)
+        return token
+
+    async def _answer(
+        self, manager: StreamableHTTPSessionManager, asked: tuple[str, str], answer: _Answer
+    ) -> None:
+        """Answer a request; ``asked`` are its session and its id."""
+        self._asked.add(asked)
+        try:
+            await manager.handle_request(answer.scope, answer.receive, answer.send)
+        finally:
+            answer.close()
+            self._asked.discard(asked)
 
     def _vault(self, path: str, token: Token) -> str | None:
         """Return the vault that an address means, None where the token does not open it."""
@@ -208,6 +230,7 @@ class _Answer:
     def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         self._calls: dict[object, PendingCall] = {}
         scope[OPEN_CALLS] = self._calls
+        self.scope = scope
         self._body: bytes | None = body
         self._receive = receive
         self._send = send
@@ -245,6 +268,17 @@ class _Answer:
 def _bearer(request: Request) -> str:
     kind, _, text = request.headers.get("authorization", "").partition(" ")
     return text.strip() if kind.lower() == "bearer" else ""
+
+
+def _id(body: bytes) -> str:
+    """Return the id of a request, empty where it is none, as an answer to one of ours."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    is_request = isinstance(message, dict) and "method" in message
+    found = message.get("id") if is_request else None
+    return str(found) if isinstance(found, int | str) else ""
 
 
 def _refusal(

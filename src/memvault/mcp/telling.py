@@ -23,7 +23,7 @@ from memvault.errors import MemvaultError
 
 Context = ServerRequestContext[Any, Any]
 _LEVELS = get_args(types.LoggingLevel)
-_SESSION = "mcp-session-id"
+SESSION = "mcp-session-id"
 _MOST = 1_000
 """Clients that are remembered at once."""
 _EVERY = 1.0
@@ -96,7 +96,7 @@ class Telling:
 
     def _client(self, context: Context) -> _Client:
         """Return who asks: over HTTP a session, else the only client that there is."""
-        name = "" if context.request is None else context.request.headers.get(_SESSION, "")
+        name = "" if context.request is None else context.request.headers.get(SESSION, "")
         while len(self._clients) >= _MOST and name not in self._clients:
             del self._clients[next(iter(self._clients))]  # nobody says which of them have gone
         return self._clients.setdefault(name, _Client())
