@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
@@ -99,6 +100,18 @@ class IndexContract:
             assert view.keyword(words, wholes, set(), 10, False).rarity == answer.rarity
             for hit in answer.hits:
                 assert hit.score == pytest.approx(sum(hit.terms.values()))
+
+    def test_rarity_counts_what_is_not_found(self, notes: Path) -> None:
+        """How rare a word is, is counted of all that hold it, however few are asked for."""
+        for number in range(410):
+            write(notes, f"fact/lamp{number}.md", note(f"lamp{number}", f"Lamp {number}", "Dim."))
+        with self.opened(notes) as index:
+            view = self.seen(index, vectors=False)
+            words, wholes = query_analyser(view.languages()).query("lamp lemon")
+            rarity = view.keyword(words, wholes, None, 2, False).rarity
+            total = 410 + len(NOTES)
+            assert rarity[words[0][0]] == pytest.approx(math.log((total + 1) / 410.5), abs=1e-4)
+            assert rarity[words[1][0]] == pytest.approx(math.log((total + 1) / 1.5), abs=1e-4)
 
     def test_meaning_is_near(self, notes: Path) -> None:
         """What means the like is nearer, in 0..1; ``also`` is told however far it is."""

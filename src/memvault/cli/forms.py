@@ -317,8 +317,11 @@ In use: {{rerankerInUse}}""",
 It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:.10}""",
     "tokens list": """*tokens
 {name:<12}  {scope:<5}  {vaults}  as {agent}  until {expires:.10}  {problem}""",
+    "tokens remove": "Nobody comes in with the token {name} any more",
     "vaults add": """{name} is {folder}
 {name} is the vault {vault} of {host}  {documents:document|documents}  sent {sent:.16}""",
+    "vaults remove": """{name} names nothing any more
+   {folder} {stays:stays as it is|is deleted, which held what was fetched of it}""",
     "vaults list": """*vaults
 {name:<12}  {folder}  {default:asked unasked|}  sent by {sentBy}  {problem}""",
 }

@@ -38,8 +38,8 @@ def remove(options: Options, name: str) -> None:
     from memvault.upkeep import named_vaults, sent_vaults
 
     folder = named_vaults.remove(name)
-    sent_vaults.forget(Path(folder))
-    _told(options, "vaults remove", {"name": name, "folder": folder})
+    stays = not sent_vaults.forget(Path(folder))
+    _told(options, "vaults remove", {"name": name, "folder": folder, "stays": stays})
 
 
 def names(options: Options) -> None:

@@ -77,14 +77,14 @@ def add(name: str, uri: str, collection: str, which: str) -> dict[str, Any]:
     return {"name": name, "uri": uri, "vault": vault, **card.about(), "host": shared.sent}
 
 
-def forget(root: Path) -> None:
-    """Delete what is kept here of a vault that another machine has sent; else do nothing."""
+def forget(root: Path) -> bool:
+    """Delete what is kept here of a vault that another machine has sent; else say no."""
     try:
         own = _folder()
     except MemvaultError:  # there is none, so nothing is kept
-        return
+        return False
     if root.parent != own:
-        return
+        return False
     try:
         opening.revoke(root, load_settings(root).shared)
         index = place.existing(root)
@@ -93,6 +93,7 @@ def forget(root: Path) -> None:
     with atomic.explained(root):
         for folder in filter(None, (index, root)):
             shutil.rmtree(folder, ignore_errors=True)
+    return True
 
 
 def _chosen(cards: Mapping[str, VaultCard], which: str) -> str:

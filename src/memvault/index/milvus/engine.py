@@ -28,6 +28,8 @@ _PAUSE = 0.1
 """Seconds before a call is made once more; each pause is twice the last."""
 _PUSHED = 5_000
 """Memories that a search is limited to in the engine; of more the rest is left out here."""
+MOST = 16_000
+"""Rows of one answer at most: Milvus gives no more than 16,384."""
 _PAGE = 1_000
 _PAGE_OF_TEXTS = 100
 _SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED")
@@ -115,18 +117,23 @@ class Engine:
     ) -> Iterator[Row]:
         """Yield the rows of some memories."""
         name = self._named(kind)
-        size = _PAGE_OF_TEXTS if kind == "memories" else _PAGE
+        has_texts = kind == "memories" and "text" in fields
+        size = _PAGE_OF_TEXTS if has_texts else _PAGE
         for first in range(0, len(uids), size):
             among = list(uids[first : first + size])
             where = f"{_of(vault, generation)} and uid in {among}"
-            yield from self._pages(name, where, fields, size)
+            if has_texts:  # of any size
+                yield from self._pages(name, where, fields, size)
+                continue
+            found = self._queried(name, where, fields, MOST)
+            yield from found if len(found) < MOST else self._pages(name, where, fields, MOST)
 
     def every(
         self, kind: str, vault: str, generation: str, fields: Sequence[str], above: int = -1
     ) -> Iterator[Row]:
         """Yield all rows of one generation, or those of higher uids than one."""
         where = f"{_of(vault, generation)} and uid > {above}"
-        yield from self._pages(self._named(kind), where, fields)
+        yield from self._pages(self._named(kind), where, fields, MOST)
 
     def count(self, kind: str, expression: str) -> int:
         """Return how many rows an expression fits."""
@@ -167,7 +174,8 @@ class Engine:
 
     def card(self, vault: str) -> VaultCard | None:
         """Return what is said of a vault; None where it was never sent."""
-        for row in self._pages(self._named("words"), f'id == "{vault}-card"', ("lengths",)):
+        where = f'id == "{vault}-card"'
+        for row in self._queried(self._named("words"), where, ("lengths",), 1):
             return VaultCard.read(row["lengths"])
         return None
 
@@ -221,12 +229,23 @@ class Engine:
                 data=[query],
                 anns_field=field,
                 filter=expression,
-                limit=min(limit, 16_000),
+                limit=min(limit, MOST),
                 output_fields=list(fields),
                 timeout=left,
             )
         )
         return [Hit(dict(hit["entity"]), float(hit["distance"])) for hit in found]
+
+    def _queried(self, name: str, expression: str, fields: Sequence[str], limit: int) -> list[Row]:
+        """Return the rows that an expression fits, by one request."""
+        return [
+            dict(row)
+            for row in self._asked(
+                lambda client, left: client.query(
+                    name, filter=expression, output_fields=list(fields), limit=limit, timeout=left
+                )
+            )
+        ]
 
     def _pages(
         self, name: str, expression: str, fields: Sequence[str], size: int = _PAGE

@@ -20,7 +20,7 @@ from memvault.index import bm25f
 from memvault.index.bm25f import WHOLE, Counts, KeywordDocument, Segment, memory_segment
 from memvault.index.errors import DamagedIndex
 from memvault.index.milvus import terms
-from memvault.index.milvus.engine import Engine, Row, pushed, viewing
+from memvault.index.milvus.engine import MOST, Engine, Row, pushed, viewing
 from memvault.index.protocol import KeywordAnswer, Stale
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
@@ -46,6 +46,36 @@ class Card(NamedTuple):
     documents: int
     removed: int = 0
     gone: tuple[int, ...] = ()
+
+
+class _Found(NamedTuple):
+    """Documents by memory and part: how often each token is in them, and how long they are.
+
+    ``is_all`` says whether no other has any of the tokens.
+    """
+
+    counted: dict[tuple[int, int], Counter[str]]
+    lengths: dict[tuple[int, int], Mapping[str, Any]]
+    is_all: bool
+
+    def holding(self, tokens: Sequence[str]) -> int:
+        """Return how many of them hold one of some tokens."""
+        return sum(any(map(own.__contains__, tokens)) for own in self.counted.values())
+
+    def segment(self) -> Segment:
+        """Return them as they are scored."""
+        places = list(self.counted)
+
+        def postings(name: str, term: str) -> Iterable[tuple[int, float]]:
+            token = terms.token(name, term)
+            for number, place in enumerate(places):
+                if count := self.counted[place].get(token):
+                    yield number, float(count)
+
+        def length(name: str, number: int) -> float:
+            return float(self.lengths[places[number]].get(name, 0))
+
+        return Segment(postings, length, places.__getitem__, len(places))
 
 
 class EngineWords:
@@ -176,37 +206,29 @@ class EngineWords:
         holding = [0] * len(wanted)
         if card.documents and wanted:
             with viewing():
-                segments.insert(0, self._candidates(card, terms.asked(words, wholes), among, limit))
-                holding = [
-                    self._engine.holding(self._vault, card.generation, entry) for entry in tokens
-                ]
+                found = self._candidates(card, terms.asked(words, wholes), among, limit)
+                segments.insert(0, found.segment())
+                holding = [found.holding(entry) for entry in tokens]
+                if among is not None or not found.is_all:
+                    holding = [
+                        self._engine.holding(self._vault, card.generation, entry)
+                        for entry in tokens
+                    ]
         if self._read().generation != card.generation:  # made anew meanwhile, and these deleted
             raise Stale
         counts = Counts(card.documents + len(overlay), holding)
         return bm25f.answer(segments, wanted, lengths, among, limit, explain, counts)
 
-    def _candidates(self, card: Card, query: str, among: Set[int] | None, limit: int) -> Segment:
+    def _candidates(self, card: Card, query: str, among: Set[int] | None, limit: int) -> _Found:
         """Return the documents that Milvus finds best, with how often each token is in them."""
-        most = max(_TIMES * limit, _LEAST)
+        most = min(max(_TIMES * limit, _LEAST), MOST)
         hits = self._engine.words(self._vault, card.generation, query, most, pushed(among))
-        counted: dict[tuple[int, int], Counter[str]] = {}
-        lengths: dict[tuple[int, int], Mapping[str, Any]] = {}
+        found = _Found({}, {}, len(hits) < most)
         for hit in hits:
             place = hit.row["uid"], hit.row["block"]
-            counted.setdefault(place, Counter()).update(hit.row["text"].split())
-            lengths[place] = dict(hit.row["lengths"])
-        places = list(counted)
-
-        def postings(name: str, term: str) -> Iterable[tuple[int, float]]:
-            token = terms.token(name, term)
-            for number, place in enumerate(places):
-                if count := counted[place].get(token):
-                    yield number, float(count)
-
-        def length(name: str, number: int) -> float:
-            return float(lengths[places[number]].get(name, 0))
-
-        return Segment(postings, length, places.__getitem__, len(places))
+            found.counted.setdefault(place, Counter()).update(hit.row["text"].split())
+            found.lengths[place] = dict(hit.row["lengths"])
+        return found
 
     def close(self) -> None:
         """Leave the connection open: others use it too."""
