@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure the engines that an index can lie in: what is sent, asked, edited, and how large it is.
 
-    python bench/engines.py [--sizes 1000,10000] [--runs 7] [--uri URI] [--markdown]
+    python bench/engines.py [--sizes 1000,10000] [--engines local] [--runs 7] [--uri URI]
 
 The memories are those of ``corpus.py``. Each engine gets the same vault. Every number is one whole
 process, as in ``speed.py``: the first index or push; a recall; an edit and the recall that finds
@@ -96,12 +96,13 @@ def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--sizes", default="1000,10000")
+    parser.add_argument("--engines", default="local,milvus-lite,its server")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--uri", default="")
     wished = parser.parse_args()
     print("| memories | engine | first | recall | edit to found | here | there |")
     print("|--:|---|--:|--:|--:|--:|--:|", flush=True)
-    engines = ["local", wished.uri] if wished.uri else ["local", "milvus-lite", "its server"]
+    engines = ["local", wished.uri] if wished.uri else wished.engines.split(",")
     for count in map(int, wished.sizes.split(",")):
         for engine in engines:
             with workplace(None) as place, ExitStack() as running:
