@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure a served vault: how soon an agent has its answer, alone and among others.
 
-    python bench/serving.py [--memories 5000] [--calls 200] [--markdown]
+    python bench/serving.py [--memories 5000] [--calls 200]
 
 The vault is that of ``corpus.py``. Each client is a thread with one connection, as an agent
 keeps it; it calls ``memory_recall`` over HTTP, each time with another question, and takes the
