@@ -26,6 +26,9 @@ from statistics import median
 import corpus
 from processes import indexes, machine, memvault, note, prepare_environment, workplace
 
+PATIENCE = 60
+"""Seconds that an engine has for an answer: milvus-lite needs more than it gets unasked."""
+
 
 def size(place: Path) -> float:
     """Return how many megabytes lie in a folder."""
@@ -36,7 +39,7 @@ def measured(vault: Path, uri: str, data: Path, runs: int, queries: list[str]) -
     """Measure one engine, the local one without ``uri``; return the cells of its line."""
     settings = "version = 1\n"
     if uri:
-        settings += f'\n[index]\nengine = "milvus"\nuri = "{uri}"\n'
+        settings += f'\n[index]\nengine = "milvus"\nuri = "{uri}"\npatience = {PATIENCE}\n'
     (vault / "memvault.toml").write_text(settings, "utf-8")
     here = ("--vault", str(vault))
     first = ("index", "push") if uri else ("recall", "anything")
@@ -67,6 +70,9 @@ def followed(place: Path, uri: str, runs: int, queries: list[str]) -> list[str]:
     for name in ("CACHE", "CONFIG", "STATE"):
         os.environ[f"MEMVAULT_{name}"] = str(place / "elsewhere" / name)
     memvault("vaults", "add", "sent", uri)
+    for file in (place / "elsewhere" / "STATE").rglob("memvault.toml"):
+        text = file.read_text("utf-8").replace("patience = 3.0", f"patience = {PATIENCE}")
+        file.write_text(text, "utf-8")
     here = ("--vault", "sent")
     first = memvault("list", *here).seconds
     asked = [memvault("recall", text, *here).seconds for text in queries[:runs]]

@@ -4,7 +4,8 @@
 
 It takes one call after the other, since milvus-lite writes one thing at a time. With a token it
 refuses who has no such, in the words of Milvus 2.6's proxy. Calls that the file FOLDER.deaf names
-it does not answer. What it prints first is its address.
+it does not answer; all others take as long as FOLDER.slow says. What it prints first is its
+address.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import base64
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,9 +27,10 @@ import grpc
 class Door(grpc.ServerInterceptor):  # type: ignore[misc]
     """Lets in who has the token, where one is needed, and what the server is not deaf to."""
 
-    def __init__(self, token: str, deaf: Path) -> None:
+    def __init__(self, token: str, folder: str) -> None:
         self._token = base64.b64encode(token.encode()).decode()
-        self._deaf = deaf
+        self._deaf = Path(f"{folder}.deaf")
+        self._slow = Path(f"{folder}.slow")
 
     def intercept_service(
         self, continuation: Callable[[Any], Any], handler_call_details: Any
@@ -39,6 +42,8 @@ class Door(grpc.ServerInterceptor):  # type: ignore[misc]
             return grpc.unary_unary_rpc_method_handler(_refuse)
         if self._deaf.exists() and name in self._deaf.read_text("utf-8").split():
             return grpc.unary_unary_rpc_method_handler(_go)
+        if self._slow.exists():
+            time.sleep(float(self._slow.read_text("utf-8")))
         return continuation(handler_call_details)
 
 
@@ -59,7 +64,7 @@ def serve(folder: str, port: str, token: str = "") -> None:
     from milvus_lite.db import MilvusLite
     from pymilvus.grpc_gen import milvus_pb2_grpc
 
-    door = Door(token, Path(f"{folder}.deaf"))
+    door = Door(token, folder)
     server = grpc.server(ThreadPoolExecutor(1), interceptors=[door])
     database = MilvusLite(folder)
     milvus_pb2_grpc.add_MilvusServiceServicer_to_server(MilvusServicer(database), server)
@@ -96,6 +101,10 @@ class Server:
     def be_deaf_to(self, *calls: str) -> None:
         """Answer all calls but those of some names from now on."""
         Path(f"{self._folder}.deaf").write_text(" ".join(calls), "utf-8")
+
+    def be_slow(self, seconds: float) -> None:
+        """Take some seconds more for each call from now on."""
+        Path(f"{self._folder}.slow").write_text(str(seconds), "utf-8")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it, in order or by a kill."""

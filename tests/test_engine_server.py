@@ -22,7 +22,8 @@ pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
 from engine_server import Server, served
 from memvault.index.milvus import terms
-from memvault.index.milvus.engine import Engine, Where
+from memvault.index.milvus.engine import Engine
+from memvault.index.milvus.where import Where
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -186,6 +187,22 @@ def test_an_engine_that_goes_within_an_answer(tmp_path: Path, server: Server) ->
     found = succeeded(backed.run("recall", "tea", "--json"))
     assert [entry["title"] for entry in found.json["memories"]] == ["Tea"]
     assert "this machine's own index answered" in found.out + found.err
+
+
+def test_an_engine_that_is_slow_has_its_seconds_for_all_calls(
+    tmp_path: Path, server: Server
+) -> None:
+    """Where each call is answered, but all together too late, a sentence names the setting."""
+    machine = Machine(tmp_path / "m", server.uri, "patience = 1\n")
+    succeeded(machine.run("remember", "Tea", "Green tea at four in the garden."))
+    succeeded(machine.run("index", "push"))
+    server.be_slow(0.4)
+    ran = machine.run("recall", "green tea in the garden at four")
+    assert "does not answer within 1 s" in refused(ran, 1)
+    assert "patience" in ran.err
+    settings = machine.vault / "memvault.toml"
+    settings.write_text(settings.read_text("utf-8").replace("patience = 1", "patience = 60"))
+    assert "garden" in succeeded(machine.run("recall", "green tea in the garden at four")).out
 
 
 def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: Server) -> None:

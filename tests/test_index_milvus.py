@@ -20,8 +20,9 @@ pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 from index_contract import IndexContract, note
 from memvault.config import load_settings
 from memvault.index.milvus import terms
-from memvault.index.milvus.engine import Engine, Where
+from memvault.index.milvus.engine import Engine
 from memvault.index.milvus.shared import SharedIndex
+from memvault.index.milvus.where import Where
 from memvault.index.place import place_of
 from memvault.index.protocol import Index
 from memvault.vault.store import Store
@@ -29,7 +30,7 @@ from memvault.vault.store import Store
 
 def shared(root: Path, file: Path, fallback: bool = False, holder: str = "here") -> SharedIndex:
     """Return the index of a vault in a file of milvus-lite's."""
-    engine = Engine(Where(str(file), "test", ""))
+    engine = Engine(Where(str(file), "test", "", 30.0))
     store = Store(root, load_settings(root))
     return SharedIndex(store, place_of(root), lambda *_: None, engine, "v1", holder, fallback)
 
@@ -216,6 +217,7 @@ def test_long_texts_and_every_script_are_sent_whole(sent: Path, run: Run) -> Non
         ('engine = "other"', "local or milvus"),
         ('collection = "a b"', "letters, digits and _"),
         ('vault = "A/B"', "index push gave it"),
+        ("patience = 0", "seconds, from 1 to 600"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(

@@ -16,9 +16,10 @@ from index_contract import IndexContract, note
 from memvault import clock
 from memvault.config import load_settings
 from memvault.errors import Refused
-from memvault.index.milvus.engine import Engine, Where
+from memvault.index.milvus.engine import Engine
 from memvault.index.milvus.sent import SentIndex, SentStore
 from memvault.index.milvus.shared import SharedIndex
+from memvault.index.milvus.where import Where
 from memvault.index.place import place_of
 from memvault.index.protocol import Index, Patience, Stale, View
 from memvault.vault.store import Store
@@ -75,7 +76,7 @@ class TestSentIndex(IndexContract):
     def opened(self, root: Path) -> Iterator[Index]:
         """Open a vault as another machine sees it."""
         settings = load_settings(root)
-        where = Where(str(root.parent / "engine.db"), "test", "")
+        where = Where(str(root.parent / "engine.db"), "test", "", 30.0)
         owner = SharedIndex(
             Store(root, settings), place_of(root), lambda *_: None, Engine(where), "v1", "here"
         )

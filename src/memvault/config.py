@@ -81,7 +81,8 @@ class Shared(NamedTuple):
     """Where words and vectors are kept: ``local``, or ``milvus`` at a ``uri``.
 
     ``vault`` is this vault's id in the ``collection``; with ``fallback`` this machine's own
-    index answers while the engine is away. ``sent`` names the machine that has
+    index answers while the engine is away. ``patience`` are the seconds that the engine
+    has for an answer. ``sent`` names the machine that has
     the files, where they are not here.
     """
 
@@ -90,6 +91,7 @@ class Shared(NamedTuple):
     collection: str = "memvault"
     vault: str = ""
     fallback: bool = False
+    patience: float = 3.0
     sent: str = ""
 
 
@@ -193,6 +195,10 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda value: isinstance(value, str) and bool(_VAULT.fullmatch(value)),
     ),
     "index.fallback": ("true or false", lambda value: isinstance(value, bool)),
+    "index.patience": (
+        "seconds, from 1 to 600",
+        lambda value: type(value) in (int, float) and 1 <= value <= 600,
+    ),
     "index.sent": ("the name of the machine that sends it", _is_line),
     "index.token": (
         "in MEMVAULT_MILVUS_TOKEN, never in this file, which others may read",

@@ -67,10 +67,11 @@ def store_of(root: Path, settings: Settings, index: Callable[[], LocalIndex]) ->
 
 def engine_of(shared: Shared) -> Engine:
     """Return the engine that settings name; nothing is opened before it is needed."""
-    from memvault.index.milvus.engine import TOKEN, Engine, Where
+    from memvault.index.milvus.engine import Engine
+    from memvault.index.milvus.where import TOKEN, Where
 
     uri = shared.uri if "://" in shared.uri else str(home_expanded(shared.uri))
-    where = Where(uri, shared.collection, os.environ.get(TOKEN, ""))
+    where = Where(uri, shared.collection, os.environ.get(TOKEN, ""), shared.patience)
     return Engine(where, makes=not shared.sent)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memvault.config import Shared, is_collection
 from memvault.errors import UsageError
-from memvault.index.milvus.engine import TOKEN
+from memvault.index.milvus.where import TOKEN
 
 WRITE = 'write [index], engine = "milvus" and uri = "http://…" into memvault.toml'
 

@@ -8,9 +8,9 @@ from typing import Any
 from memvault.config import Settings, Shared
 from memvault.errors import Refused, UsageError, VaultUnreadable
 from memvault.index import opening
-from memvault.index.milvus.engine import EngineRefused
 from memvault.index.milvus.sent import off
 from memvault.index.milvus.shared import SharedIndex
+from memvault.index.milvus.where import EngineRefused
 from memvault.settings_file import with_setting
 from memvault.upkeep import engines
 from memvault.user_folders import SETTINGS_FILE

@@ -29,6 +29,7 @@ engine = "milvus"
 uri = {uri}
 collection = {collection}
 vault = {vault}
+patience = {patience}
 sent = {sent}
 """
 
@@ -64,13 +65,15 @@ def add(name: str, uri: str, collection: str, which: str) -> dict[str, Any]:
     card = cards[vault]
     shared = shared._replace(vault=vault, sent=_host(card))
     root = _folder() / name
-    text = _TOML.format(**{key: json.dumps(value) for key, value in shared._asdict().items()})
     settings = root / SETTINGS_FILE
+    known = load_settings(root).shared if settings.exists() else shared
     named = user_settings.load().vaults.get(name, str(root))
-    if named != str(root) or (settings.exists() and load_settings(root).shared[:4] != shared[:4]):
+    if named != str(root) or known[:4] != shared[:4]:
         raise Conflict(
             f"{name} is the name of another vault", f"memvault vaults remove {name} frees it"
         )
+    shared = shared._replace(patience=known.patience)
+    text = _TOML.format(**{key: json.dumps(value) for key, value in shared._asdict().items()})
     atomic.put(settings, text.encode(), private=True)
     opening.grant(root, shared, "")
     named_vaults.add(name, str(root))

@@ -9,18 +9,16 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from memvault.errors import MemvaultError, Refused
 from memvault.index.errors import LostIndex
 from memvault.index.milvus import schema
 from memvault.index.milvus.card import VaultCard
+from memvault.index.milvus.where import EngineAway, EngineRefused, Where, meaning, shown
 
 Value = TypeVar("Value")
 Row = dict[str, Any]
 
 KINDS = ("words", "passages", "memories")
 _NOISY = ("pymilvus", "milvus_lite", "grpc", "grpc._server")
-_SECONDS = 3.0
-"""How long a call may take, all attempts together."""
 _SENDING = 60.0
 """How long a batch of rows may take to be sent."""
 _BATCH_BYTES = 4_000_000
@@ -32,37 +30,7 @@ MOST = 16_000
 """Rows of one answer at most: Milvus gives no more than 16,384."""
 _PAGE = 1_000
 _PAGE_OF_TEXTS = 100
-_SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _UNLOADED = ("not loaded", "released")
-_REFUSED = ("auth", "permission", "invalid token", "credential")
-TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - where the token is, not what it is
-
-
-class EngineAway(MemvaultError):
-    """The engine does not answer."""
-
-    code = "engine_away"
-
-
-class EngineRefused(Refused):
-    """The engine does not let us in, or holds something else under that name."""
-
-
-@contextlib.contextmanager
-def viewing() -> Iterator[None]:
-    """Raise ``LostIndex`` of whatever the engine says to a view, so that there is another look."""
-    try:
-        yield
-    except (EngineAway, EngineRefused) as error:
-        raise LostIndex(error) from error
-
-
-class Where(NamedTuple):
-    """Which engine: its address or a file, the name of the collections, and the token."""
-
-    uri: str
-    collection: str
-    token: str
 
 
 class Hit(NamedTuple):
@@ -84,6 +52,8 @@ class Engine:
         self.where = where
         self._makes = makes
         self._client: Any = None
+        self._of_view = where.patience
+        self._view_ends = 0.0
         self._ready: set[str] = set()
 
     def words(
@@ -296,18 +266,39 @@ class Engine:
                 "or name another collection",
             )
 
-    def _asked(self, ask: Callable[[Any, float], Value], patience: float = _SECONDS) -> Value:
+    def begin_view(self) -> None:
+        """Give what is asked for the next view its seconds."""
+        self._of_view = self.where.patience
+
+    @contextlib.contextmanager
+    def viewing(self) -> Iterator[None]:
+        """Ask for a view, within the seconds that it has left.
+
+        Raises:
+            LostIndex: the engine does not answer, or refuses; so that there is another look.
+        """
+        self._view_ends = time.monotonic() + self._of_view
+        try:
+            yield
+        except (EngineAway, EngineRefused) as error:
+            raise LostIndex(error) from error
+        finally:
+            self._of_view = max(0.0, self._view_ends - time.monotonic())
+            self._view_ends = 0.0
+
+    def _asked(self, ask: Callable[[Any, float], Value], patience: float = 0.0) -> Value:
         """Make a call, with the seconds that it may take; where the engine is away, again.
 
-        ``patience`` is how long all attempts may take together.
+        ``patience`` is how long all attempts may take together, where not as long as any.
         """
-        ends, pause = time.monotonic() + patience, _PAUSE
+        allowed = self._view_ends - time.monotonic() if self._view_ends else self.where.patience
+        ends, pause = time.monotonic() + (patience or allowed), _PAUSE
         while True:
             left = max(_PAUSE, ends - time.monotonic())
             try:
                 return ask(self._opened(left), left)
             except Exception as error:
-                mapped, told = _meaning(error, self.where), str(error)
+                mapped, told = meaning(error, self.where), str(error)
                 if mapped is None:
                     raise
                 over = time.monotonic() + pause >= ends
@@ -380,36 +371,3 @@ def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
         size += own
     if batch:
         yield batch
-
-
-def shown(where: Where) -> str:
-    """Name an engine as sentences do."""
-    return where.uri.partition("://")[2] or where.uri
-
-
-def _code(error: BaseException) -> str:
-    """Return an answer's status over gRPC: of a refusal the client tells in the cause alone."""
-    code = getattr(error, "code", None)
-    return str(getattr(code(), "name", "")) if callable(code) else ""
-
-
-def _meaning(error: Exception, where: Where) -> MemvaultError | None:
-    """Return what an error of the client's means; None for one that is not the engine's."""
-    module = type(error).__module__
-    if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
-        return None
-    said = str(getattr(error, "message", "") or error).lower()
-    name = shown(where)
-    if _code(error.__cause__ or error) in _SHUT or any(word in said for word in _REFUSED):
-        return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
-    if "is illegal" in said:
-        return EngineRefused(
-            f"{where.uri!r} is not an engine's address",
-            "write it as http://HOST:19530, or as a file that ends with .db",
-        )
-    if any(word in said for word in ("memory quota", "disk quota", "resource exhausted", "full")):
-        return EngineAway(f"The engine at {name} is full", "free some room there, and try again")
-    return EngineAway(
-        f"The engine at {name} does not answer",
-        "is it running? with fallback = true below [index] this machine answers meanwhile",
-    )

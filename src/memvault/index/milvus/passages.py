@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from memvault.index.flat_vectors import VectorCard
-from memvault.index.milvus.engine import Engine, Row, pushed, viewing
+from memvault.index.milvus.engine import Engine, Row, pushed
 from memvault.index.nearest import Passages
 from memvault.index.vectors import Vectors
 
@@ -113,7 +113,7 @@ class EnginePassages(Vectors):
         import numpy as np
 
         most = _TIMES * max(limit, 1)
-        with viewing():
+        with self.engine.viewing():
             hits = self.engine.nearest(
                 self.vault, self.generation, query.tolist(), most, pushed(among)
             )
@@ -128,5 +128,5 @@ class EnginePassages(Vectors):
 
     def _rows(self, uids: Sequence[int]) -> list[dict[str, Any]]:
         fields = ("uid", "passage", "hash", "dense")
-        with viewing():
+        with self.engine.viewing():
             return list(self.engine.rows("passages", self.vault, self.generation, uids, fields))

@@ -24,9 +24,10 @@ from memvault.index.local import LocalIndex
 from memvault.index.manifest import Manifest
 from memvault.index.milvus.card import VaultCard
 from memvault.index.milvus.copies import Copies, Copy
-from memvault.index.milvus.engine import Engine, EngineRefused, shown, viewing
+from memvault.index.milvus.engine import Engine
 from memvault.index.milvus.passages import EnginePassages
 from memvault.index.milvus.shared import Progress, WordsAt, made_by, name_of
+from memvault.index.milvus.where import EngineRefused, shown
 from memvault.index.milvus.words import Card, EngineWords
 from memvault.index.parts import LOCAL, Parts
 from memvault.index.place import Place
@@ -103,8 +104,8 @@ class SentStore(Store):
         return self._index().bytes_of(path)
 
     def fetch(self, keys: Iterable[int]) -> None:
-        """Have the texts of some memories at hand."""
-        self._index().fetch(keys)
+        """Have the texts of some memories of a view at hand."""
+        self._index().fetch_for_view(keys)
 
     @property
     def sent(self) -> str:
@@ -143,14 +144,12 @@ class SentView(Snapshot):
 
     def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
         """Compare memories with a query; their texts are fetched at once."""
-        with viewing():
-            self._files.fetch(places)
+        self._files.fetch(places)
         return super().closeness(asked, places)
 
     def text(self, key: int) -> Memory | None:
         """Read a memory; errors as for a view's."""
-        with viewing():
-            self._files.fetch([key])
+        self._files.fetch([key])
         return super().text(key)
 
     def _blocks(self, key: int, places: Places) -> Sequence[Block]:
@@ -196,6 +195,7 @@ class SentIndex(LocalIndex):
             EngineRefused: it does not let us in, or holds nothing that can be read here.
         """
         self._raise_lost()
+        self.engine.begin_view()
         card = self._card()
         state = _state_of(card)
         if self._files.open() is None or self._followed() != state or self._unfit:
@@ -251,6 +251,11 @@ class SentIndex(LocalIndex):
                 fits = key in found and record is not None and etag(found[key].data) == record.etag
                 if record is not None and record.etag and not fits:
                     self._unfit.add(key)
+
+    def fetch_for_view(self, keys: Iterable[int]) -> None:
+        """Have the texts of some memories at hand; ``LostIndex`` where the engine has gone."""
+        with self.engine.viewing():
+            self.fetch(keys)
 
     def notes(self) -> list[str]:
         """Say what a person should know, that a clock is off among it."""

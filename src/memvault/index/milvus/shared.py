@@ -18,8 +18,9 @@ from memvault.index.index_files import MADE
 from memvault.index.local import LocalIndex
 from memvault.index.milvus.card import VaultCard
 from memvault.index.milvus.copies import Copies
-from memvault.index.milvus.engine import KINDS, Engine, EngineAway, EngineRefused, Where
+from memvault.index.milvus.engine import KINDS, Engine
 from memvault.index.milvus.passages import EnginePassages
+from memvault.index.milvus.where import EngineAway, EngineRefused, Where
 from memvault.index.milvus.words import EngineWords
 from memvault.index.parts import Parts, QuickVectors, Words
 from memvault.index.place import Place
@@ -78,6 +79,7 @@ class SharedIndex(LocalIndex):
         self._away = ""
         try:
             self._raise_lost()
+            self.engine.begin_view()
             card = self._checked()
             view = super().look(vectors, patience)
             if self._send_copies():

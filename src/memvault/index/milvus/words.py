@@ -20,7 +20,7 @@ from memvault.index import bm25f
 from memvault.index.bm25f import WHOLE, Counts, KeywordDocument, Segment, memory_segment
 from memvault.index.errors import DamagedIndex
 from memvault.index.milvus import terms
-from memvault.index.milvus.engine import MOST, Engine, Row, pushed, viewing
+from memvault.index.milvus.engine import MOST, Engine, Row, pushed
 from memvault.index.protocol import KeywordAnswer, Stale
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
@@ -205,7 +205,7 @@ class EngineWords:
         segments = [memory_segment(list(overlay))]
         holding = [0] * len(wanted)
         if card.documents and wanted:
-            with viewing():
+            with self._engine.viewing():
                 found = self._candidates(card, terms.asked(words, wholes), among, limit)
                 segments.insert(0, found.segment())
                 holding = [found.holding(entry) for entry in tokens]

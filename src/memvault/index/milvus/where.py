@@ -1,0 +1,67 @@
+"""Where an engine is, and what the errors of its client mean here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from memvault.errors import MemvaultError, Refused
+
+_SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+_REFUSED = ("auth", "permission", "invalid token", "credential")
+TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - where the token is, not what it is
+
+
+class EngineAway(MemvaultError):
+    """The engine does not answer."""
+
+    code = "engine_away"
+
+
+class EngineRefused(Refused):
+    """The engine does not let us in, or holds something else under that name."""
+
+
+class Where(NamedTuple):
+    """Which engine: its address or a file, the name of the collections, and the token.
+
+    ``patience`` are the seconds that a call may take, and all calls for one answer together.
+    """
+
+    uri: str
+    collection: str
+    token: str
+    patience: float = 3.0
+
+
+def shown(where: Where) -> str:
+    """Name an engine as sentences do."""
+    return where.uri.partition("://")[2] or where.uri
+
+
+def _code(error: BaseException) -> str:
+    """Return an answer's status over gRPC: of a refusal the client tells in the cause alone."""
+    code = getattr(error, "code", None)
+    return str(getattr(code(), "name", "")) if callable(code) else ""
+
+
+def meaning(error: Exception, where: Where) -> MemvaultError | None:
+    """Return what an error of the client's means; None for one that is not the engine's."""
+    module = type(error).__module__
+    if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
+        return None
+    said = str(getattr(error, "message", "") or error).lower()
+    name = shown(where)
+    if _code(error.__cause__ or error) in _SHUT or any(word in said for word in _REFUSED):
+        return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
+    if "is illegal" in said:
+        return EngineRefused(
+            f"{where.uri!r} is not an engine's address",
+            "write it as http://HOST:19530, or as a file that ends with .db",
+        )
+    if any(word in said for word in ("memory quota", "disk quota", "resource exhausted", "full")):
+        return EngineAway(f"The engine at {name} is full", "free some room there, and try again")
+    return EngineAway(
+        f"The engine at {name} does not answer within {where.patience:g} s",
+        "is it running? below [index], patience gives it longer, and with fallback = true "
+        "this machine answers meanwhile",
+    )
