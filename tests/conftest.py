@@ -136,11 +136,20 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def launcher() -> Iterator[Launcher]:
-    """What starts commands faster than Python does."""
-    started = Launcher()
-    yield started
-    started.close()
+def launchers() -> Iterator[Callable[[tuple[str, ...]], Launcher]]:
+    """What starts commands faster than Python does, by the modules that they begin with."""
+    started: dict[tuple[str, ...], Launcher] = {}
+    yield lambda others: started.setdefault(others, Launcher(others))
+    for launcher in started.values():
+        launcher.close()
+
+
+@pytest.fixture
+def launcher(
+    launchers: Callable[[tuple[str, ...]], Launcher], request: pytest.FixtureRequest
+) -> Launcher:
+    """What starts commands for a file of tests, with the modules that its ``LOADED`` names."""
+    return launchers(getattr(request.module, "LOADED", ()))
 
 
 @pytest.fixture

@@ -38,9 +38,13 @@ _OTHERS = ("frontmatter", "numpy", "platformdirs", "py_rust_stemmers", "tokenize
 
 
 class Launcher:
-    """A process that forks others, started when first needed; one command runs at a time."""
+    """A process that forks others, started when first needed; one command runs at a time.
 
-    def __init__(self) -> None:
+    ``others`` are modules that it loads too: each makes a fork dearer.
+    """
+
+    def __init__(self, others: Sequence[str] = ()) -> None:
+        self._others = others
         self._lock = threading.Lock()
         self._at: tuple[object, ...] = ()
 
@@ -48,7 +52,7 @@ class Launcher:
         self._at = _surroundings()
         self._socket, theirs = socket.socketpair()
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
+            [sys.executable, __file__, str(theirs.fileno()), *self._others],
             stdin=subprocess.PIPE,  # what its streams are, those of the forked ones are
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -167,20 +171,20 @@ def _forked(asking: socket.socket) -> None:
         asking.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _load() -> None:
+def _load(others: Sequence[str]) -> None:
     import memvault
 
     for found in pkgutil.walk_packages(memvault.__path__, "memvault."):
         if not found.name.startswith(_LEFT):
             importlib.import_module(found.name)
-    for name in _OTHERS:
+    for name in (*_OTHERS, *others):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
 
 
 if __name__ == "__main__":
-    _load()
+    _load(sys.argv[2:])
     _forked(socket.socket(fileno=int(sys.argv[1])))
     from memvault.__main__ import main
 

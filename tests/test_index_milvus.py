@@ -48,6 +48,8 @@ class TestMilvusIndex(IndexContract):
             index.close()
 
 
+LOADED = ("pymilvus", "milvus_lite")
+"""What most commands here would load, at half a second each."""
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 
 

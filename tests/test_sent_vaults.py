@@ -23,6 +23,8 @@ pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
 from memvault.tools.core import registry
 
+LOADED = ("pymilvus", "milvus_lite")
+"""What most commands here would load, at half a second each."""
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 There = Callable[..., Ran]
 
