@@ -13,6 +13,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -208,12 +209,9 @@ class EngineWords:
             with self._engine.viewing():
                 found = self._candidates(card, terms.asked(words, wholes), among, limit)
                 segments.insert(0, found.segment())
-                holding = [found.holding(entry) for entry in tokens]
-                if among is not None or not found.is_all:
-                    holding = [
-                        self._engine.holding(self._vault, card.generation, entry)
-                        for entry in tokens
-                    ]
+                in_engine = partial(self._engine.holding, self._vault, card.generation)
+                counted = found.holding if among is None and found.is_all else in_engine
+                holding = list(map(counted, tokens))
         if self._read().generation != card.generation:  # made anew meanwhile, and these deleted
             raise Stale
         counts = Counts(card.documents + len(overlay), holding)
