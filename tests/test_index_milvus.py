@@ -244,7 +244,10 @@ def test_without_an_engine_there_is_nothing_to_send(folder: Path, run: Run) -> N
         assert "The settings name no engine" in refused(run("index", command), 2)
 
 
-@given(st.text(min_size=1, max_size=60), st.sampled_from(["title", "body", "identifier"]))
+LONG = st.text(min_size=1, max_size=4).map(lambda text: text * 60)
+
+
+@given(st.text(min_size=1, max_size=60) | LONG, st.sampled_from(["title", "body", "identifier"]))
 def test_a_token_is_letters_and_digits_and_one_terms(term: str, field: str) -> None:
     """Whatever a term is, its token is one word for every analyser, and no other term's."""
     made = terms.token(field, term)
@@ -253,3 +256,4 @@ def test_a_token_is_letters_and_digits_and_one_terms(term: str, field: str) -> N
     assert made == made.lower()
     assert made != terms.token("tags", term)
     assert made != terms.token(field, f"{term}x")
+    assert len(made) < 200

@@ -9,18 +9,22 @@ from __future__ import annotations
 from base64 import b32encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
 
 from memvault.index.bm25f import FIELDS, WHOLE, WHOLE_WEIGHT
 
 _LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", WHOLE: "w"}
 _WEIGHTS: Mapping[str, float] = {**FIELDS, WHOLE: WHOLE_WEIGHT}
 _LONGEST = 120
-"""Bytes of a term that are spelled; longer ones differ before."""
+"""Bytes of a term that are spelled; of a longer one the end is a hash of it."""
+_HASH = 16
 
 
 def token(field: str, term: str) -> str:
     """Spell a term of a field."""
-    data = term.encode("utf-8", "surrogatepass")[:_LONGEST]
+    data = term.encode("utf-8", "surrogatepass")
+    if len(data) > _LONGEST:
+        data = data[: _LONGEST - _HASH] + blake2b(data, digest_size=_HASH).digest()
     return f"{_LETTERS[field]}{b32encode(data).decode().rstrip('=').lower()}"
 
 
