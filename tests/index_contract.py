@@ -14,7 +14,16 @@ import pytest
 from conftest import write
 from memvault import clock
 from memvault.index.analysis import query_analyser
-from memvault.index.protocol import WHOLE, Asked, Index, Places, Stale, View
+from memvault.index.protocol import (
+    WHOLE,
+    Asked,
+    Index,
+    KeywordQuery,
+    Places,
+    Stale,
+    VectorQuery,
+    View,
+)
 from memvault.workspace import Workspace
 
 NOTES = {
@@ -53,8 +62,7 @@ class IndexContract:
     def found(self, view: View, query: str, **more: Any) -> list[str]:
         """Return the memIds of what is found by a query's words, best first."""
         words, wholes = query_analyser(view.languages()).query(query)
-        given = {"among": None, "limit": 10, "explain": False, **more}
-        answer = view.keyword(words, wholes, **given)
+        answer = view.keyword(KeywordQuery(words, wholes, **more))
         return [self.name(view, hit.key) for hit in answer.hits]
 
     @staticmethod
@@ -94,10 +102,10 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index)
             words, wholes = query_analyser(view.languages()).query("nginx lemon")
-            answer = view.keyword(words, wholes, None, 10, True)
+            answer = view.keyword(KeywordQuery(words, wholes, explain=True))
             assert answer.total == len(NOTES)
             assert answer.rarity[words[1][0]] > answer.rarity[words[0][0]] > 0
-            assert view.keyword(words, wholes, set(), 10, False).rarity == answer.rarity
+            assert view.keyword(KeywordQuery(words, wholes, set())).rarity == answer.rarity
             for hit in answer.hits:
                 assert hit.score == pytest.approx(sum(hit.terms.values()))
 
@@ -108,7 +116,7 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
             words, wholes = query_analyser(view.languages()).query("lamp lemon")
-            rarity = view.keyword(words, wholes, None, 2, False).rarity
+            rarity = view.keyword(KeywordQuery(words, wholes, limit=2)).rarity
             total = 410 + len(NOTES)
             assert rarity[words[0][0]] == pytest.approx(math.log((total + 1) / 410.5), abs=1e-4)
             assert rarity[words[1][0]] == pytest.approx(math.log((total + 1) / 1.5), abs=1e-4)
@@ -118,15 +126,17 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index)
             keys = self.keys(view)
-            near = view.nearest("a hot drink in the afternoon", "english", None, 1, frozenset())
+            near = view.nearest(VectorQuery("a hot drink in the afternoon", "english", None, 1))
             assert near.has_vectors
             assert near.waiting == 0
             assert [self.name(view, hit.key) for hit in near.hits] == ["tea"]
-            far = view.nearest("a hot drink", "english", None, 1, frozenset({keys["disk"]}))
+            far = view.nearest(
+                VectorQuery("a hot drink", "english", None, 1, frozenset({keys["disk"]}))
+            )
             assert {self.name(view, hit.key) for hit in far.hits} == {"tea", "disk"}
             similar = {hit.key: hit.similarity for hit in far.hits}
             assert 0 <= similar[keys["disk"]] < similar[keys["tea"]] <= 1
-            only = view.nearest("a hot drink", "english", {keys["ports"]}, 3, frozenset())
+            only = view.nearest(VectorQuery("a hot drink", "english", {keys["ports"]}, 3))
             assert [hit.key for hit in only.hits] == [keys["ports"]]
 
     def test_sentences_are_compared(self, notes: Path) -> None:
@@ -147,12 +157,14 @@ class IndexContract:
             view = self.seen(index)
             keys = self.keys(view)
             near = view.nearest(
-                "thing870 and nothing else", "english", {keys["long"]}, 1, frozenset()
+                VectorQuery("thing870 and nothing else", "english", {keys["long"]}, 1)
             ).hits[0]
             shown = dict(view.passages(keys["long"], Places((), near.passage)))
             assert near.passage in shown
             assert shown[near.passage].start <= shown[near.passage].end
-            hits = view.nearest("disk", "english", None, 9, frozenset(keys.values())).hits
+            hits = view.nearest(
+                VectorQuery("disk", "english", None, 9, frozenset(keys.values()))
+            ).hits
             table = view.likeness({hit.key: hit.passage for hit in hits})
             assert len(table) == len(hits)
             for row, line in enumerate(table):
@@ -227,7 +239,7 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index)
             key = self.keys(view)["disk"]
-            answer = view.nearest("drinking green tea", "english", {key}, 1, frozenset())
+            answer = view.nearest(VectorQuery("drinking green tea", "english", {key}, 1))
             assert [hit.key for hit in answer.hits] == [key]
 
     def test_what_was_at_a_moment(self, notes: Path) -> None:
@@ -260,7 +272,7 @@ class IndexContract:
             view = self.seen(index)
             assert list(view.records()) == []
             assert self.found(view, "anything") == []
-            assert list(view.nearest("anything", "english", None, 5, frozenset()).hits) == []
+            assert list(view.nearest(VectorQuery("anything", "english", None, 5)).hits) == []
             assert view.closeness(Asked("x", [("x",)], [1.0]), {}) == {}
             assert view.likeness({}) == []
 

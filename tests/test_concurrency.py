@@ -20,7 +20,7 @@ import pytest
 
 from conftest import Run, index_of, titles, write
 from memvault import Vault, open_vault
-from memvault.index.protocol import WHOLE
+from memvault.index.protocol import WHOLE, KeywordQuery
 from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
@@ -150,7 +150,7 @@ def test_a_view_shows_each_memory_once(folder: Path) -> None:
         view = workspace.index.look(True, WHOLE)
     with open_vault(folder) as other:
         assert len(_recall(other, "wombat", "hybrid")) == 2
-    hits = view.keyword([("wombat",)], [], None, 10, explain=False).hits
+    hits = view.keyword(KeywordQuery([("wombat",)])).hits
     records = [record for hit in hits if (record := view.record(hit.key))]
     for found in (records, view.records()):
         assert sorted(record.path for record in found) == ["new.md", "old.md"]

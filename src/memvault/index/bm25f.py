@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from memvault.index.protocol import KeywordAnswer, KeywordHit
+from memvault.index.protocol import KeywordAnswer, KeywordHit, KeywordQuery
 
 FIELDS: Mapping[str, float] = {
     "title": 3.0,
@@ -90,10 +90,10 @@ class Wanted(NamedTuple):
     fields: Mapping[str, float]
 
 
-def wanted(words: Iterable[tuple[str, ...]], wholes: Iterable[str]) -> list[Wanted]:
+def wanted(query: KeywordQuery) -> list[Wanted]:
     """Return what a query's words and wholes look for."""
-    found = [Wanted(group, FIELDS) for group in words]
-    return found + [Wanted((whole,), {WHOLE: WHOLE_WEIGHT}) for whole in wholes]
+    found = [Wanted(group, FIELDS) for group in query.words]
+    return found + [Wanted((whole,), {WHOLE: WHOLE_WEIGHT}) for whole in query.wholes]
 
 
 class Counts(NamedTuple):
@@ -145,19 +145,16 @@ def score(
 
 def answer(
     segments: list[Segment],
-    wanted: Sequence[Wanted],
+    query: KeywordQuery,
     lengths: Mapping[str, float],
-    among: Set[int] | None,
-    limit: int,
-    explain: bool,
     counts: Counts | None = None,
 ) -> KeywordAnswer:
-    """Return the best memories, each by its best block; only with ``explain`` with their terms."""
-    scores, rarity, told = score(segments, wanted, lengths, explain, counts)
+    """Return the best memories for a query's words, each by its best block."""
+    scores, rarity, told = score(segments, wanted(query), lengths, query.explain, counts)
     found: dict[int, KeywordHit] = {}
     for place in sorted(scores, key=scores.__getitem__, reverse=True):
         uid, block = segments[place[0]].owner(place[1])
-        if among is not None and uid not in among:
+        if query.among is not None and uid not in query.among:
             continue
         if uid in found:
             best = found[uid].blocks
@@ -169,7 +166,7 @@ def answer(
             if place in gains:
                 terms[term] += gains[place]
         found[uid] = KeywordHit(uid, scores[place], terms, (block,))
-        if len(found) >= limit:
+        if len(found) >= query.limit:
             break
     total = counts.total if counts else sum(segment.documents for segment in segments)
     return KeywordAnswer(list(found.values()), rarity, total)

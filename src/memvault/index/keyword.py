@@ -12,7 +12,7 @@ few classes (``whoosh_pickles``). Whatever it raises becomes ``DamagedIndex``.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -27,7 +27,7 @@ from memvault.index.bm25f import (
     memory_segment,
 )
 from memvault.index.errors import DamagedIndex
-from memvault.index.protocol import KeywordAnswer
+from memvault.index.protocol import KeywordAnswer, KeywordQuery
 
 _MEMORY_MB = 96
 _MAX_SEGMENTS = 12
@@ -130,26 +130,19 @@ class KeywordIndex:
 
     def search(
         self,
-        words: Sequence[tuple[str, ...]],
-        wholes: Sequence[str],
+        query: KeywordQuery,
         lengths: Mapping[str, float],
-        among: Set[int] | None = None,
-        limit: int = 200,
         overlay: Iterable[KeywordDocument] = (),
-        explain: bool = False,
     ) -> KeywordAnswer:
-        """Return the best memories for a query's words, each a group of stems, best first.
+        """Return the best memories for a query's words, best first.
 
         ``lengths`` are how many terms each field has in all memories: Whoosh's
         own sums count deleted documents and round. ``overlay`` are documents
-        that are not in the index yet and are searched with it; ``among`` says
-        of a memory whether it may be found. Only with ``explain`` do hits name their terms.
+        that are not in the index yet and are searched with it.
         """
         segments = [*self._segments(), memory_segment(list(overlay))]
         with _reading():
-            return bm25f.answer(
-                segments, bm25f.wanted(words, wholes), lengths, among, limit, explain
-            )
+            return bm25f.answer(segments, query, lengths)
 
     @_reading()
     def _segments(self) -> list[Segment]:

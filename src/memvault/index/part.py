@@ -13,9 +13,11 @@ from memvault.index.protocol import (
     Closeness,
     Index,
     KeywordAnswer,
+    KeywordQuery,
     Places,
     Record,
     VectorAnswer,
+    VectorQuery,
     View,
 )
 from memvault.model import Memory, Passage
@@ -84,17 +86,10 @@ class Part:
         """Return the view of the vault that a memory lies in: this one."""
         return self
 
-    def keyword(
-        self,
-        words: Sequence[tuple[str, ...]],
-        wholes: Sequence[str],
-        among: Set[int] | None,
-        limit: int,
-        explain: bool,
-    ) -> KeywordAnswer:
+    def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for words, best first."""
-        own = self.among(among)
-        found = self._asked(lambda: self.seen.keyword(words, wholes, own, limit, explain))
+        own = query._replace(among=self.among(query.among))
+        found = self._asked(lambda: self.seen.keyword(own))
         hits = [hit._replace(key=self._shared(hit.key)) for hit in found.hits]
         return found._replace(hits=hits)
 
@@ -102,17 +97,11 @@ class Part:
         """Return the languages that a query is read in."""
         return self._asked(self.seen.languages)
 
-    def nearest(
-        self,
-        text: str,
-        language: str,
-        among: Set[int] | None,
-        limit: int,
-        also: frozenset[int],
-    ) -> VectorAnswer:
+    def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a text, and those of ``also``."""
-        own, besides = self.among(among), frozenset(self.among(also) or ())
-        found = self._asked(lambda: self.seen.nearest(text, language, own, limit, besides))
+        also = frozenset(self.among(query.also) or ())
+        own = query._replace(among=self.among(query.among), also=also)
+        found = self._asked(lambda: self.seen.nearest(own))
         return found._replace(hits=[hit._replace(key=self._shared(hit.key)) for hit in found.hits])
 
     def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:

@@ -14,7 +14,7 @@ from memvault.index.bm25f import KeywordDocument
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.keyword import KeywordIndex
 from memvault.index.nearest import Passages
-from memvault.index.protocol import KeywordAnswer
+from memvault.index.protocol import KeywordAnswer, KeywordQuery
 from memvault.index.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -41,13 +41,9 @@ class Words(Protocol):
 
     def search(
         self,
-        words: Sequence[tuple[str, ...]],
-        wholes: Sequence[str],
+        query: KeywordQuery,
         lengths: Mapping[str, float],
-        among: Set[int] | None,
-        limit: int,
         overlay: Sequence[KeywordDocument],
-        explain: bool,
     ) -> KeywordAnswer:
         """Return the best memories for a query's words."""
 

@@ -7,6 +7,7 @@ is kept in step with the folder, is its own affair.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from types import MappingProxyType
@@ -74,6 +75,21 @@ class Record(NamedTuple):
         return cls(key=key, size=size, language=language, **shared)
 
 
+class KeywordQuery(NamedTuple):
+    """The words of a query, and what is wanted of their answer.
+
+    A word is a group of stems of which a memory may hold any; a whole is a word as it is
+    spelled. ``among`` are the keys of the memories that may be found, None for all;
+    ``limit`` is how many are wanted at most. With ``explain`` a hit says what each term gave.
+    """
+
+    words: Sequence[tuple[str, ...]]
+    wholes: Sequence[str] = ()
+    among: Set[int] | None = None
+    limit: int = sys.maxsize
+    explain: bool = False
+
+
 class KeywordHit(NamedTuple):
     """A memory found by its words: its BM25F score and what each query term gave to it.
 
@@ -135,6 +151,21 @@ class Closeness(NamedTuple):
     numbers: float | None = None
 
 
+class VectorQuery(NamedTuple):
+    """The text of a query and its language, and what is wanted of the answer.
+
+    Wanted are the ``limit`` memories that are nearest by the quick embedder, and by the
+    deep one where that counts, and those of ``also`` however far they are. ``among`` are
+    the keys of the memories that may be found, None for all.
+    """
+
+    text: str
+    language: str
+    among: Set[int] | None
+    limit: int
+    also: frozenset[int] = frozenset()
+
+
 class VectorHit(NamedTuple):
     """A memory's nearest passage: which one, its cosine to the query, and what that means.
 
@@ -193,34 +224,14 @@ class View(Protocol):
     def missing(self) -> int:
         """How many memories it leaves out because another process is still indexing them."""
 
-    def keyword(
-        self,
-        words: Sequence[tuple[str, ...]],
-        wholes: Sequence[str],
-        among: Set[int] | None,
-        limit: int,
-        explain: bool,
-    ) -> KeywordAnswer:
-        """Return the best memories for words and wholes; with ``explain`` what each gave.
-
-        A word is a group of stems of which a memory may hold any.
-        """
+    def keyword(self, query: KeywordQuery) -> KeywordAnswer:
+        """Return the best memories for a query's words, best first."""
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages that a query is read in, that of most memories first."""
 
-    def nearest(
-        self,
-        text: str,
-        language: str,
-        among: Set[int] | None,
-        limit: int,
-        also: frozenset[int],
-    ) -> VectorAnswer:
-        """Return the memories nearest to a text, and those of ``also`` however far they are.
-
-        The nearest are the ``limit`` nearest by the quick embedder, and by the
-        deep one where that counts.
+    def nearest(self, query: VectorQuery) -> VectorAnswer:
+        """Return the memories nearest to a query's text, and those of ``also``.
 
         Raises:
             EmbedderError: the built-in table cannot be loaded.

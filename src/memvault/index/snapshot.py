@@ -22,11 +22,13 @@ from memvault.index.protocol import (
     Asked,
     Closeness,
     KeywordAnswer,
+    KeywordQuery,
     Places,
     Record,
     Stale,
     VectorAnswer,
     VectorHit,
+    VectorQuery,
 )
 from memvault.index.quick_side import QuickSide
 from memvault.index.sentences import Block, Cut, cut
@@ -226,22 +228,14 @@ class Snapshot(NamedTuple):
         wanted = compared(places, partial(self.manifest.blocks.holding, key))
         return self.manifest.blocks.of(key, wanted)
 
-    def keyword(
-        self,
-        words: Sequence[tuple[str, ...]],
-        wholes: Sequence[str],
-        among: Set[int] | None,
-        limit: int,
-        explain: bool,
-    ) -> KeywordAnswer:
+    def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for words, best first, and how rare each is."""
         documents = self.overlay.documents
         lengths = self.manifest.lengths() if self.manifest else {}
         for name, count in field_lengths(documents).items():
             lengths[name] = lengths.get(name, 0.0) + count
-        return self.words.search(
-            words, wholes, lengths, self._alive(among), limit, documents, explain
-        )
+        alive = query._replace(among=self._alive(query.among))
+        return self.words.search(alive, lengths, documents)
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages that a query is read in, that of most memories first."""
@@ -250,27 +244,19 @@ class Snapshot(NamedTuple):
             found.update(self.manifest.languages())
         return in_use(self.store.settings.language, found)
 
-    def nearest(
-        self,
-        text: str,
-        language: str,
-        among: Set[int] | None,
-        limit: int,
-        also: frozenset[int],
-    ) -> VectorAnswer:
+    def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a text, and those of ``also``; errors as for a view."""
         if self.vectors is None:
             return VectorAnswer(waiting=self.unembedded)
-        vector = self.quick.table.embed_query(text)
+        vector = self.quick.table.embed_query(query.text)
         everything = self._alive(None)
         if everything is None:  # rows of memories that are gone stay for a while
             everything = self.manifest.uids() if self.manifest else set()
-        passages = self._passages(vector, everything, limit, also, among)
-        deep = self.deep.measured(text, language, passages)
+        passages = self._passages(vector, everything, query)
+        deep = self.deep.measured(query.text, query.language, passages)
         calibration = deep.calibration or self.quick.table.calibration
-        found = nearest(
-            passages, deep.cosines, everything if among is None else everything & among, limit, also
-        )
+        wanted = everything if query.among is None else everything & query.among
+        found = nearest(passages, deep.cosines, wanted, query.limit, query.also)
         hits = []
         for uid, passage, cosine, depth in found:
             similarity = calibration.similarity(cosine if depth is None else depth)
@@ -295,18 +281,11 @@ class Snapshot(NamedTuple):
         rows, hashes = (np.array([found[key][part] for key in passages]) for part in (0, 1))
         return self.deep.likeness(hashes) or table.calibration.alike(rows)
 
-    def _passages(
-        self,
-        query: Matrix,
-        alive: Set[int],
-        limit: int,
-        also: Set[int],
-        among: Set[int] | None,
-    ) -> Passages:
+    def _passages(self, vector: Matrix, alive: Set[int], query: VectorQuery) -> Passages:
         """Return the passages of the nearest memories that are seen, with their cosines."""
         assert self.vectors is not None
-        found = self.vectors.measured(query, limit, also, among).of(alive)
+        found = self.vectors.measured(vector, query.limit, query.also, query.among).of(alive)
         for uid, texts in self.overlay.passages.items():
             if uid in alive:
-                found = found.joined(uid, hashes_of(texts), self.quick.table.embed(texts) @ query)
+                found = found.joined(uid, hashes_of(texts), self.quick.table.embed(texts) @ vector)
         return found

@@ -8,7 +8,7 @@ score means the same wherever a memory lies.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
@@ -23,11 +23,13 @@ from memvault.index.protocol import (
     Index,
     KeywordAnswer,
     KeywordHit,
+    KeywordQuery,
     Patience,
     Places,
     Record,
     VectorAnswer,
     VectorHit,
+    VectorQuery,
     View,
 )
 from memvault.model import Memory, Passage
@@ -58,45 +60,33 @@ class Together:
         """How many memories are left out."""
         return sum(part.missing for part in self.parts)
 
-    def keyword(
-        self,
-        words: Sequence[tuple[str, ...]],
-        wholes: Sequence[str],
-        among: Set[int] | None,
-        limit: int,
-        explain: bool,
-    ) -> KeywordAnswer:
+    def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for words, each scored as if all lay in one vault."""
-        answers = [part.keyword(words, wholes, among, limit, True) for part in self.parts]
+        answers = [part.keyword(query._replace(explain=True)) for part in self.parts]
         rarity = _rarity_of_all(answers)
         hits = [
-            _rescored(hit, answer.rarity, rarity, explain)
+            _rescored(hit, answer.rarity, rarity, query.explain)
             for answer in answers
             for hit in answer.hits
         ]
         hits.sort(key=lambda hit: -hit.score)
-        return KeywordAnswer(hits[:limit], rarity, sum(answer.total for answer in answers))
+        return KeywordAnswer(hits[: query.limit], rarity, sum(answer.total for answer in answers))
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages that a query is read in: those of any vault."""
         return tuple(dict.fromkeys(chain(*(part.languages() for part in self.parts))))
 
-    def nearest(
-        self,
-        text: str,
-        language: str,
-        among: Set[int] | None,
-        limit: int,
-        also: frozenset[int],
-    ) -> VectorAnswer:
+    def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a text; deep vectors count where each vault's do."""
-        answers = [part.nearest(text, language, among, limit, also) for part in self.parts]
+        answers = [part.nearest(query) for part in self.parts]
         share = min((answer.deep_share for answer in answers if answer.has_vectors), default=0.0)
         hits: list[VectorHit] = [hit for answer in answers for hit in answer.hits]
         if not share:  # in one of them deep vectors do not count
             hits = [hit._replace(deep=None, similarity=hit.quick) for hit in hits]
         hits.sort(key=lambda hit: (-hit.similarity, -hit.cosine))
-        kept = [hit for place, hit in enumerate(hits) if place < limit or hit.key in also]
+        kept = [
+            hit for place, hit in enumerate(hits) if place < query.limit or hit.key in query.also
+        ]
         waiting = sum(answer.waiting for answer in answers)
         return VectorAnswer(kept, waiting, any(answer.has_vectors for answer in answers), share)
 

@@ -8,7 +8,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from memvault.errors import EmbedderError
-from memvault.index.protocol import KeywordAnswer, KeywordHit, Places, VectorHit, View
+from memvault.index.protocol import (
+    KeywordAnswer,
+    KeywordHit,
+    KeywordQuery,
+    Places,
+    VectorHit,
+    VectorQuery,
+    View,
+)
 from memvault.model import is_example
 from memvault.recall import fusion
 from memvault.recall.filters import Filters, tagged
@@ -137,7 +145,9 @@ def retrieve(view: View, query: Query, request: Request, days: Span | None) -> R
     words = KeywordAnswer()
     if not query.is_empty:
         most = sys.maxsize if query.phrases else limit  # any hit may be the one with the phrase
-        words = view.keyword(query.searched, query.wholes, among, most, request.explain)
+        words = view.keyword(
+            KeywordQuery(query.searched, query.wholes, among, most, request.explain)
+        )
     keyword = {hit.key: hit for hit in words.hits}
     if request.mode == "keyword":
         found = Retrieved(keyword, words.rarity)
@@ -167,7 +177,9 @@ def _by_vector(
     if not query.text:
         return Retrieved()
     try:
-        answer = view.nearest(query.text, query.language, among, limit, also or frozenset())
+        answer = view.nearest(
+            VectorQuery(query.text, query.language, among, limit, also or frozenset())
+        )
         if also is None and answer.waiting and not answer.has_vectors:
             raise EmbedderError(
                 f"None of {answer.waiting} memories has a vector yet",

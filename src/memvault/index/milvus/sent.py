@@ -31,7 +31,16 @@ from memvault.index.milvus.where import EngineRefused, shown
 from memvault.index.milvus.words import Card, EngineWords
 from memvault.index.parts import LOCAL, Parts
 from memvault.index.place import Place
-from memvault.index.protocol import Asked, Closeness, KeywordAnswer, Patience, Places, Stale, View
+from memvault.index.protocol import (
+    Asked,
+    Closeness,
+    KeywordAnswer,
+    KeywordQuery,
+    Patience,
+    Places,
+    Stale,
+    View,
+)
 from memvault.index.sentences import Block, coded, cut
 from memvault.index.snapshot import Overlay, Snapshot, compared
 from memvault.model import FileState, Memory
@@ -128,16 +137,9 @@ class SentView(Snapshot):
         assert isinstance(self.store, SentStore)
         return self.store
 
-    def keyword(
-        self,
-        words: Sequence[tuple[str, ...]],
-        wholes: Sequence[str],
-        among: Set[int] | None,
-        limit: int,
-        explain: bool,
-    ) -> KeywordAnswer:
+    def keyword(self, query: KeywordQuery) -> KeywordAnswer:
         """Return the best memories for words; what has been sent since the look is left out."""
-        found = super().keyword(words, wholes, among, limit, explain)
+        found = super().keyword(query)
         known = self.manifest.uids() if self.manifest is not None else set()
         hits = [hit for hit in found.hits if hit.key < 0 or hit.key in known]
         return found._replace(hits=hits)

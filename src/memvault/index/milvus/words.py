@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from memvault.index.bm25f import WHOLE, Counts, KeywordDocument, Segment, memory
 from memvault.index.errors import DamagedIndex
 from memvault.index.milvus import terms
 from memvault.index.milvus.engine import MOST, Engine, Row, pushed
-from memvault.index.protocol import KeywordAnswer, Stale
+from memvault.index.protocol import KeywordAnswer, KeywordQuery, Stale
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
 
@@ -191,36 +191,33 @@ class EngineWords:
 
     def search(
         self,
-        words: Sequence[tuple[str, ...]],
-        wholes: Sequence[str],
+        query: KeywordQuery,
         lengths: Mapping[str, float],
-        among: Set[int] | None,
-        limit: int,
         overlay: Sequence[KeywordDocument],
-        explain: bool,
     ) -> KeywordAnswer:
         """Return the best memories for a query's words, scored as the local engine does."""
-        wanted = bm25f.wanted(words, wholes)
+        wanted = bm25f.wanted(query)
         card = self.card
         tokens = [terms.of_group(entry.group, WHOLE in entry.fields) for entry in wanted]
         segments = [memory_segment(list(overlay))]
         holding = [0] * len(wanted)
         if card.documents and wanted:
             with self._engine.viewing():
-                found = self._candidates(card, terms.asked(words, wholes), among, limit)
+                found = self._candidates(card, query)
                 segments.insert(0, found.segment())
                 in_engine = partial(self._engine.holding, self._vault, card.generation)
-                counted = found.holding if among is None and found.is_all else in_engine
+                counted = found.holding if query.among is None and found.is_all else in_engine
                 holding = list(map(counted, tokens))
         if self._read().generation != card.generation:  # made anew meanwhile, and these deleted
             raise Stale
         counts = Counts(card.documents + len(overlay), holding)
-        return bm25f.answer(segments, wanted, lengths, among, limit, explain, counts)
+        return bm25f.answer(segments, query, lengths, counts)
 
-    def _candidates(self, card: Card, query: str, among: Set[int] | None, limit: int) -> _Found:
+    def _candidates(self, card: Card, query: KeywordQuery) -> _Found:
         """Return the documents that Milvus finds best, with how often each token is in them."""
-        most = min(max(_TIMES * limit, _LEAST), MOST)
-        hits = self._engine.words(self._vault, card.generation, query, most, pushed(among))
+        most = min(max(_TIMES * query.limit, _LEAST), MOST)
+        asked, among = terms.asked(query.words, query.wholes), pushed(query.among)
+        hits = self._engine.words(self._vault, card.generation, asked, most, among)
         found = _Found({}, {}, len(hits) < most)
         for hit in hits:
             place = hit.row["uid"], hit.row["block"]
