@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
+PATIENT = ("--patience", "60")
 
 
 @pytest.fixture
@@ -39,9 +40,12 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 class Machine:
-    """A machine: folders of its own for settings, state and indexes, and a vault."""
+    """A machine: folders of its own for settings, state and indexes, and a vault.
 
-    def __init__(self, root: Path, uri: str, more: str = "") -> None:
+    It gives the engine time, which many tests may share, where a test is not about that.
+    """
+
+    def __init__(self, root: Path, uri: str, more: str = "patience = 60\n") -> None:
         self.vault = root / root.name
         write(self.vault, "memvault.toml", SETTINGS.format(uri) + more)
         places = {kind: str(root / kind.lower()) for kind in ("STATE", "CACHE", "CONFIG")}
@@ -63,9 +67,9 @@ class Machine:
         return ended(self.started(*words))
 
 
-def ended(process: subprocess.Popen[str]) -> Ran:
-    """Wait for a command."""
-    out, err = process.communicate(timeout=300)
+def ended(process: subprocess.Popen[str], seconds: float = 300) -> Ran:
+    """Wait for a command, and no longer than some seconds."""
+    out, err = process.communicate(timeout=seconds)
     return Ran(process.returncode, out, err)
 
 
@@ -85,7 +89,9 @@ def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> N
         assert {entry["memId"] for entry in found} <= own[number]
     first = machines[0]
     for number in (1, 2, 3):
-        succeeded(first.run("vaults", "add", f"of{number}", server.uri, "--of", f"m{number}"))
+        succeeded(
+            first.run("vaults", "add", f"of{number}", server.uri, "--of", f"m{number}", *PATIENT)
+        )
     found = succeeded(first.run("recall", "thing7", "--vaults", "all", "--json")).json["memories"]
     assert {entry["vault"] for entry in found} == {"of1", "of2", "of3"}
 
@@ -95,7 +101,7 @@ def test_who_follows_sees_what_its_owner_sends_meanwhile(tmp_path: Path, server:
     owner, reader = (Machine(tmp_path / name, server.uri) for name in ("owner", "reader"))
     write(owner.vault, "fact/first.md", "The first.\n")
     succeeded(owner.run("index", "push"))
-    succeeded(reader.run("vaults", "add", "team", server.uri))
+    succeeded(reader.run("vaults", "add", "team", server.uri, *PATIENT))
     for number in range(8):
         write(owner.vault, f"fact/n{number}.md", f"Thing{number} is here.\n")
         if number % 3 == 2:
@@ -122,7 +128,7 @@ def test_a_client_of_a_vault_that_is_sent_is_told_of_changes(
     owner, reader = (Machine(tmp_path / name, server.uri) for name in ("owner", "reader"))
     note = write(owner.vault, "fact/tea.md", "---\nid: tea-1\n---\n\nGreen tea.\n")
     succeeded(owner.run("index", "push"))
-    succeeded(reader.run("vaults", "add", "team", server.uri))
+    succeeded(reader.run("vaults", "add", "team", server.uri, *PATIENT))
     for name, value in reader.environment.items():
         monkeypatch.setenv(name, value)
     told = asyncio.Event()
@@ -164,7 +170,7 @@ def test_a_push_outlives_the_engines_end(tmp_path: Path, server: Server) -> None
 
 def test_an_engine_that_hangs_is_away(tmp_path: Path, server: Server) -> None:
     """A server that takes calls and answers none ends a recall in a sentence, not for ever."""
-    machine = Machine(tmp_path / "m", server.uri)
+    machine = Machine(tmp_path / "m", server.uri, "")
     succeeded(machine.run("remember", "Tea", "Green tea at four."))
     succeeded(machine.run("index", "push"))
     server.process.send_signal(signal.SIGSTOP)
@@ -176,7 +182,7 @@ def test_an_engine_that_hangs_is_away(tmp_path: Path, server: Server) -> None:
 
 def test_an_engine_that_goes_within_an_answer(tmp_path: Path, server: Server) -> None:
     """Where it answers the look and not the search, one sentence says so, or another answers."""
-    alone = Machine(tmp_path / "alone", server.uri)
+    alone = Machine(tmp_path / "alone", server.uri, "")
     backed = Machine(tmp_path / "backed", server.uri, "fallback = true\n")
     for machine in (alone, backed):
         succeeded(machine.run("remember", "Tea", "Green tea at four."))
@@ -187,6 +193,17 @@ def test_an_engine_that_goes_within_an_answer(tmp_path: Path, server: Server) ->
     found = succeeded(backed.run("recall", "tea", "--json"))
     assert [entry["title"] for entry in found.json["memories"]] == ["Tea"]
     assert "this machine's own index answered" in found.out + found.err
+
+
+def test_an_engine_that_cannot_load_is_away(tmp_path: Path, server: Server) -> None:
+    """A recall waits no longer for an engine that began anew than for one that is slow."""
+    machine = Machine(tmp_path / "m", server.uri, "")
+    succeeded(machine.run("remember", "Tea", "Green tea at four."))
+    succeeded(machine.run("index", "push"))
+    server.be_deaf_to("LoadCollection")
+    assert "does not answer within 3 s" in refused(ended(machine.started("recall", "tea"), 30), 1)
+    server.be_deaf_to()
+    assert "Green tea" in succeeded(machine.run("recall", "tea")).out
 
 
 def test_an_engine_that_is_slow_has_its_seconds_for_all_calls(
@@ -207,7 +224,7 @@ def test_an_engine_that_is_slow_has_its_seconds_for_all_calls(
 
 def test_an_engine_that_goes_costs_a_note_among_several(tmp_path: Path, server: Server) -> None:
     """Where one vault's engine goes within an answer, the other vaults answer all the same."""
-    machine = Machine(tmp_path / "m", server.uri)
+    machine = Machine(tmp_path / "m", server.uri, "")
     succeeded(machine.run("remember", "Tea", "Green tea at four."))
     succeeded(machine.run("index", "push"))
     write(home := tmp_path / "home", "memvault.toml", "version = 1\n")

@@ -51,12 +51,14 @@ class TestMilvusIndex(IndexContract):
 LOADED = ("pymilvus", "milvus_lite")
 """What most commands here would load, at half a second each."""
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
+PATIENT = "patience = 60\n"
+"""For what is not about an engine that is slow, on a machine that may be."""
 
 
 @pytest.fixture
 def sent(folder: Path, tmp_path: Path, run: Run) -> Path:
     """A vault that was sent to a file of milvus-lite's."""
-    write(folder, "memvault.toml", SETTINGS.format(tmp_path / "engine.db"))
+    write(folder, "memvault.toml", SETTINGS.format(tmp_path / "engine.db") + PATIENT)
     for name, text in (("tea", "Green tea at four."), ("disk", "The disk of db1 is full.")):
         write(folder, f"fact/{name}.md", note(name, name.capitalize(), text))
     assert succeeded(run("index", "push", "--json")).json["documents"] == 2
@@ -92,7 +94,7 @@ def test_scores_are_those_of_the_local_engine(sent: Path, run: Run) -> None:
 def test_nothing_is_sent_unasked(folder: Path, tmp_path: Path, run: Run) -> None:
     """An engine that a vault's settings name gets nothing before somebody here says so."""
     file = tmp_path / "engine.db"
-    write(folder, "memvault.toml", SETTINGS.format(file))
+    write(folder, "memvault.toml", SETTINGS.format(file) + PATIENT)
     write(folder, "a.md", "Green tea.\n")
     ran = succeeded(run("recall", "tea"))
     assert "is asked once memvault index push has been run" in ran.err
@@ -198,7 +200,7 @@ def test_another_programs_collection_is_left_alone(folder: Path, tmp_path: Path,
     """A collection that is not as this version makes it is named, with how to rebuild it."""
     file = tmp_path / "engine.db"
     elsewhere(file, "client.create_collection('memvault_words', dimension=8)")
-    write(folder, "memvault.toml", SETTINGS.format(file))
+    write(folder, "memvault.toml", SETTINGS.format(file) + PATIENT)
     said = refused(run("index", "push"), 1)
     assert "is not as this version makes it" in said
 

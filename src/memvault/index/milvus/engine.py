@@ -249,7 +249,8 @@ class Engine:
             if not there:
                 self._asked(partial(_made, name, kind), _SENDING)
             self._check(name, kind)
-            self._asked(lambda client, left: client.load_collection(name, timeout=left), _SENDING)
+            seconds = 0.0 if self._view_ends else _SENDING  # it goes on loading all the same
+            self._asked(lambda client, left: client.load_collection(name, timeout=left), seconds)
             self._ready.add(name)
         return name
 
@@ -271,20 +272,27 @@ class Engine:
         self._of_view = self.where.patience
 
     @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Ask for a view or its look, within the seconds that they have left together."""
+        self._view_ends = time.monotonic() + self._of_view
+        try:
+            yield
+        finally:
+            self._of_view = max(0.0, self._view_ends - time.monotonic())
+            self._view_ends = 0.0
+
+    @contextlib.contextmanager
     def viewing(self) -> Iterator[None]:
-        """Ask for a view, within the seconds that it has left.
+        """Ask for a view, within its seconds.
 
         Raises:
             LostIndex: the engine does not answer, or refuses; so that there is another look.
         """
-        self._view_ends = time.monotonic() + self._of_view
         try:
-            yield
+            with self.timed():
+                yield
         except (EngineAway, EngineRefused) as error:
             raise LostIndex(error) from error
-        finally:
-            self._of_view = max(0.0, self._view_ends - time.monotonic())
-            self._view_ends = 0.0
 
     def _asked(self, ask: Callable[[Any, float], Value], patience: float = 0.0) -> Value:
         """Make a call, with the seconds that it may take; where the engine is away, again.

@@ -198,7 +198,8 @@ class SentIndex(LocalIndex):
         """
         self._raise_lost()
         self.engine.begin_view()
-        card = self._card()
+        with self.engine.timed():
+            card = self._card()
         state = _state_of(card)
         if self._files.open() is None or self._followed() != state or self._unfit:
             with self._keeping():

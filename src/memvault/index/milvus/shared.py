@@ -80,7 +80,8 @@ class SharedIndex(LocalIndex):
         try:
             self._raise_lost()
             self.engine.begin_view()
-            card = self._checked()
+            with self.engine.timed():
+                card = self._checked()
             view = super().look(vectors, patience)
             if self._send_copies():
                 self._say(card)
@@ -93,6 +94,7 @@ class SharedIndex(LocalIndex):
 
     def push(self) -> VaultCard | None:
         """Send all that differs, vectors too; return what the engine then says of the vault."""
+        self._checked()  # with the time that it takes: an engine may begin by loading
         self.look(True, WHOLE)
         return self.engine.card(self._vault)
 
