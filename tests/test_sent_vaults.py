@@ -25,7 +25,9 @@ from memvault.tools.core import registry
 
 LOADED = ("pymilvus", "milvus_lite")
 """What most commands here would load, at half a second each."""
-SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
+SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\npatience = 60\n'
+PATIENT = ("--patience", "60")
+"""For what is not about an engine that is slow, on a machine that may be."""
 There = Callable[..., Ran]
 
 
@@ -68,7 +70,7 @@ def engine(folder: Path, tmp_path: Path, run: Run) -> Path:
 @pytest.fixture
 def team(engine: Path, there: There) -> str:
     """The name that the vault has at the other machine."""
-    told = succeeded(there("vaults", "add", "team", str(engine), "--json")).json
+    told = succeeded(there("vaults", "add", "team", str(engine), *PATIENT, "--json")).json
     assert told["documents"] == 2
     return "team"
 
@@ -137,7 +139,7 @@ def test_any_file_is_shown_as_it_is_there(
     for name, text in files.items():
         (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     succeeded(run("index", "push"))
-    succeeded(there("vaults", "add", "team", str(engine)))
+    succeeded(there("vaults", "add", "team", str(engine), *PATIENT))
     for words in (
         *(("show", name) for name in files),
         ("recall", "which database do we use", "--explain"),
@@ -294,7 +296,7 @@ def test_a_vault_is_chosen_by_its_folder_or_id(
     succeeded(run("--vault", str(other), "index", "push"))
     refused(there("vaults", "add", "x", str(engine)), 1)
     assert "it holds" in there("vaults", "add", "x", str(engine), "--of", "none").err
-    succeeded(there("vaults", "add", "rum", str(engine), "--of", "other"))
+    succeeded(there("vaults", "add", "rum", str(engine), "--of", "other", *PATIENT))
     assert "Brown rum" in succeeded(there("--vault", "rum", "recall", "rum")).out
     assert "Green tea" not in succeeded(there("--vault", "rum", "list")).out
     assert "is the name of" in there("vaults", "add", team, str(engine), "--of", "other").err
@@ -306,7 +308,8 @@ def test_an_engine_that_holds_nothing_of_ours_is_said(tmp_path: Path, there: The
     assert "There is no collection memvault_words" in said
     assert "does not answer" in refused(there("vaults", "add", "team", "http://127.0.0.1:1"), 1)
     assert "cannot be named" in refused(there("vaults", "add", "A B", "http://127.0.0.1:1"), 2)
-    assert "are for a vault in an engine" in there("vaults", "add", "t", ".", "--of", "x").err
+    for option in ("--of", "--patience"):
+        assert "are for a vault in an engine" in there("vaults", "add", "t", ".", option, "2").err
     assert succeeded(there("vaults", "list", "--json")).json["vaults"] == []
 
 
@@ -396,7 +399,7 @@ def test_a_killed_push_goes_on(folder: Path, tmp_path: Path, run: Run, there: Th
     assert json.loads(card.read_text("utf-8"))["generation"] == before  # not sent anew
     told = succeeded(run("index", "status", "--json")).json
     assert (told["rows"]["words"], told["problem"]) == (400, "")
-    succeeded(there("vaults", "add", "team", str(file)))
+    succeeded(there("vaults", "add", "team", str(file), *PATIENT))
     found = succeeded(there("--vault", "team", "recall", "thing377", "-n", "1", "--json")).json
     assert found["memories"][0]["filePath"] == "fact/n377.md"
     assert succeeded(there("--vault", "team", "list", "--json")).json["total"] == 400

@@ -140,6 +140,11 @@ def is_collection(name: str) -> bool:
     return bool(_COLLECTION.fullmatch(name))
 
 
+def is_patience(value: Any) -> bool:
+    """Say whether an engine may have so many seconds."""
+    return type(value) in (int, float) and 1 <= value <= 600
+
+
 def _is_line(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable()
 
@@ -195,10 +200,7 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda value: isinstance(value, str) and bool(_VAULT.fullmatch(value)),
     ),
     "index.fallback": ("true or false", lambda value: isinstance(value, bool)),
-    "index.patience": (
-        "seconds, from 1 to 600",
-        lambda value: type(value) in (int, float) and 1 <= value <= 600,
-    ),
+    "index.patience": ("seconds, from 1 to 600", is_patience),
     "index.sent": ("the name of the machine that sends it", _is_line),
     "index.token": (
         "in MEMVAULT_MILVUS_TOKEN, never in this file, which others may read",

@@ -278,6 +278,15 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
                 str,
                 typer.Option("", "--of", metavar="VAULT", help="Which vault in that engine"),
             ),
+            "patience": (
+                float | None,
+                typer.Option(
+                    None,
+                    "--patience",
+                    metavar="SECONDS",
+                    help="How long the engine has for an answer",
+                ),
+            ),
         },
     ),
     "vaults list": (naming.names, {}),

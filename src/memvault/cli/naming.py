@@ -9,7 +9,9 @@ from memvault.cli.options import Options
 from memvault.errors import UsageError
 
 
-def add(options: Options, name: str, folder: str, collection: str, which: str) -> None:
+def add(
+    options: Options, name: str, folder: str, collection: str, which: str, patience: float | None
+) -> None:
     """Give a vault a name, by which recall --vaults and --vault take it.
 
     A memory of it is then NAME:MEMID in every command. Names lie in your own
@@ -20,10 +22,11 @@ def add(options: Options, name: str, folder: str, collection: str, which: str) -
     from memvault.upkeep import named_vaults, sent_vaults
 
     if sent_vaults.is_address(folder):
-        found = sent_vaults.add(name, folder, collection, which)
-    elif collection or which:
+        found = sent_vaults.add(name, folder, collection, which, patience)
+    elif collection or which or patience is not None:
         raise UsageError(
-            "--collection and --of are for a vault in an engine", "give its address, as http://…"
+            "--collection, --of and --patience are for a vault in an engine",
+            "give its address, as http://…",
         )
     else:
         found = {"name": name, "folder": named_vaults.add(name, folder)}

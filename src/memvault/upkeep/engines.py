@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from memvault.config import Shared, is_collection
+from memvault.config import Shared, is_collection, is_patience
 from memvault.errors import UsageError
 from memvault.index.milvus.where import TOKEN
 
@@ -33,6 +33,8 @@ def check(shared: Shared) -> None:
         raise UsageError(
             f"A collection cannot be named {shared.collection!r}", "take letters, digits and _"
         )
+    if not is_patience(shared.patience):
+        raise UsageError(f"An engine cannot have {shared.patience:g} s", "take 1 to 600 seconds")
     if "://" not in shared.uri and not Path(shared.uri).expanduser().is_absolute():
         raise UsageError(
             f"{shared.uri!r} is neither an address nor a whole path",

@@ -40,11 +40,14 @@ def is_address(text: str) -> bool:
     return "://" in text or is_file
 
 
-def add(name: str, uri: str, collection: str, which: str) -> dict[str, Any]:
+def add(
+    name: str, uri: str, collection: str, which: str, patience: float | None = None
+) -> dict[str, Any]:
     """Name a vault that another machine has sent; say which one it is.
 
     ``which`` is the vault's id, or its folder's name there; it may be empty where the engine
-    holds one vault only.
+    holds one vault only. ``patience`` are the seconds that the engine has for an answer,
+    where not those that it had.
 
     Raises:
         UsageError: the name or the address cannot be one, or Milvus's client is missing.
@@ -54,7 +57,9 @@ def add(name: str, uri: str, collection: str, which: str) -> dict[str, Any]:
         EngineRefused: it does not let us in, or holds nothing of memvault's.
     """
     named_vaults.check(name)
-    shared = Shared("milvus", uri, collection or Shared().collection, sent="?")
+    usual = Shared()
+    shared = Shared("milvus", uri, collection or usual.collection, sent="?")
+    shared = shared._replace(patience=usual.patience if patience is None else patience)
     engines.check(shared)
     engine = opening.engine_of(shared)
     try:
@@ -72,7 +77,8 @@ def add(name: str, uri: str, collection: str, which: str) -> dict[str, Any]:
         raise Conflict(
             f"{name} is the name of another vault", f"memvault vaults remove {name} frees it"
         )
-    shared = shared._replace(patience=known.patience)
+    if patience is None:
+        shared = shared._replace(patience=known.patience)
     text = _TOML.format(**{key: json.dumps(value) for key, value in shared._asdict().items()})
     atomic.put(settings, text.encode(), private=True)
     opening.grant(root, shared, "")

@@ -62,6 +62,6 @@ def meaning(error: Exception, where: Where) -> MemvaultError | None:
         return EngineAway(f"The engine at {name} is full", "free some room there, and try again")
     return EngineAway(
         f"The engine at {name} does not answer within {where.patience:g} s",
-        "is it running? below [index], patience gives it longer, and with fallback = true "
-        "this machine answers meanwhile",
+        "is it running? patience, below [index] or of vaults add, gives it longer; with "
+        "fallback = true this machine answers meanwhile",
     )
