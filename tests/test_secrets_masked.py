@@ -52,20 +52,29 @@ def test_who_asks_at_the_shell_sees_the_memory(folder: Path, run: Run) -> None:
     assert value in succeeded(run("recall", "deploy job secret", "--json")).out
 
 
-def asked(root: Path) -> list[Any]:
-    """Return what tools tell over MCP of the memory, whole and in parts."""
+def asked(root: Path, said: str = "deploy", vault: str = "") -> list[Any]:
+    """Return what tools tell over MCP of the memory, whole and in parts, or in a named vault."""
+    own = f"{vault}:deploy-1" if vault else "deploy-1"
+    query = {"query": f"deploy job secret {said.splitlines()[0]}"}
+    several = query | ({"vaults": ["all"]} if vault else {})
     calls: list[tuple[str, dict[str, Any]]] = [
-        ("memory_show", {"memId": "deploy-1"}),
-        ("memory_recall", {"query": "deploy job secret"}),
-        ("memory_search", {"query": "deploy job secret"}),
-        ("memory_list", {}),
-        ("memory_active", {"full": True}),
-        *(("memory_load", {"memId": "deploy-1", "offset": at, "length": 30}) for at in (55, 90)),
-        ("context", {"task": "deploy job secret"}),
-        ("memory_load", {"query": "deploy job secret"}),
+        ("memory_show", {"memId": own}),
+        *(("memory_show", {"memId": own, "around": near}) for near in ("night", "else", "deploy")),
+        *(("memory_load", {"memId": own, "offset": at, "length": 30}) for at in (55, 90)),
+        ("memory_recall", several),
+        ("memory_recall", several | {"brief": True}),
+        ("memory_recall", several | {"budget": 200}),
     ]
+    if not vault:
+        calls += [
+            ("memory_list", {}),
+            ("memory_search", query),
+            ("memory_active", {"full": True}),
+            ("context", {"task": "deploy job secret"}),
+            ("memory_load", query),
+        ]
     found = [over_mcp(root, tool, arguments) for tool, arguments in calls]
-    assert all(one["success"] for one in found), found
+    assert [one for one in found if not one["success"]] == []
     return found
 
 
@@ -74,10 +83,35 @@ def test_no_answer_over_mcp_tells_a_secret(vault: Vault, folder: Path, kind: str
     """No tool tells a client a secret, nor eight characters of one where a text is cut."""
     value, said = made(kind)
     deploy(folder, said)
-    told = json.dumps(asked(folder))
+    told = json.dumps(asked(folder, value))
     assert f"[masked: {kind}]" in told
-    pieces = {line[at : at + 8] for line in value.split("\n") for at in range(len(line) - 7)}
-    assert [piece for piece in pieces if piece in told and "--" not in piece] == []
+    assert pieces(value, told) == []
+
+
+def pieces(value: str, told: str) -> list[str]:
+    """Return the pieces of a secret, of eight characters each, that were told."""
+    found = {line[at : at + 8] for line in value.split("\n") for at in range(len(line) - 7)}
+    return [piece for piece in found if piece in told and "--" not in piece]
+
+
+@pytest.mark.parametrize("kind", ["private key", "GitHub token"])
+def test_no_answer_of_another_vault_tells_a_secret(
+    vault: Vault, folder: Path, tmp_path: Path, run: Run, kind: str
+) -> None:
+    """What lies in another vault is masked by that vault's memory, not by one of its name here."""
+    value, said = made(kind)
+    write(folder, "deploy.md", f"---\nid: deploy-1\n{ALLOWED}---\n\n{said}\n")
+    write(other := tmp_path / "other", "memvault.toml", "version = 1\n")
+    deploy(other, said)
+    succeeded(run("vaults", "add", "other", str(other)))
+    told = asked(folder, value, "other")
+    assert f"[masked: {kind}]" in json.dumps(told[0])
+    assert [pieces(value, json.dumps(one)) for one in told[:6]] == [[]] * 6
+    for found in told[6:]:
+        for entry in found.get("memories", ()):
+            assert entry["vault"] != "other" or pieces(value, json.dumps(entry)) == []
+        lines = [line for line in found.get("brief", ()) if "other" in line]
+        assert pieces(value, json.dumps(lines)) == []
 
 
 def test_a_memory_that_allows_its_secrets_is_told_over_mcp(vault: Vault, folder: Path) -> None:

@@ -48,12 +48,25 @@ def _masked(call: Call, value: Any, known: _Known) -> Any:
     if isinstance(value, str):
         return _text(call, value, known)
     if isinstance(value, Mapping):
+        call = _of_vault(call, value.get("vault"))
         known = _told_of(call, value) or known
         pairs = value.items()
         return {_text(call, key, known): _masked(call, entry, known) for key, entry in pairs}
     if isinstance(value, list | tuple):
         return [_masked(call, entry, known) for entry in value]
     return value
+
+
+def _of_vault(call: Call, name: Any) -> Call:
+    """Return a call for the vault that a part of a result is of."""
+    if not isinstance(name, str) or not name:
+        return call
+    with contextlib.suppress(MemvaultError):
+        roots = [root for root in call.vaults([name]).values() if root != call.root]
+        if len(roots) == 1:
+            call = Call(call.workspace.beside(roots[0]), call.caller)
+            call.only_reads = True
+    return call
 
 
 def _text(call: Call, text: str, known: _Known) -> str:
