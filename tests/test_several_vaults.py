@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, refused, succeeded, write
+from conftest import Run, index_of, refused, succeeded, write
 from memvault import Vault, open_vault
+from memvault.index.manifest import Manifest
 
 HEAD = "---\nid: {}\ntitle: {}\nmemory_type: fact\n---\n\n{}\n"
 WORK = {
@@ -110,6 +111,48 @@ def test_a_vault_that_is_missing_costs_a_note(work: Vault, places: dict[str, Pat
     result = called(work, "memory_recall", query="deploys", vaults=["all"])
     assert result["memories"][0]["vault"] == "work"
     assert any("home was not asked" in note for note in result["warnings"])
+
+
+@pytest.mark.parametrize("page", [0, 1, 2, 5])
+@pytest.mark.parametrize("moment", ["", "2999-01-01"])
+def test_a_damaged_index_of_one_vault_is_healed(
+    places: dict[str, Path], page: int, moment: str
+) -> None:
+    """Whatever of it cannot be read, all vaults answer, and so they do the next time."""
+    asked = {"query": "dough", "vaults": ["all"], **({"asOf": moment} if moment else {})}
+    with open_vault(places["work"]) as vault:
+        before = called(vault, "memory_recall", **asked)["memories"]
+    manifest = index_of(places["home"]) / "index" / "manifest.db"
+    with manifest.open("r+b") as file:
+        file.seek(4096 * page)
+        file.write(b"\xff" * 4096)
+    for _ in range(2):
+        with open_vault(places["work"]) as vault:
+            assert called(vault, "memory_recall", **asked)["memories"] == before
+
+
+def test_an_index_that_is_replaced_meanwhile_costs_nothing(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another process makes the index of one vault anew, all vaults answer."""
+    with open_vault(places["home"]) as home:
+        called(home, "memory_list")
+    own, replaced = Manifest.known, list[bool]()
+
+    def known(self: Manifest) -> Any:
+        if not replaced and self.count() == len(HOME):
+            replaced.append(True)
+            with open_vault(places["home"]) as home:
+                called(home, "vault_reindex")
+        return own(self)
+
+    with open_vault(places["work"]) as vault:
+        called(vault, "memory_remember", title="Four", content="A fourth.", memoryType="fact")
+        called(vault, "memory_list")
+        monkeypatch.setattr(Manifest, "known", known)
+        found = called(vault, "memory_recall", query="dough", vaults=["all"])["memories"]
+    assert replaced
+    assert found[0]["memId"] == "bread-7k2m9q"
 
 
 def test_filters_alone_list_what_fits_everywhere(work: Vault) -> None:

@@ -31,12 +31,14 @@ class Part:
     def __init__(
         self,
         name: str,
+        index: Index,
         view: View,
         place: int,
         parts: int,
         damage: list[DamagedIndex] | None = None,
     ) -> None:
         self.name = name
+        self.index = index
         self.seen = view
         self.damage: list[DamagedIndex] = [] if damage is None else damage
         self._place = place
@@ -129,16 +131,21 @@ class Part:
 
         return self._with(self._asked(complete))
 
-    def at(self, index: Index, moment: datetime) -> Part:
+    def at(self, moment: datetime) -> Part:
         """Return the view as it would have been at a moment."""
-        return self._with(self._asked(lambda: index.as_of(self.seen, moment)))
+        return self._with(self._asked(lambda: self.index.as_of(self.seen, moment)))
+
+    def discard(self) -> None:
+        """Have what the view could not read made anew."""
+        for error in self.damage:
+            self.index.discard(error, self.seen)
 
     def numbered(self, place: int, parts: int) -> Part:
         """Return the same as one of another number of parts."""
-        return Part(self.name, self.seen, place, parts, self.damage)
+        return Part(self.name, self.index, self.seen, place, parts, self.damage)
 
     def _with(self, seen: View) -> Part:
-        return Part(self.name, seen, self._place, self._parts, self.damage)
+        return Part(self.name, self.index, seen, self._place, self._parts, self.damage)
 
     def record(self, key: int) -> Record | None:
         """Return what is known of a memory but its text."""

@@ -150,7 +150,7 @@ class Indexes:
     def __init__(self, members: Iterable[Member]) -> None:
         self._members = list(members)
         self._failed: dict[str, MemvaultError] = {}
-        self._open: list[tuple[str, Index]] = []
+        self._open: list[Part] = []
 
     @cached_property
     def _indexes(self) -> list[tuple[str, Index]]:
@@ -168,47 +168,43 @@ class Indexes:
         Raises:
             MemvaultError: none of them can be looked at; what the first says.
         """
-        seen: list[tuple[str, View]] = []
-        self._open = []
+        seen: list[tuple[str, Index, View]] = []
         for name, index in self._indexes:
             try:
-                seen.append((name, index.look(vectors, patience)))
+                seen.append((name, index, _looked(index, vectors, patience)))
             except MemvaultError as error:
                 self._failed[name] = error
             else:
-                self._open.append((name, index))
                 self._failed.pop(name, None)
         if not seen and self._failed:
             raise next(iter(self._failed.values()))
-        return Together(
-            [Part(name, view, place, len(seen)) for place, (name, view) in enumerate(seen)]
-        )
+        self._open = [Part(*one, place, len(seen)) for place, one in enumerate(seen)]
+        return Together(self._open)
 
     def as_of(self, view: View, moment: datetime) -> Together:
         """Return a view as it would have been at a moment; errors as for a look."""
         assert isinstance(view, Together)
-        seen: list[tuple[str, Index, Part]] = []
-        for part, (name, index) in zip(view.parts, self._open, strict=True):
+        seen: list[Part] = []
+        for part in view.parts:
             try:
-                seen.append((name, index, part.at(index, moment)))
+                seen.append(part.at(moment))
             except MemvaultError as error:
-                self._failed[name] = error
+                self._failed[part.name] = error
         if not seen and self._failed:
             raise next(iter(self._failed.values()))
-        self._open = [(name, index) for name, index, _ in seen]
-        parts = [part for _, _, part in seen]
-        return Together([part.numbered(place, len(parts)) for place, part in enumerate(parts)])
+        self._open = [part.numbered(place, len(seen)) for place, part in enumerate(seen)]
+        return Together(self._open)
 
     def judge(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return how well a cross-encoder finds that texts fit; errors as for an index."""
-        return self._open[0][1].judge(query, texts)
+        return self._open[0].index.judge(query, texts)
 
     def discard(self, error: DamagedIndex, view: View | None) -> None:  # noqa: ARG002
         """Have what a view could not read made anew, in the vault that it is of."""
-        assert isinstance(view, Together)
-        for part, (_, index) in zip(view.parts, self._open, strict=True):
-            for found in part.damage:
-                index.discard(found, part.seen)
+        if view is not None:  # a look discards by itself
+            assert isinstance(view, Together)
+            for part in view.parts:
+                part.discard()
 
     def notes(self) -> list[str]:
         """Say which vault was not asked, and what a person should know of the indexes."""
@@ -216,7 +212,29 @@ class Indexes:
             f"the vault {name} was not asked: {error.message}"
             for name, error in self._failed.items()
         ]
-        return failed + [f"{name}: {note}" for name, index in self._open for note in index.notes()]
+        return failed + [
+            f"{part.name}: {note}" for part in self._open for note in part.index.notes()
+        ]
+
+
+def _looked(index: Index, vectors: bool, patience: Patience) -> View:
+    """Look at a vault's folder, and again where its index turns out to be damaged or replaced.
+
+    Raises:
+        MemvaultError: it cannot be looked at.
+    """
+    try:
+        return index.look(vectors, patience)
+    except DamagedIndex as error:
+        index.discard(error, None)
+    try:
+        return index.look(vectors, patience)
+    except DamagedIndex as error:
+        index.discard(error, None)
+        raise MemvaultError(
+            f"Its index was damaged again while it was being read: {error}",
+            "memvault reindex makes it anew",
+        ) from error
 
 
 def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:
