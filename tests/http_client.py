@@ -21,6 +21,11 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from conftest import Run, succeeded
 
 LIMIT = 60.0
+LATEST = "2026-07-28"
+META = {
+    "io.modelcontextprotocol/protocolVersion": LATEST,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 _ADDRESS = re.compile(rb"Serving at (https?://\S+)/mcp")
 
 

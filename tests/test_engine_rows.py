@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
 
-from memvault.index.milvus import copies
+from pymilvus.exceptions import MilvusException
+
+from memvault.errors import MemvaultError
+from memvault.index.milvus import copies, words
 from memvault.index.milvus.card import VaultCard
+from memvault.index.milvus.where import EngineAway, EngineRefused, Where, meaning
 from memvault.index.protocol import Record
 
 RECORD = {
@@ -51,6 +55,38 @@ def test_what_others_write_in_an_engine_is_no_bug(record: str) -> None:
     found = copies.kept_of(1, json.dumps(whole))
     assert found is not None
     assert found.record.title == "Tea"
+
+
+@pytest.mark.parametrize("lengths", [[1], "abc", {"body": "x"}, {"body": [1]}, {"body": -1}, None])
+def test_lengths_that_cannot_be_are_left_out(lengths: object) -> None:
+    """Only whole numbers of terms by the names of fields are scored."""
+    assert not words.are_lengths(lengths)
+    assert words.are_lengths({"body": 3})
+
+
+@given(st.text(), st.booleans())
+def test_a_text_is_bytes_whatever_it_is_said_to_be(text: str, is_text: bool) -> None:
+    """What is no text's code is nothing, which its etag tells."""
+    assert isinstance(copies.bytes_of(text.replace("\ud800", ""), is_text), bytes)
+
+
+@pytest.mark.parametrize(
+    ("uri", "said", "kind"),
+    [
+        ("http://auth.example:1", "Fail connecting to server on auth.example:1", EngineAway),
+        ("http://full.example:1", "Fail connecting to server on full.example:1", EngineAway),
+        ("http://h:1", "collection permissions_words is not there", EngineAway),
+        ("http://h:1", "auth check failure", EngineRefused),
+        ("/tmp/full/x.db", "Open local milvus failed", EngineAway),
+    ],
+)
+def test_a_name_in_an_error_means_nothing(uri: str, said: str, kind: type[MemvaultError]) -> None:
+    """Neither the engine's name nor a collection's makes an engine that is away refuse."""
+    error = MilvusException(message=said)
+    found = meaning(error, Where(uri, "permissions", "x"))
+    assert type(found) is kind
+    assert found is not None
+    assert "is full" not in found.message
 
 
 values = st.recursive(

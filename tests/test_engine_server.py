@@ -86,6 +86,7 @@ def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> N
     asked = [machine.started("recall", "thing7", "--json") for machine in machines]
     for number, process in enumerate(asked):
         found = succeeded(ended(process)).json["memories"]
+        assert found[0]["filePath"] == "fact/n7.md"
         assert {entry["memId"] for entry in found} <= own[number]
     first = machines[0]
     for number in (1, 2, 3):

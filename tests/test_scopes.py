@@ -192,9 +192,13 @@ def test_who_reads_leaves_every_file_as_it_was(
 ) -> None:
     """No tool that a reader may call changes a file of the vault."""
     own = sides[0]
-    before = {path: path.read_bytes() for path in own.root.rglob("*.md")}
+    before = files(own.root)
     for tool in all_tools():
         if tool.scope == "read":
             answers(own, "read", tool, monkeypatch)
-    after = {path: path.read_bytes() for path in own.root.rglob("*.md")}
-    assert after == before
+            assert files(own.root) == before, tool.name
+
+
+def files(root: Path) -> dict[Path, bytes]:
+    """Return every file of a vault, with what is in it."""
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}

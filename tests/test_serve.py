@@ -15,7 +15,7 @@ from conftest import Run, refused, succeeded, write
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client
 
-from http_client import Served, named, token
+from http_client import LATEST, META, Served, named, token
 from mcp_client import HELLO, structured
 
 NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
@@ -67,7 +67,7 @@ def test_who_only_reads_writes_nothing(places: dict[str, Path], run: Run) -> Non
         "agents/bob/plans/p.md",
         "---\nid: p\nschedule: 2020-01-01T00:00:00Z\n---\n\nCall.\n",
     )
-    before = {path: path.read_bytes() for path in places["team"].rglob("*.md")}
+    before = set(places["team"].rglob("*"))
 
     async def talk(client: Client) -> None:
         offered = {tool.name for tool in (await client.list_tools()).tools}
@@ -83,7 +83,7 @@ def test_who_only_reads_writes_nothing(places: dict[str, Path], run: Run) -> Non
 
     with Served("--tools", "all") as server:
         server.talk(token(run, "bob", "team"), talk)
-    assert {path: path.read_bytes() for path in places["team"].rglob("*.md")} == before
+    assert set(places["team"].rglob("*")) == before
 
 
 def test_a_token_is_needed_and_ends(places: dict[str, Path], run: Run) -> None:
@@ -128,6 +128,9 @@ def test_limits_of_a_token(places: dict[str, Path], run: Run) -> None:
     """A body that is too large, or too many requests, are refused and harm nobody else."""
     ann, ben = token(run, "ann", "team"), token(run, "ben", "team")
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    with Served("--body", "5") as server:
+        assert server.send(ann, b'"' + b"x" * 4_500_000 + b'"').status == 400
+        assert server.send(ann, hello, method="PUT").status == 405
     with Served("--body", "1", "--rate", "1") as server:
         assert server.send(ann, b'"' + b"x" * 1_100_000 + b'"').status == 413
         statuses = [server.send(ann, hello).status for _ in range(4)]
@@ -150,6 +153,8 @@ def test_the_audit_says_who_asked_for_what(
     file = tmp_path / "audit.jsonl"
     with Served("--tools", "all", "--audit", str(file)) as server:
         server.talk(given, talk)
+        message = {"jsonrpc": "2.0", "id": 1, "method": "green", "params": {"_meta": META}}
+        server.send(given, message, MCP_Protocol_Version=LATEST, Mcp_Method="green")
         server.send("wrong", {})
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     told = [
@@ -157,11 +162,12 @@ def test_the_audit_says_who_asked_for_what(
         for line in lines
         if line["token"] and line["tool"] != "tools/list"
     ]
-    assert told[-4:] == [
+    assert told[-5:] == [
         ("memory_recall", "ok"),
         ("memory_show", "not_found"),
         ("memory_remember", "refused"),
         ("resources/read", "ok"),
+        ("unknown", "failed"),
     ]
     assert {line["agent"] for line in lines if line["token"]} == {"builder"}
     assert lines[-1]["outcome"] == "unauthorized"
@@ -275,6 +281,23 @@ def test_nobody_comes_in_while_tokens_cannot_be_read(
         assert server.send(given, hello).status == 200
         code, said = server.end()
     assert (code, said.count("note: "), "Traceback" in said) == (0, 1, False), said
+
+
+def test_settings_that_came_to_lie_in_a_vault_end_nothing(
+    places: dict[str, Path], run: Run, tmp_path: Path
+) -> None:
+    """Nobody comes in while the tokens lie in a vault, and everybody does again after that."""
+    given = token(run, "ann", "team")
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    (folder,) = tmp_path.rglob("tokens")
+    above = folder.parent.parent / "memvault.toml"
+    with Served() as server:
+        assert server.send(given, hello).status == 200
+        above.write_text("version = 1\n", "utf-8")
+        time.sleep(2.2)
+        assert server.send(given, hello).status == 503
+        above.unlink()
+        assert server.send(given, hello).status == 200
 
 
 def test_refusals_do_not_fill_the_disk(places: dict[str, Path], run: Run, tmp_path: Path) -> None:

@@ -22,17 +22,13 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 import mcp_types as types
 from mcp import Client
 
-from http_client import LIMIT, Served, named, token
+from http_client import LATEST, LIMIT, META, Served, named, token
 from mcp_client import HELLO, structured
 from test_mcp_told import Heard
 
 NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
 HOOK = [{"eventType": "Hook", "parameter": "build"}]
 BEN = [{"eventType": "Agent", "parameter": "ben"}]
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
 
 
 @pytest.fixture
@@ -48,7 +44,7 @@ def call(server: Served, given: str, tool: str, number: int = 1, **arguments: An
     params = {"name": tool, "arguments": arguments, "_meta": META}
     message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
     headers = {
-        "MCP-Protocol-Version": "2026-07-28",
+        "MCP-Protocol-Version": LATEST,
         "Mcp-Method": "tools/call",
         "Mcp-Name": tool,
     }

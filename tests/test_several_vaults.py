@@ -184,6 +184,16 @@ def test_a_memory_of_another_vault_is_named_with_it(work: Vault, places: dict[st
     assert not (places["home"] / "fact/garden.md").exists()
 
 
+def test_a_name_that_was_shown_is_taken(run: Run, places: dict[str, Path], tmp_path: Path) -> None:
+    """this: is the vault at hand, and commands for a person take another vault's memory too."""
+    plain = filled(tmp_path / "plain", WORK)
+    for name in ("this:oncall-7k2m9q", "work:oncall-7k2m9q"):
+        assert "Mira" in succeeded(run("show", name, cwd=plain)).out
+    assert succeeded(run("path", "this:oncall-7k2m9q", cwd=plain)).out.startswith(str(plain))
+    shown = succeeded(run("path", "home:bread-7k2m9q", cwd=plain)).out
+    assert shown.strip() == str(places["home"] / "fact/bread.md")
+
+
 def test_a_title_with_a_colon_is_still_a_title(work: Vault, places: dict[str, Path]) -> None:
     """Only a known vault's name, with the colon right behind it and no blank, names a vault."""
     write(places["work"], "fact/x.md", HEAD.format("x-1a2b3c", '"home: a plan"', "Text."))

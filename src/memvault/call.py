@@ -184,7 +184,7 @@ class Call:
         from memvault.agents.plans import firing
 
         if self.caller.scope == "read":  # who reads writes no event of a plan either
-            return Inbox(self.root, self.address)
+            return Inbox(self.root, self.address, only_reads=True)
         return firing.inbox(self.store, self.address, clock.zone(self.settings.timezone))
 
     def pause(self, seconds: float) -> None:

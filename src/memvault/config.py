@@ -15,6 +15,7 @@ from memvault.settings_file import MODEL, SettingsFile, are_texts
 from memvault.user_folders import SETTINGS_FILE
 
 _MOST_NAMED = 10
+COLLECTION = "letters, digits and _, 100 at most, a digit not first"
 _COLLECTION = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
 _VAULT = re.compile(r"[a-z0-9]{1,32}")
 _MOST_IGNORED = 10_000
@@ -140,6 +141,22 @@ def is_collection(name: str) -> bool:
     return bool(_COLLECTION.fullmatch(name))
 
 
+def is_address(value: Any) -> bool:
+    """Say whether an engine may be there; nothing in it may be a secret, since it is told."""
+    if not _is_line(value) or "@" in value:
+        return False
+    if "://" not in value:
+        return True
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        return False
+    return bool(parts.hostname) and not parts.query and not parts.fragment
+
+
 def is_patience(value: Any) -> bool:
     """Say whether an engine may have so many seconds."""
     return type(value) in (int, float) and 1 <= value <= 600
@@ -188,11 +205,11 @@ _FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "index.engine": ("local or milvus", lambda value: value in ("local", "milvus")),
     "index.uri": (
-        "the engine's address, as http://localhost:19530, without a name or a password",
-        lambda value: _is_line(value) and "@" not in value,
+        "an engine's address, as http://localhost:19530, without a name, a password or a query",
+        is_address,
     ),
     "index.collection": (
-        "letters, digits and _",
+        COLLECTION,
         lambda value: isinstance(value, str) and is_collection(value),
     ),
     "index.vault": (

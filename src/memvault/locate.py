@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memvault import visible
@@ -27,9 +28,15 @@ def find_vault(given: str | None) -> Path:
         VaultNotFound: there is none.
         VaultUnreadable: it may not be looked into, or is another user's.
     """
-    try:
+    with _readable():
         named = given or os.environ.get("MEMVAULT_VAULT")
         return _named(named) if named else _nearest(_working_folder())
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
     except PermissionError as error:
         raise VaultUnreadable(
             f"{error.filename} cannot be read: {error.strerror}", "check its permissions"
@@ -65,11 +72,13 @@ def vault_named(name: str) -> Path:
 
     Raises:
         VaultNotFound: no vault has the name, or it is one no longer.
+        VaultUnreadable: it may not be looked into.
     """
     known = _vaults()
     if name not in known:
         raise _no_vault(name, known, None)
-    return _named(known[name])
+    with _readable():
+        return _named(known[name])
 
 
 def within_reach(reach: Sequence[str] | None) -> dict[str, Path]:

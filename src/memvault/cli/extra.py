@@ -311,7 +311,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         indexing.drop,
         {
             "every": (bool, typer.Option(False, "--all", help="What other vaults have there too")),
-            "yes": (bool, typer.Option(False, "--yes", help="Do so")),
+            "yes": (bool, typer.Option(False, "--yes", help="With --all: do not ask")),
         },
     ),
     "tokens add": (
@@ -332,7 +332,9 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             ),
             "days": (
                 int,
-                typer.Option(0, "--days", min=0, help="How long it is good (default for ever)"),
+                typer.Option(
+                    0, "--days", min=0, max=36_500, help="How long it is good; 0 is for ever"
+                ),
             ),
         },
     ),

@@ -311,7 +311,7 @@ In use: {{rerankerInUse}}""",
    {documents:document|documents}  {rows[passages]:passage|passages}
    sent by {host}  {sent:.16}
    {problem}""",
-    "index drop": "Dropped what {dropped} had in {uri}",
+    "index drop": "{outcome}",
     "tokens add": """{token}
 
 It is shown only this once  {name} may {scope} {vaults} as {agent}  until {expires:.10}""",

@@ -28,8 +28,8 @@ def path(options: Options, memory: str) -> None:
 
     For other programs: vim "$(memvault path deploy-notes)".
     """
-    with _call(options) as call:
-        whole = call.root / call.engine.resolve(memory).path if memory else call.root
+    with _call(options, memory) as (call, name):
+        whole = call.root / call.engine.resolve(name).path if name else call.root
         _show(options, call, "path", {"path": str(whole)})
 
 
@@ -41,8 +41,8 @@ def edit(options: Options, memory: str) -> None:
     """
     if not memory:
         raise UsageError("The memory is missing", "memvault edit MEMORY")
-    with _call(options) as call:
-        _edit(options, call, call.engine.resolve(memory))
+    with _call(options, memory) as (call, name):
+        _edit(options, call, call.engine.resolve(name))
 
 
 def open_memory(options: Options, memory: str, where: str, address: bool) -> None:
@@ -53,8 +53,8 @@ def open_memory(options: Options, memory: str, where: str, address: bool) -> Non
     """
     if where not in ("", "obsidian", "editor"):
         raise UsageError(f"There is no {where!r} to open it in", "take obsidian or editor")
-    with _call(options) as call:
-        found = call.engine.resolve(memory) if memory else None
+    with _call(options, memory) as (call, name):
+        found = call.engine.resolve(name) if name else None
         whole = _address(call.root / found.path if found is not None else call.root)
         if address:
             _show(options, call, "open", {"address": whole})
@@ -81,7 +81,7 @@ def new(options: Options, title: str, template: str, kind: str, stay: bool) -> N
 
     if not title:
         raise UsageError("The title is missing", 'memvault new "A title" --template NAME')
-    with _call(options) as call:
+    with _call(options) as (call, _):
         usual = normal_type(kind) if kind else ""
         filled = templates.filled(call.root, template or usual, title, bool(template))
         arguments: dict[str, Any] = {"title": title, "content": filled.body or " "}
@@ -97,18 +97,20 @@ def new(options: Options, title: str, template: str, kind: str, stay: bool) -> N
 
 
 @contextlib.contextmanager
-def _call(options: Options) -> Iterator[Call]:
-    """Open the vault for a command that is no tool's."""
+def _call(options: Options, memory: str = "") -> Iterator[tuple[Call, str]]:
+    """Open the vault for a command that is no tool's; yield the memory's name there too."""
     from memvault.call import Call
-    from memvault.tools.core import invoke
+    from memvault.tools.core import elsewhere, invoke
 
     showing.check(options)
     workspace = options.workspace()
     try:
-        call = Call(workspace, options.caller())
+        caller = options.caller()
+        root, name = elsewhere.place_of(memory, caller, workspace.root)
+        call = Call(workspace.beside(root), caller)
         call.only_reads = True
         invoke.needs_files(call, "this command")
-        yield call
+        yield call, name
     finally:
         workspace.close()
 

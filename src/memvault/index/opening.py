@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memvault.config import Settings, Shared
-from memvault.errors import MemvaultError, Refused
+from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.index.local import LocalIndex
 from memvault.index.place import Place
 from memvault.user_folders import home_expanded
@@ -65,14 +65,23 @@ def store_of(root: Path, settings: Settings, index: Callable[[], LocalIndex]) ->
     return SentStore(root, settings, opened)
 
 
-def engine_of(shared: Shared) -> Engine:
-    """Return the engine that settings name; nothing is opened before it is needed."""
+def engine_of(shared: Shared, makes: bool | None = None) -> Engine:
+    """Return the engine that settings name; nothing is opened before it is needed.
+
+    Who sends a vault makes what is missing there, where ``makes`` does not say otherwise.
+
+    Raises:
+        UsageError: the token cannot be one.
+    """
     from memvault.index.milvus.engine import Engine
     from memvault.index.milvus.where import TOKEN, Where
 
     uri = shared.uri if "://" in shared.uri else str(home_expanded(shared.uri))
-    where = Where(uri, shared.collection, os.environ.get(TOKEN, ""), shared.patience)
-    return Engine(where, makes=not shared.sent)
+    token = os.environ.get(TOKEN, "")
+    if not token.isascii() or not token.isprintable():
+        raise UsageError(f"{TOKEN} is no token", "it has letters, digits and common marks alone")
+    where = Where(uri, shared.collection, token, shared.patience)
+    return Engine(where, makes=not shared.sent if makes is None else makes)
 
 
 def unusable(root: Path, shared: Shared) -> str:

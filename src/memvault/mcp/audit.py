@@ -27,6 +27,14 @@ _PAUSE = 1.0
 """Seconds between two lines of one kind that anybody can cause any number of times."""
 _QUIET = frozenset(("initialize", "ping", "server/discover", "logging/setLevel"))
 """Methods that reach nothing of a vault."""
+_METHODS = frozenset(
+    (
+        *("tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete"),
+        *("resources/list", "resources/templates/list", "resources/read"),
+        *("resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
+    )
+)
+"""Methods that reach something of it; of others not even the name is told."""
 
 
 class Entry(NamedTuple):
@@ -149,7 +157,7 @@ class Witness:
 def _asked_for(method: str, params: Mapping[str, Any]) -> str:
     """Return the tool's name, else the method; what a client makes up is told as unknown."""
     if method != "tools/call":
-        return method if method.isascii() and len(method) < 50 else "unknown"
+        return method if method in _METHODS else "unknown"
     return _known(params.get("name"), params.get("arguments"))
 
 

@@ -32,6 +32,7 @@ from memvault.upkeep.tokens import Keyring, Token
 
 PATH = "/mcp"
 HEALTH = "/healthz"
+METHODS = ("GET", "POST", "DELETE")
 
 
 class Limits(NamedTuple):
@@ -87,7 +88,7 @@ class Door:
         """Let go of tokens that are no longer good.
 
         Raises:
-            StorageError: which are good cannot be read; nothing is let go.
+            MemvaultError: which are good cannot be read; nothing is let go.
         """
         self._rooms.clear(self._keyring.holds)
         self._allowances = {
@@ -123,6 +124,11 @@ class Door:
         token = self._token(request)
         if isinstance(token, Response):
             return token
+        if request.method not in METHODS:
+            self._note(token, "", "not_allowed")
+            return _refusal(
+                405, "There is no such method", ", ".join(METHODS), {"Allow": ", ".join(METHODS)}
+            )
         vault = self._vault(request.url.path, token)
         if vault is None:
             self._note(token, "", "not_found")

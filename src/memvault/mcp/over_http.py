@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import re
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple
 
 import anyio
 import uvicorn
+import uvicorn.protocols.http.h11_impl
 from mcp.server.transport_security import TransportSecuritySettings
 
-from memvault.errors import StorageError, UsageError
+from memvault.errors import MemvaultError, StorageError, UsageError
 from memvault.mcp.audit import Audit
 from memvault.mcp.door import PATH, Door, Limits
 from memvault.mcp.profiles import Offer
@@ -24,10 +28,16 @@ from memvault.mcp.rooms import Rooms, tell
 from memvault.mcp.serving import signals
 from memvault.upkeep.tokens import Keyring
 
+_NAME = re.compile(r"[\w.-]+|\[?[0-9a-fA-F:.]+\]?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _GRACE = 30.0
 """Seconds that calls in flight have to end once the server was asked to."""
+_LAST, _AT_ONCE = 15.0, 2.0
+"""Seconds that the process has to end after that, and after a second signal."""
+_CUT_OFF = 1
 _CONNECTIONS = 1_000
+_HEAD = 10.0
+"""Seconds that a connection may be open without a request."""
 _STILL = 0.05
 _SWEEP = 1.0
 
@@ -55,6 +65,9 @@ class Address(NamedTuple):
                 f"{host} is every address of this machine, so its name is missing",
                 "--name memory.example.org says how clients call it",
             )
+        wrong = next((name for name in names if not _NAME.fullmatch(name)), None)
+        if wrong is not None:
+            raise UsageError(f"{wrong!r} is not a host's name", "--name memory.example.org")
         return cls(host, int(port), tuple(names))
 
     @property
@@ -131,6 +144,27 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
+class _Prompt(uvicorn.protocols.http.h11_impl.H11Protocol):
+    """A connection that is closed where no request comes in time: others may want its place."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        super().on_response_complete()
+        self._wait()
+
+    def _wait(self) -> None:
+        self.loop.call_later(_HEAD, self._end_idle, self.cycle)
+
+    def _end_idle(self, last: object) -> None:
+        if self.cycle is last and not self.transport.is_closing():
+            self.transport.close()
+
+
 def serve(
     address: Address,
     certificate: Certificate,
@@ -184,10 +218,18 @@ class _Run:
         def asked() -> None:
             if len(self._asked) > 1:
                 web.force_exit = True
+                self._ends_in(_AT_ONCE)
             stop.set()
 
         async with anyio.create_task_group() as tasks:
-            rooms = Rooms(tasks, self._served, self._offer, self._audit, lambda: bool(self._asked))
+            rooms = Rooms(
+                tasks,
+                self._served,
+                self._offer,
+                self._audit,
+                lambda: bool(self._asked),
+                self._limits.body,
+            )
             security = self._address.security()
             door = Door(Keyring(), rooms, security, self._limits, self._audit)
             web = _Uvicorn(self._config(door))
@@ -206,6 +248,7 @@ class _Run:
                 with anyio.move_on_after(_GRACE):
                     while door.answering and not web.force_exit:
                         await asyncio.sleep(_STILL)
+                self._ends_in(_LAST)  # what waits for a lock or a disk cannot be told
                 rooms.clear(lambda _: False)
                 web.should_exit = True
                 await serving
@@ -214,10 +257,21 @@ class _Run:
         self._audit.flush(is_end=True)
         return 0
 
+    def _ends_in(self, seconds: float) -> None:
+        """End the process soon, whatever is still under way: as with a kill nothing is lost."""
+        last = threading.Timer(seconds, self._cut_off)
+        last.daemon = True
+        last.start()
+
+    def _cut_off(self) -> None:
+        self._audit.flush(is_end=True)
+        print("note: calls that were still under way are cut off", file=sys.stderr, flush=True)
+        os._exit(_CUT_OFF)
+
     def _config(self, door: Door) -> uvicorn.Config:
         return uvicorn.Config(
             door,
-            http="h11",
+            http=_Prompt,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -253,7 +307,7 @@ async def _swept(door: Door, audit: Audit) -> None:
         try:
             door.forget()
             told = ""
-        except StorageError as error:  # the door lets nobody in
+        except MemvaultError as error:  # the door lets nobody in
             if error.message != told:
                 told = error.message
                 tell(error)

@@ -27,6 +27,8 @@ from memvault.workspace import Workspace
 
 _SESSIONS = 100
 """Clients of the older protocol that one token may have in one vault at a time."""
+_IDLE = 600.0
+"""Seconds after which such a client is forgotten that asks nothing and listens to nothing."""
 
 
 class Room(NamedTuple):
@@ -43,7 +45,7 @@ class Rooms:
     """The rooms that somebody has entered, and the open vaults below them.
 
     ``served`` are the names of the vaults that may be entered, None for all; ``ending`` says
-    whether the server is about to end.
+    whether the server is about to end; ``body`` is how many bytes a request may have.
     """
 
     def __init__(
@@ -53,8 +55,10 @@ class Rooms:
         offer: Offer,
         audit: Audit,
         ending: Callable[[], bool],
+        body: int,
     ) -> None:
         self._tasks = tasks
+        self._body = body
         self._served = served
         self._offer = offer
         self._audit = audit
@@ -134,7 +138,12 @@ class Rooms:
         )
         serving = Serving(workspace, caller, self._offer, self._ending)
         serving.server.middleware.append(Witness(self._audit, token.name, token.agent, vault))
-        manager = StreamableHTTPSessionManager(serving.server, max_sessions=_SESSIONS)
+        manager = StreamableHTTPSessionManager(
+            serving.server,
+            max_sessions=_SESSIONS,
+            session_idle_timeout=_IDLE,
+            max_request_body_size=self._body,
+        )
         return Room(token, workspace, serving, manager, anyio.Event())
 
     async def _held(self, room: Room, *, task_status: anyio.abc.TaskStatus[None]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from memvault.config import Shared, is_collection, is_patience
+from memvault.config import COLLECTION, Shared, is_address, is_collection, is_patience
 from memvault.errors import UsageError
 from memvault.index.milvus.where import TOKEN
 
@@ -29,9 +29,14 @@ def check(shared: Shared) -> None:
             "The engine's address holds a name or a password",
             f"{TOKEN} may hold them, as NAME:PASSWORD; others may read the address",
         )
+    if not is_address(shared.uri):
+        raise UsageError(
+            f"{shared.uri!r} is not an engine's address",
+            "write it as http://HOST:19530, or as a file that ends with .db",
+        )
     if not is_collection(shared.collection):
         raise UsageError(
-            f"A collection cannot be named {shared.collection!r}", "take letters, digits and _"
+            f"A collection cannot be named {shared.collection!r}", f"take {COLLECTION}"
         )
     if not is_patience(shared.patience):
         raise UsageError(f"An engine cannot have {shared.patience:g} s", "take 1 to 600 seconds")

@@ -25,6 +25,8 @@ def check(name: str) -> None:
     Raises:
         UsageError: it may not.
     """
+    if not name:
+        raise UsageError("The vault's name is missing", "memvault vaults add NAME DIR")
     if not NAME.fullmatch(name) or name in (ALL, THIS):
         raise UsageError(
             f"A vault cannot be named {name!r}",
@@ -60,6 +62,8 @@ def remove(name: str) -> str:
     Raises:
         NotFound: no vault has it.
     """
+    if not name:
+        raise UsageError("The vault's name is missing", "memvault vaults remove NAME")
     with changing() as settings:
         if name not in settings.vaults:
             raise _unknown(name, settings.vaults)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from memvault import user_folders, user_settings
 from memvault.call import Call
+from memvault.config import Shared, load_settings
 from memvault.errors import MemvaultError
 
 
@@ -46,6 +47,11 @@ def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.~-])(?:({known})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
 
 
+def _engine(shared: Shared, name: str) -> Iterator[tuple[str, str]]:
+    if shared.uri:
+        yield shared.uri.partition("://")[2] or shared.uri, name
+
+
 def _folders(call: Call) -> Iterator[tuple[str, str]]:
     """Yield each folder of this machine that may be spoken of, and what it is told as.
 
@@ -53,8 +59,8 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
     """
     yield str(call.root), ""
     settings = call.workspace.__dict__.get("settings")  # as they were read, if they could be
-    if settings is not None and settings.shared.uri:
-        yield settings.shared.uri.partition("://")[2] or settings.shared.uri, "the engine"
+    if settings is not None:
+        yield from _engine(settings.shared, "the engine")
     models = [settings.embedder, settings.reranker] if settings else []
     with contextlib.suppress(MemvaultError):
         own = user_settings.load()
@@ -63,6 +69,8 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
             yield trusted, Path(trusted).name
         for vault, root in own.vaults.items():
             yield root, f"the vault {vault}"
+            with contextlib.suppress(MemvaultError):
+                yield from _engine(load_settings(Path(root)).shared, f"the engine of {vault}")
     for model in models:
         yield model, Path(model).name
     owned = (

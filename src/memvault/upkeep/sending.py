@@ -10,7 +10,7 @@ from memvault.errors import Refused, UsageError, VaultUnreadable
 from memvault.index import opening
 from memvault.index.milvus.sent import off
 from memvault.index.milvus.shared import SharedIndex
-from memvault.index.milvus.where import EngineRefused
+from memvault.index.milvus.where import EngineRefused, NothingThere
 from memvault.settings_file import with_setting
 from memvault.upkeep import engines
 from memvault.user_folders import SETTINGS_FILE
@@ -83,23 +83,25 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     vault goes. Errors as for ``push``.
     """
     shared = _named(workspace.settings)
-    engine = opening.engine_of(shared)
-    dropped = "every vault" if every else "this vault"
+    engine = opening.engine_of(shared, makes=False)
+    dropped, said = "nothing", f"{shared.uri} holds nothing of this vault"
     try:
         if every:
             engine.drop()
-        elif shared.vault:
-            card = engine.card(shared.vault)
-            holder = opening.granted(workspace.root, shared).get("holder")
-            if card is None or card.holder == holder:
+            dropped, said = "every vault", f"Dropped what every vault had in {shared.uri}"
+        elif shared.vault and (card := engine.card(shared.vault)) is not None:
+            if card.holder == opening.granted(workspace.root, shared).get("holder"):
                 engine.clear(shared.vault)
+                dropped, said = "this vault", f"Dropped what this vault had in {shared.uri}"
             else:
-                dropped = f"nothing, since {card.host} sends this vault"
+                said = f"Nothing was dropped: {card.host} sends this vault"
+    except NothingThere:
+        pass
     finally:
         engine.close()
     if shared.vault:
         opening.revoke(workspace.root, shared)
-    return {**_about(shared), "dropped": dropped}
+    return {**_about(shared), "dropped": dropped, "outcome": said}
 
 
 def _named(settings: Settings) -> Shared:

@@ -79,7 +79,9 @@ def add(
         )
     if patience is None:
         shared = shared._replace(patience=known.patience)
-    text = _TOML.format(**{key: json.dumps(value) for key, value in shared._asdict().items()})
+    text = _TOML.format(
+        **{key: json.dumps(value, ensure_ascii=False) for key, value in shared._asdict().items()}
+    )
     atomic.put(settings, text.encode(), private=True)
     opening.grant(root, shared, "")
     named_vaults.add(name, str(root))

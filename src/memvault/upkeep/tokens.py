@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from memvault import clock, locate, plain_files, user_settings
 from memvault.agents.address import USER, address
-from memvault.errors import Conflict, NotFound, StorageError, UsageError
+from memvault.errors import Conflict, MemvaultError, NotFound, StorageError, UsageError
 from memvault.secrets_found.formats import OUR_MARK
 from memvault.upkeep.named_vaults import NAME
 from memvault.user_folders import is_own_alone, make_private
@@ -73,6 +73,8 @@ def add(name: str, vaults: Sequence[str], scope: str, agent: str, days: int) -> 
         Conflict: there is a token of that name.
         StorageError: it cannot be written.
     """
+    if not name:
+        raise UsageError("The token's name is missing", "memvault tokens add NAME --vaults NAME")
     if not NAME.fullmatch(name):
         raise UsageError(
             f"A token cannot be named {name!r}", "take up to 40 small letters, digits, - and _"
@@ -107,6 +109,8 @@ def remove(name: str) -> None:
     Raises:
         NotFound: there is none of that name.
     """
+    if not name:
+        raise UsageError("The token's name is missing", "memvault tokens remove NAME")
     known = {token.name for token in every()}
     if name not in known:
         told = ", ".join(sorted(known))
@@ -136,7 +140,7 @@ class Keyring:
         """Return what a token permits, None where there is no such token.
 
         Raises:
-            StorageError: the tokens cannot be read; none is known until they can.
+            MemvaultError: the tokens cannot be read; none is known until they can.
         """
         self._look()
         token = self._known.get(_hash(text))
@@ -146,7 +150,7 @@ class Keyring:
         """Say whether a token is still there and not expired.
 
         Raises:
-            StorageError: the tokens cannot be read.
+            MemvaultError: the tokens cannot be read.
         """
         self._look()
         return self._known.get(token.hash) == token and not token.is_expired
@@ -158,7 +162,7 @@ class Keyring:
             if state == self._state:
                 return
             known = {token.hash: token for token in _read()}
-        except StorageError:
+        except MemvaultError:
             self._state, self._known = None, {}
             raise
         self._state, self._known = state, known

@@ -54,6 +54,7 @@ class Inbox:
     ``due`` is called under the agent's lock before events are looked at; it
     delivers what is due and returns what to say of plans. ``next_due`` says in
     how many seconds that is next.
+    Who ``only_reads`` looks without the lock, which is a file, and takes nothing.
     ``problems`` names what lay in the folder at the last look and is no event.
     """
 
@@ -63,8 +64,10 @@ class Inbox:
         owner: Address,
         due: Callable[[], list[str]] = list,
         next_due: Callable[[], float] = lambda: math.inf,
+        only_reads: bool = False,
     ) -> None:
         self.folder = owner.folder(root) / "inbox"
+        self._only_reads = only_reads
         self.next_due = next_due
         self.problems: list[str] = []
         self._taken_names: frozenset[str] = frozenset()
@@ -112,6 +115,8 @@ class Inbox:
 
     def peek(self) -> list[Event]:
         """Look at all events without taking them, the oldest first."""
+        if self._only_reads:
+            return self.waiting()
         with self._lock():
             read = [self._event(name) for name in message_files.listed(self.folder)]
         return [event for event in read if event is not None]

@@ -133,7 +133,7 @@ class Copies:
             row = kept_of(uid, record)
             if row is not None:
                 is_text = bool(json.loads(record).get("is_text"))
-                found[uid] = Copy(row, _bytes(_joined(own, "text"), is_text))
+                found[uid] = Copy(row, bytes_of(_joined(own, "text"), is_text))
         return found
 
     def frequency(self, generation: str) -> tuple[bytes, int] | None:
@@ -247,10 +247,11 @@ def _text(data: bytes) -> tuple[str, bool]:
     return base64.b64encode(data).decode(), False
 
 
-def _bytes(text: str, is_text: bool) -> bytes:
+def bytes_of(text: str, is_text: bool) -> bytes:
+    """Return a file's bytes as a field holds them; none where they make no sense."""
     try:
         return text.encode() if is_text else base64.b64decode(text)
-    except binascii.Error:  # its etag will say so
+    except ValueError:  # its etag will say so
         return b""
 
 

@@ -7,12 +7,20 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from memvault.index.errors import LostIndex
 from memvault.index.milvus import schema
 from memvault.index.milvus.card import VaultCard
-from memvault.index.milvus.where import EngineAway, EngineRefused, Where, meaning, shown
+from memvault.index.milvus.where import (
+    EngineAway,
+    EngineRefused,
+    NothingThere,
+    Where,
+    meaning,
+    shown,
+)
 
 Value = TypeVar("Value")
 Row = dict[str, Any]
@@ -242,7 +250,7 @@ class Engine:
         if name not in self._ready:
             there = self._asked(lambda client, left: client.has_collection(name, timeout=left))
             if not there and not self._makes:
-                raise EngineRefused(
+                raise NothingThere(
                     f"There is no collection {name} in the engine at {shown(self.where)}",
                     "memvault index push makes it, on the machine that has the vault",
                 )
@@ -326,6 +334,12 @@ class Engine:
 
     def _opened(self, seconds: float) -> Any:
         if self._client is None:
+            is_file = "://" not in self.where.uri
+            if is_file and not self._makes and not Path(self.where.uri).exists():
+                raise NothingThere(
+                    f"There is no file {self.where.uri}",
+                    "memvault index push makes it, on the machine that has the vault",
+                )
             from pymilvus import MilvusClient
 
             for noisy in _NOISY:  # what they say, we say

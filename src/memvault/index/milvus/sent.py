@@ -61,6 +61,7 @@ _STATE = "sent"
 _FETCHED = 500
 _HELD = 1_000
 """Texts that are kept at hand."""
+_HELD_BYTES = 64_000_000
 _LATE = timedelta(minutes=5)
 """By how much two clocks may differ."""
 
@@ -170,7 +171,7 @@ class SentView(Snapshot):
         every = self.overlay.blocks[key]
         firsts = [block.first for block in every]
         wanted = compared(places, lambda passage: max(bisect_right(firsts, passage) - 1, 0))
-        return [every[number] for number in wanted if number < len(every)]
+        return [every[number] for number in wanted if 0 <= number < len(every)]
 
 
 class SentIndex(LocalIndex):
@@ -242,11 +243,12 @@ class SentIndex(LocalIndex):
 
     def fetch(self, keys: Iterable[int]) -> None:
         """Have the texts of some memories at hand."""
+        size = sum(len(copy.data) for copy in self._held.values())
+        if len(self._held) > _HELD or size > _HELD_BYTES:
+            self._held.clear()
         lacking = [key for key in keys if key >= 0 and key not in self._held]
         opened = self._files.opened
         if lacking and opened is not None and isinstance(opened.keyword, EngineWords):
-            if len(self._held) > _HELD:
-                self._held.clear()
             found = self._copies.of(opened.keyword.card.generation, lacking)
             self._held |= found
             for key in lacking:

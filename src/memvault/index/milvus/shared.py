@@ -96,12 +96,20 @@ class SharedIndex(LocalIndex):
         """Send all that differs, vectors too; return what the engine then says of the vault."""
         self._checked()  # with the time that it takes: an engine may begin by loading
         self.look(True, WHOLE)
+        if self.differs():
+            self.rebuild()
+            self.look(True, WHOLE)
         return self.engine.card(self._vault)
 
     def take_over(self) -> None:
-        """Be the one who sends the vault from now on, whoever did so before."""
+        """Be the one who sends the vault from now on, whoever did so before.
+
+        Whoever did so deleted what this machine had sent before, so all is sent anew.
+        """
         card = self.engine.card(self._vault)
-        if card is not None:
+        if card is not None and card.holder != self._holder:
+            with self._writing():
+                self._files.invalidate()
             holder, host, name = self._myself()
             self.engine.say(self._vault, card._replace(holder=holder, host=host, name=name))
 
@@ -119,7 +127,10 @@ class SharedIndex(LocalIndex):
         """Say what the engine lacks of what this machine has sent, or has too much; else nothing.
 
         A memory has another uid for each text that it had, so uids say whether it is this one.
+        Of an engine that is away nothing is known; a note says that it is.
         """
+        if self._away:
+            return ""
         card = self.engine.card(self._vault)
         if card is None or card.holder != self._holder:
             return f"{card.host if card else 'nobody'} sends this vault, not this machine"
@@ -129,10 +140,21 @@ class SharedIndex(LocalIndex):
         generation, sent = opened.keyword.card.generation, opened.manifest.uids()
         rows = self.engine.every("words", self._vault, generation, ("uid",))
         words, texts = {row["uid"] for row in rows}, self._copies.uids(generation)
-        lacking, more = len(sent - (words & texts)), len((words | texts) - sent)
+        lost = (sent - (words & texts)) | (self._without_passages() & sent)
+        lacking, more = len(lost), len((words | texts) - sent)
         said = [f"it lacks {lacking:,} of {len(sent):,} memories"] if lacking else []
         said += [f"it holds {more:,} that are gone here"] if more else []
         return "; ".join(said)
+
+    def _without_passages(self) -> set[int]:
+        """Return the memories whose vectors this machine has sent, and the engine lacks."""
+        opened = self._files.opened
+        found = self._quick.opened(opened.manifest) if opened is not None else None
+        if not isinstance(found, EnginePassages):
+            return set()
+        uids, _ = found.passages()
+        rows = self.engine.every("passages", self._vault, found.generation, ("uid",))
+        return set(uids.tolist()) - {row["uid"] for row in rows}
 
     def discard(self, error: DamagedIndex, view: View | None) -> None:
         """Have what a view could not read made anew, or be said by the next look."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from memvault.errors import MemvaultError, Refused
@@ -19,6 +20,10 @@ class EngineAway(MemvaultError):
 
 class EngineRefused(Refused):
     """The engine does not let us in, or holds something else under that name."""
+
+
+class NothingThere(EngineRefused):
+    """The engine has no such collections, or its file is missing."""
 
 
 class Where(NamedTuple):
@@ -44,19 +49,33 @@ def _code(error: BaseException) -> str:
     return str(getattr(code(), "name", "")) if callable(code) else ""
 
 
+def _without_names(text: str, where: Where) -> str:
+    """Return what a message says, but for the engine's and the collections' names in it."""
+    address = shown(where)
+    named = filter(None, (where.uri, address, re.split("[:/]", address)[0]))
+    names = [*map(re.escape, named), rf"{re.escape(where.collection)}(_\w+)?"]
+    return re.sub(rf"(?<![\w.-])({'|'.join(names)})(?![\w-])", "", text).lower()
+
+
 def meaning(error: Exception, where: Where) -> MemvaultError | None:
     """Return what an error of the client's means; None for one that is not the engine's."""
     module = type(error).__module__
     if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
         return None
-    said = str(getattr(error, "message", "") or error).lower()
     name = shown(where)
+    said = _without_names(str(getattr(error, "message", "") or error), where)
     if _code(error.__cause__ or error) in _SHUT or any(word in said for word in _REFUSED):
-        return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
+        said = "refuses the token" if where.token else "wants a token"
+        return EngineRefused(f"The engine at {name} {said}", f"{TOKEN} holds it")
     if "is illegal" in said:
         return EngineRefused(
             f"{where.uri!r} is not an engine's address",
             "write it as http://HOST:19530, or as a file that ends with .db",
+        )
+    if "open local milvus failed" in said:
+        return EngineAway(
+            f"The file {name} cannot be opened as an engine",
+            "one process at a time has it: serve, or another command; is it one of milvus-lite's?",
         )
     if any(word in said for word in ("memory quota", "disk quota", "resource exhausted", "full")):
         return EngineAway(f"The engine at {name} is full", "free some room there, and try again")

@@ -220,13 +220,21 @@ class EngineWords:
         hits = self._engine.words(self._vault, card.generation, asked, most, among)
         found = _Found({}, {}, len(hits) < most)
         for hit in hits:
-            place = hit.row["uid"], hit.row["block"]
-            found.counted.setdefault(place, Counter()).update(hit.row["text"].split())
-            found.lengths[place] = dict(hit.row["lengths"])
+            place, lengths = (hit.row["uid"], hit.row["block"]), hit.row["lengths"]
+            if min(place) >= 0 and are_lengths(lengths):
+                found.counted.setdefault(place, Counter()).update(hit.row["text"].split())
+                found.lengths[place] = dict(lengths)
         return found
 
     def close(self) -> None:
         """Leave the connection open: others use it too."""
+
+
+def are_lengths(told: object) -> bool:
+    """Say whether these can be lengths of fields: others may write in an engine."""
+    return isinstance(told, Mapping) and all(
+        type(value) is int and value >= 0 for value in told.values()
+    )
 
 
 def _pieces(tokens: Iterable[str]) -> Iterator[str]:

@@ -28,8 +28,10 @@ class Place(NamedTuple):
     bound: dict[str, Any]
 
 
-def meant(tool: Tool, bound: Mapping[str, Any], caller: Caller) -> Place | None:
-    """Return the other vault that a call's arguments name; None where they name none.
+def meant(tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path) -> Place | None:
+    """Return the vault that a call's arguments name, which may be the one that is ``here``.
+
+    None where they name none.
 
     Raises:
         UsageError: they name several.
@@ -43,7 +45,7 @@ def meant(tool: Tool, bound: Mapping[str, Any], caller: Caller) -> Place | None:
     given = {name: bound[name] for name in naming if bound.get(name)}
     if not any(":" in text for value in given.values() for text in _texts(value)):
         return None
-    known = locate.within_reach(caller.vaults)
+    known = _known(caller, here)
     parts = {text: _parted(text, known) for value in given.values() for text in _texts(value)}
     vaults = {vault for vault, _ in parts.values()}
     if vaults == {""}:
@@ -60,6 +62,17 @@ def meant(tool: Tool, bound: Mapping[str, Any], caller: Caller) -> Place | None:
         for name, value in given.items()
     }
     return Place(vault, known[vault], {**bound, **own})
+
+
+def place_of(text: str, caller: Caller, here: Path) -> tuple[Path, str]:
+    """Return the vault that a memory's name is of, and its name there."""
+    known = _known(caller, here)
+    vault, rest = _parted(text, known)
+    return known[vault or locate.THIS], rest
+
+
+def _known(caller: Caller, here: Path) -> dict[str, Path]:
+    return {**locate.within_reach(caller.vaults), locate.THIS: here}
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.call import LOCAL, Call, Caller, Delivery, never
@@ -45,16 +46,20 @@ def call(
         made = Call(workspace, caller, gone)
         tool = find(made, name)
         bound = tool.bind(arguments)
-        other = _elsewhere(tool, bound, caller)
+        other = _elsewhere(tool, bound, caller, workspace.root)
         if other is not None:
             place = workspace.beside(other.root)
-            found, delivery = _called(Call(place, caller, gone), tool, other.bound, arguments)
+            try:
+                found, delivery = _called(Call(place, caller, gone), tool, other.bound, arguments)
+            except MemvaultError as error:
+                error.details.setdefault("vault", other.vault)
+                raise
             return Outcome({**found, "vault": other.vault}, delivery)
         return _called(made, tool, bound, arguments)
 
 
-def _elsewhere(tool: Tool, bound: Mapping[str, Any], caller: Caller) -> Place | None:
-    """Return the other vault that arguments name; errors as for ``elsewhere.meant``."""
+def _elsewhere(tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path) -> Place | None:
+    """Return the vault that arguments name; errors as for ``elsewhere.meant``."""
     texts = (
         text for value in bound.values() for text in (value if isinstance(value, list) else [value])
     )
@@ -62,7 +67,7 @@ def _elsewhere(tool: Tool, bound: Mapping[str, Any], caller: Caller) -> Place | 
         return None
     from memvault.tools.core import elsewhere
 
-    return elsewhere.meant(tool, bound, caller)
+    return elsewhere.meant(tool, bound, caller, here)
 
 
 def _called(

@@ -120,7 +120,8 @@ def count_recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
     from memvault.memories import recall_counts
 
     try:
-        recall_counts.count(call.root, mem_ids)
+        if call.caller.scope != "read":  # who only reads changes no file
+            recall_counts.count(call.root, mem_ids)
     except MemvaultError as error:
         call.notes.append(f"the access was not counted: {error.message}")
     return recall_counts.counts(call.root)
@@ -135,8 +136,10 @@ def count_shown(call: Call, memories: Iterable[Memory], root: Path | None = None
     """Count that these memories were handed out, of the kinds whose recalls matter.
 
     ``root`` is that of their vault where it is not the call's. Nobody asked for the
-    count, so what cannot be counted is passed over in silence.
+    count, so what cannot be counted is passed over in silence, and who only reads counts nothing.
     """
+    if call.caller.scope == "read":
+        return
     kinds = (EPISODE, FACT, PROCEDURE)
     counted = [memory.mem_id for memory in memories if memory.memory_type in kinds]
     if not counted:
