@@ -218,7 +218,8 @@ def test_a_token_that_cannot_be_one_is_said(
 
 def test_doctor_looks_at_the_files_while_the_engine_is_away(sent: Path, run: Run) -> None:
     """With a fallback what is wrong in the folder is found, and a note says that it is away."""
-    moved(sent, "http://127.0.0.1:1")
+    (engine := sent.parent / "engine.db").rename(sent.parent / "aside")
+    engine.write_text("junk", "utf-8")
     settings = (sent / "memvault.toml").read_text("utf-8")
     write(sent, "memvault.toml", settings.replace("patience = 60", "patience = 1\nfallback = true"))
     write(sent, "broken.md", "---\ntitle: [\n---\n")

@@ -213,6 +213,9 @@ class LocalIndex:
         """The quick embedder; ``EmbedderError`` where it cannot be loaded."""
         return self._quick.table
 
+    away = ""
+    """Why what holds the index does not answer, and this one does in its place."""
+
     def notes(self) -> list[str]:
         """Say what a person should know of where the index lies and what makes its vectors."""
         return [note for note in (self.place.note, *self.deep.notes()) if note]

@@ -27,8 +27,8 @@ Row = dict[str, Any]
 
 KINDS = ("words", "passages", "memories")
 _NOISY = ("pymilvus", "milvus_lite", "grpc", "grpc._server")
-_SENDING = 60.0
-"""How long a batch of rows may take to be sent."""
+_PATIENT = 60.0
+"""Seconds that a call may take for whoever waits for the whole to be sent."""
 _BATCH_BYTES = 4_000_000
 _PAUSE = 0.1
 """Seconds before a call is made once more; each pause is twice the last."""
@@ -62,6 +62,7 @@ class Engine:
         self._client: Any = None
         self._of_view = where.patience
         self._view_ends = 0.0
+        self._is_patient = False
         self._ready: set[str] = set()
 
     def words(
@@ -128,7 +129,7 @@ class Engine:
         name = self._named(kind)
         done = 0
         for batch in _batches([{**row, schema.FORMAT: 0} for row in rows]):
-            self._asked(partial(_sent, name, batch), _SENDING)
+            self._asked(partial(_sent, name, batch))
             done += len(batch)
             told(done)
 
@@ -170,9 +171,7 @@ class Engine:
 
     def _remove(self, kind: str, expression: str) -> None:
         name = self._named(kind)
-        self._asked(
-            lambda client, left: client.delete(name, filter=expression, timeout=left), _SENDING
-        )
+        self._asked(lambda client, left: client.delete(name, filter=expression, timeout=left))
 
     def drop(self) -> None:
         """Drop the collections, with the rows of every vault."""
@@ -255,10 +254,9 @@ class Engine:
                     "memvault index push makes it, on the machine that has the vault",
                 )
             if not there:
-                self._asked(partial(_made, name, kind), _SENDING)
+                self._asked(partial(_made, name, kind))
             self._check(name, kind)
-            seconds = 0.0 if self._view_ends else _SENDING  # it goes on loading all the same
-            self._asked(lambda client, left: client.load_collection(name, timeout=left), seconds)
+            self._asked(lambda client, left: client.load_collection(name, timeout=left))
             self._ready.add(name)
         return name
 
@@ -278,6 +276,15 @@ class Engine:
     def begin_view(self) -> None:
         """Give what is asked for the next view its seconds."""
         self._of_view = self.where.patience
+
+    @contextlib.contextmanager
+    def patiently(self) -> Iterator[None]:
+        """Give each call a minute: whoever asked waits for the whole to be sent."""
+        self._is_patient = True
+        try:
+            yield
+        finally:
+            self._is_patient = False
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
@@ -302,13 +309,11 @@ class Engine:
         except (EngineAway, EngineRefused) as error:
             raise LostIndex(error) from error
 
-    def _asked(self, ask: Callable[[Any, float], Value], patience: float = 0.0) -> Value:
-        """Make a call, with the seconds that it may take; where the engine is away, again.
-
-        ``patience`` is how long all attempts may take together, where not as long as any.
-        """
-        allowed = self._view_ends - time.monotonic() if self._view_ends else self.where.patience
-        ends, pause = time.monotonic() + (patience or allowed), _PAUSE
+    def _asked(self, ask: Callable[[Any, float], Value]) -> Value:
+        """Make a call, with the seconds that it may take; where the engine is away, again."""
+        now = time.monotonic()
+        usual = self._view_ends or now + self.where.patience
+        ends, pause = now + _PATIENT if self._is_patient else usual, _PAUSE
         while True:
             left = max(_PAUSE, ends - time.monotonic())
             try:
@@ -324,13 +329,14 @@ class Engine:
             time.sleep(pause)
             pause *= 2
             if any(word in told for word in _UNLOADED):
-                self._load_again(left)
+                self._load_again(ends)
 
-    def _load_again(self, seconds: float) -> None:
+    def _load_again(self, ends: float) -> None:
         """Load the collections anew: an engine that was started again may have let go of them."""
         for name in self._ready:
+            left = max(_PAUSE, ends - time.monotonic())
             with contextlib.suppress(Exception):  # the call that needs it says what is wrong
-                self._opened(seconds).load_collection(name, timeout=seconds)
+                self._opened(left).load_collection(name, timeout=left)
 
     def _opened(self, seconds: float) -> Any:
         if self._client is None:

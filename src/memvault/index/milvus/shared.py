@@ -64,7 +64,7 @@ class SharedIndex(LocalIndex):
         self._vault = vault
         self._copies = Copies(engine, vault)
         self._holder = holder
-        self._away = ""
+        self.away = ""
         self._fallback = LocalIndex(store, place, progress) if fallback else None
         parts = Parts(WordsAt(self.engine, vault, progress), _VectorsAt(self.engine, vault))
         super().__init__(store, place, progress, parts, name_of(engine.where, vault))
@@ -76,7 +76,7 @@ class SharedIndex(LocalIndex):
             EngineAway: the engine does not answer, and nothing stands in for it.
             EngineRefused: it does not let us in, or another machine sends this vault.
         """
-        self._away = ""
+        self.away = ""
         try:
             self._raise_lost()
             self.engine.begin_view()
@@ -89,17 +89,17 @@ class SharedIndex(LocalIndex):
         except EngineAway as error:
             if self._fallback is None:
                 raise
-            self._away = f"{error.message}; this machine's own index answered"
+            self.away = f"{error.message}; this machine's own index answered"
             return self._fallback.look(vectors, patience)
 
     def push(self) -> VaultCard | None:
         """Send all that differs, vectors too; return what the engine then says of the vault."""
-        self._checked()  # with the time that it takes: an engine may begin by loading
-        self.look(True, WHOLE)
-        if self.differs():
-            self.rebuild()
+        with self.engine.patiently():
             self.look(True, WHOLE)
-        return self.engine.card(self._vault)
+            if self.differs():
+                super().rebuild()
+                self.look(True, WHOLE)
+            return self.engine.card(self._vault)
 
     def take_over(self) -> None:
         """Be the one who sends the vault from now on, whoever did so before.
@@ -115,13 +115,15 @@ class SharedIndex(LocalIndex):
 
     def rebuild(self) -> None:
         """Send all anew; errors as for a look."""
-        self._checked()
-        super().rebuild()
+        with self.engine.patiently():
+            self._checked()
+            super().rebuild()
 
     def embed_all(self, download: bool = False) -> int:
         """Embed every memory; errors as for a look and for the protocol's."""
-        self._checked()
-        return super().embed_all(download)
+        with self.engine.patiently():
+            self._checked()
+            return super().embed_all(download)
 
     def differs(self) -> str:
         """Say what the engine lacks of what this machine has sent, or has too much; else nothing.
@@ -129,7 +131,7 @@ class SharedIndex(LocalIndex):
         A memory has another uid for each text that it had, so uids say whether it is this one.
         Of an engine that is away nothing is known; a note says that it is.
         """
-        if self._away:
+        if self.away:
             return ""
         card = self.engine.card(self._vault)
         if card is None or card.holder != self._holder:
@@ -158,14 +160,14 @@ class SharedIndex(LocalIndex):
 
     def discard(self, error: DamagedIndex, view: View | None) -> None:
         """Have what a view could not read made anew, or be said by the next look."""
-        if self._away and self._fallback is not None:
+        if self.away and self._fallback is not None:
             self._fallback.discard(error, view)
         else:
             super().discard(error, view)
 
     def notes(self) -> list[str]:
         """Say what a person should know, that the engine is away among it."""
-        return [*super().notes(), *filter(None, [self._away])]
+        return [*super().notes(), *filter(None, [self.away])]
 
     def close(self) -> None:
         """Let go of open files and of the connection."""

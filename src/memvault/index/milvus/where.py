@@ -29,7 +29,7 @@ class NothingThere(EngineRefused):
 class Where(NamedTuple):
     """Which engine: its address or a file, the name of the collections, and the token.
 
-    ``patience`` are the seconds that a call may take, and all calls for one answer together.
+    ``patience`` are the seconds that a call may take, and all that look and search together.
     """
 
     uri: str

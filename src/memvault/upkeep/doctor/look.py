@@ -209,6 +209,7 @@ def _machine(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -
     is_private = private.is_dir() and not private.is_symlink()
     left = held_file.left_below(private) if is_private else ()
     damaged = call.store.history.damaged()
+    call.notes += filter(None, [index.away])
     inner = git_index.repositories_inside(root, tree.folders)
     return Machine(
         problem,
