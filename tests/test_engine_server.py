@@ -157,7 +157,7 @@ def test_a_push_outlives_the_engines_end(tmp_path: Path, server: Server) -> None
     for number in range(400):
         write(machine.vault, f"fact/n{number}.md", f"# Note {number}\n\nThing{number} is here.\n")
     pushing = machine.started("index", "push")
-    while not any((tmp_path / "m").rglob("engine.json")):
+    while not any((tmp_path / "m").rglob("engine-*.json")):
         time.sleep(0.001)
         assert pushing.poll() is None
     server.end(signal.SIGKILL)

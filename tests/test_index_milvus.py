@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,14 +19,15 @@ from conftest import Run, refused, succeeded, write
 pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
 pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
-from index_contract import IndexContract, note
+from index_contract import NOTES, IndexContract, note
 from memvault.config import load_settings
+from memvault.index.analysis import query_analyser
 from memvault.index.milvus import terms
 from memvault.index.milvus.engine import Engine
 from memvault.index.milvus.shared import SharedIndex
-from memvault.index.milvus.where import Where
+from memvault.index.milvus.where import EngineAway, Where
 from memvault.index.place import place_of
-from memvault.index.protocol import Index
+from memvault.index.protocol import Index, KeywordQuery
 from memvault.vault.store import Store
 
 
@@ -47,6 +49,38 @@ class TestMilvusIndex(IndexContract):
             yield index
         finally:
             index.close()
+
+    @pytest.mark.parametrize("lost", ["forget passages", "put words", "put memories"])
+    def test_a_lost_request_sends_nothing_anew(
+        self, notes: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+    ) -> None:
+        """Wherever a push loses the engine, the next one sends what lacks, and counts it once."""
+        name, _, kind = lost.partition(" ")
+        own, sent = getattr(Engine, name), list[int]()
+
+        def losing(self: Engine, told: str, *more: Any) -> None:
+            if told == kind and not sent:
+                sent.append(0)
+                raise EngineAway("gone")
+            if name == "put" and told == "words" and sent:
+                sent.append(len(more[0]))
+            own(self, told, *more)
+
+        with self.opened(notes) as index:
+            self.seen(index)
+        write(notes, "fact/tea.md", note("tea", "Tea", "Black tea at five."))
+        write(notes, "fact/new.md", note("new", "New", "Something new."))
+        with monkeypatch.context() as patch:
+            patch.setattr(Engine, name, losing)
+            with self.opened(notes) as index:
+                with pytest.raises(EngineAway):
+                    self.seen(index)
+                view = self.seen(index)
+                assert self.found(view, "black")[0] == "tea"
+                words, wholes = query_analyser(view.languages()).query("black")
+                assert view.keyword(KeywordQuery(words, wholes)).total == len(NOTES) + 1
+        assert sent
+        assert sum(sent) <= 3  # and not the whole vault
 
 
 LOADED = ("pymilvus", "milvus_lite")

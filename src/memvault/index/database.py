@@ -44,6 +44,7 @@ class Database:
             if schema:
                 self._db.executescript(schema)
             self._file = _identity(path)
+            self._is_inside = False
 
     def close(self) -> None:
         """Close the file."""
@@ -56,9 +57,13 @@ class Database:
 
     @contextmanager
     def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-        """Do all or nothing of what is done inside."""
+        """Do all or nothing of what is done inside, another such among it."""
+        if self._is_inside:
+            yield
+            return
         with self._there():
             self._db.execute(begin)
+            self._is_inside = True
             try:
                 yield
                 self._db.execute("COMMIT")
@@ -66,6 +71,8 @@ class Database:
                 if self._db.in_transaction:  # not so where SQLite has rolled back by itself
                     self._db.execute("ROLLBACK")
                 raise
+            finally:
+                self._is_inside = False
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
         """Run a statement."""

@@ -112,7 +112,8 @@ class IndexFiles:
         before = self.opened
         if keyword is None:
             same = before is not None and before.commit.number == commit.number
-            keyword = before.keyword if before and same else self._words(self._keyword_folder)
+            opened = before.keyword if before and same else None
+            keyword = opened or self._words(self._keyword_folder, commit.files)
         if before is not None and before.keyword is not keyword:
             before.keyword.close()
         self.opened = Opened(self._manifest, keyword, commit)
@@ -194,7 +195,7 @@ class IndexFiles:
     def commit(self, keyword: Words) -> Opened:
         """Make what was written the index that every process opens from now on."""
         assert self._manifest is not None
-        self._manifest.commit(self.fingerprint, self._keyword_folder)
+        self._manifest.commit(self.fingerprint, keyword.files())
         commit = self._manifest.committed()
         assert commit is not None
         return self._use(commit, keyword)

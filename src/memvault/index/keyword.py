@@ -27,6 +27,7 @@ from memvault.index.bm25f import (
     memory_segment,
 )
 from memvault.index.errors import DamagedIndex
+from memvault.index.file_states import State, states_in
 from memvault.index.protocol import KeywordAnswer, KeywordQuery
 
 _MEMORY_MB = 96
@@ -120,6 +121,10 @@ class KeywordIndex:
         many = len(self._open_reader().leaf_readers()) >= _MAX_SEGMENTS
         writer.commit(optimize=merge, merge=merge or many)
         self.close()
+
+    def files(self) -> dict[str, State]:
+        """Return the states of its files, by their names."""
+        return states_in(self._folder) if self._folder is not None else {}
 
     @_reading()
     def wasted(self) -> float:

@@ -312,7 +312,7 @@ class LocalIndex:
     def _view(self, overlay: Overlay, vectors: bool, patience: Patience) -> Snapshot:
         opened = self._files.opened
         manifest = opened.manifest if opened is not None else None
-        keyword = opened.keyword if opened is not None else self._parts.words(None)
+        keyword = opened.keyword if opened is not None else self._parts.words(None, ())
         unembedded, found = 0, None
         if vectors:
             if manifest is not None:

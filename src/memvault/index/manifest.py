@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 from memvault.index.blocks import Blocks
 from memvault.index.database import Database
 from memvault.index.errors import DamagedIndex
-from memvault.index.file_states import Commit, states_in
+from memvault.index.file_states import Commit, State
 from memvault.index.protocol import Record
 from memvault.index.sentences import Block
 from memvault.model import FileState
@@ -105,15 +106,19 @@ class Manifest:
         """Whether the file that was opened still has its name."""
         return self._db.is_there
 
-    def commit(self, fingerprint: str, keyword: Path) -> None:
+    def commit(self, fingerprint: str, states: Mapping[str, State]) -> None:
         """Write down what the index was made for, and its keyword index's files as they are now."""
-        files = {name: json.dumps(state) for name, state in states_in(keyword).items()}
+        files = {name: json.dumps(state) for name, state in states.items()}
         with self._db.transaction():
             self._db.execute("DELETE FROM files")
             self._db.execute_each("INSERT INTO files VALUES (?, ?)", files.items())
             self._db.execute("DELETE FROM made_for")
             self._db.execute("INSERT INTO made_for VALUES (?)", (fingerprint,))
             self._db.execute("UPDATE counters SET value = value + 1 WHERE name = 'commits'")
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Do all or nothing of what is done to the manifest inside."""
+        return self._db.transaction()
 
     def committed(self) -> Commit | None:
         """Return the last commit, or None where there was none."""

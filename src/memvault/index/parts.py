@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memvault.index.bm25f import KeywordDocument
+from memvault.index.file_states import State
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.keyword import KeywordIndex
 from memvault.index.nearest import Passages
@@ -36,6 +37,9 @@ class Words(Protocol):
     ) -> None:
         """Take out memories and put in documents."""
 
+    def files(self) -> dict[str, State]:
+        """Return the states of the files that it is made of, by their names."""
+
     def wasted(self) -> float:
         """Return the share of what it holds that is of use no more."""
 
@@ -54,8 +58,8 @@ class Words(Protocol):
 class WordsAt(Protocol):
     """Opens words by the folder of their files."""
 
-    def __call__(self, folder: Path | None) -> Words:
-        """Open those of a folder, or none."""
+    def __call__(self, folder: Path | None, files: Iterable[str]) -> Words:
+        """Open those of a commit's files in a folder, or none."""
 
     def create(self, folder: Path) -> Words:
         """Begin with none in an empty folder."""
@@ -119,6 +123,18 @@ class VectorsAt(Protocol):
         """Return none, which are never written."""
 
 
+class _LocalWords:
+    """The words in Whoosh's files."""
+
+    def __call__(self, folder: Path | None, files: Iterable[str]) -> Words:  # noqa: ARG002
+        """Open those of a folder, or none."""
+        return KeywordIndex(folder)
+
+    def create(self, folder: Path) -> Words:
+        """Begin with none in an empty folder."""
+        return KeywordIndex.create(folder)
+
+
 class _LocalVectors:
     """The vectors in flat files."""
 
@@ -138,7 +154,7 @@ class _LocalVectors:
 class Parts(NamedTuple):
     """Where words and vectors lie."""
 
-    words: WordsAt = KeywordIndex
+    words: WordsAt = _LocalWords()
     vectors: VectorsAt = _LocalVectors()
 
 

@@ -70,11 +70,9 @@ class Writer(NamedTuple):
         done = 0
         for batch in batches(todo) or ([[]] if removed else []):
             gone = [*removed, *(old[state.path] for state in batch if state.path in old)]
-            made = self._index(opened, batch, gone, done, len(todo))
+            opened, made = self._index(opened, batch, gone, done, len(todo))
             removed = []
             done += len(batch)
-            # Before the embedding, which nobody waits for.
-            opened = self.files.commit(opened.keyword)
             if embed:
                 self.quick.embed(opened.manifest, made.passages)
                 self._tell(opened, made.cuts)
@@ -112,8 +110,11 @@ class Writer(NamedTuple):
 
     def _index(
         self, opened: Opened, batch: Sequence[FileState], gone: list[int], done: int, total: int
-    ) -> _Made:
-        """Put a batch of files into keyword index and manifest; return their texts by uid."""
+    ) -> tuple[Opened, _Made]:
+        """Put a batch of files into keyword index and manifest; return their texts by uid.
+
+        It is committed before the embedding, which nobody waits for.
+        """
         read = [found for state in batch if (found := read_file(self.store, state)) is not None]
         memories = [memory for memory, _, _ in read]
         known = opened.manifest.languages()
@@ -137,10 +138,12 @@ class Writer(NamedTuple):
                 yield from counted
 
         # All documents first: an error of ours must not pass for a damaged index.
-        opened.keyword.apply(gone, list(documents()))
+        whole = list(documents())
         self.quick.remove(opened.manifest, gone)
-        opened.manifest.apply(gone, rows, blocks)
-        return made
+        opened.keyword.apply(gone, whole)  # from here to the commit nothing may fail but the disk
+        with opened.manifest.at_once():  # a commit's words and rows belong together
+            opened.manifest.apply(gone, rows, blocks)
+            return self.files.commit(opened.keyword), made
 
     def _tell(
         self, opened: Opened, cuts: Mapping[int, Sequence[Cut]] = MappingProxyType({})

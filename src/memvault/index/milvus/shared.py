@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -259,13 +259,13 @@ class WordsAt:
         self._made = partial(EngineWords, engine, vault)
         self._progress = progress
 
-    def __call__(self, folder: Path | None) -> Words:
-        """Open those of a folder, or none."""
-        return self._made(folder, self._progress)
+    def __call__(self, folder: Path | None, files: Iterable[str]) -> Words:
+        """Open those of a commit's files in a folder, or none."""
+        return self._made(folder, files, self._progress)
 
     def create(self, folder: Path) -> Words:
         """Begin a generation of its own."""
-        made = self._made(folder, self._progress)
+        made = self._made(folder, (), self._progress)
         folder.mkdir(parents=True, exist_ok=True)
         made.begin()
         return made

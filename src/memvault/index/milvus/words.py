@@ -20,13 +20,15 @@ from typing import Any, NamedTuple
 from memvault.index import bm25f
 from memvault.index.bm25f import WHOLE, Counts, KeywordDocument, Segment, memory_segment
 from memvault.index.errors import DamagedIndex
+from memvault.index.file_states import State, state_of
 from memvault.index.milvus import terms
 from memvault.index.milvus.engine import MOST, Engine, Row, pushed
 from memvault.index.protocol import KeywordAnswer, KeywordQuery, Stale
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
 
-_CARD = "engine.json"
+_CARD = "engine-"
+"""How the name of a card begins: each commit has a file of its own."""
 _PIECE = 60_000
 """Bytes of a document's tokens in one row; what is longer goes on in further rows."""
 _RECENT = 500
@@ -89,12 +91,14 @@ class EngineWords:
         engine: Engine,
         vault: str,
         folder: Path | None,
+        files: Iterable[str],
         progress: Callable[[str, int, int], None],
     ) -> None:
         self._engine = engine
         self._vault = vault
         self._folder = folder
         self._progress = progress
+        self._name = next((name for name in files if name.startswith(_CARD)), "")
         self._card: Card | None = None
         with suppress(DamagedIndex):  # of a generation that is yet to begin
             self._card = self._read()
@@ -114,22 +118,35 @@ class EngineWords:
         if self._folder is None:
             return Card("none", 0)
         try:
-            found = json.loads(read(self._folder / _CARD, SETTING))
+            found = json.loads(read(self._folder / self._name, SETTING))
             gone = tuple(map(int, found["gone"]))
             counts = int(found["documents"]), int(found["removed"])
             return Card(str(found["generation"]), *counts, gone)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedIndex(f"{_CARD}: {error}") from error
+            raise DamagedIndex(f"{self._name}: {error}") from error
 
     def begin(self) -> None:
         """Begin a generation of its own."""
         self.follow(Card(secrets.token_hex(8), 0))
 
     def follow(self, card: Card) -> None:
-        """Read another generation from now on."""
+        """Read another generation from now on, or as many documents of it.
+
+        What was committed stays until after the next commit, so that who is killed before
+        that has lost nothing.
+        """
         assert self._folder is not None
-        atomic.put(self._folder / _CARD, json.dumps(card._asdict()).encode())
+        for path in self._folder.glob(f"{_CARD}*"):
+            if path.name != self._name:
+                path.unlink(missing_ok=True)
+        self._name = f"{_CARD}{secrets.token_hex(8)}.json"
+        atomic.put(self._folder / self._name, json.dumps(card._asdict()).encode())
         self._card = card
+
+    def files(self) -> dict[str, State]:
+        """Return the state of the card's file."""
+        state = state_of(self._folder / self._name) if self._folder is not None else None
+        return {self._name: state} if state is not None else {}
 
     def apply(
         self, removed: Iterable[int], added: Sequence[KeywordDocument], merge: bool = False
@@ -208,7 +225,7 @@ class EngineWords:
                 in_engine = partial(self._engine.holding, self._vault, card.generation)
                 counted = found.holding if query.among is None and found.is_all else in_engine
                 holding = list(map(counted, tokens))
-        if self._read().generation != card.generation:  # made anew meanwhile, and these deleted
+        if self._folder is not None and not self.files():  # maybe made anew, and these deleted
             raise Stale
         counts = Counts(card.documents + len(overlay), holding)
         return bm25f.answer(segments, query, lengths, counts)
