@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
 import signal
@@ -24,6 +25,11 @@ from mcp import Client
 
 from http_client import LATEST, LIMIT, META, Served, named, token
 from mcp_client import HELLO, structured
+from memvault import open_vault
+from memvault.call import Caller
+from memvault.mcp.calls import OPEN_CALLS, PendingCall
+from memvault.mcp.door import Answer
+from memvault.workspace import Workspace
 from test_mcp_told import Heard
 
 NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
@@ -76,7 +82,7 @@ def test_two_agents_talk(team: Path, run: Run) -> None:
 
 
 def test_an_event_is_not_lost_with_its_client(team: Path, run: Run) -> None:
-    """An event that was on its way to a client that has gone is in the inbox again."""
+    """An event that comes once its client has gone is kept for the next."""
     ann = token(run, "ann", "team", "write")
     with Served("--tools", "all") as server:
         body = json.dumps(
@@ -104,6 +110,37 @@ def test_an_event_is_not_lost_with_its_client(team: Path, run: Run) -> None:
         call(server, ann, "push_service", name="build", message="keep me")
         held = call(server, ann, "list_inbox")
         assert "keep me" in json.dumps(held)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_event_goes_back_where_its_answer_reached_nobody(team: Path, is_there: bool) -> None:
+    """It is the client's once the answer went out whole, and not where the client left before."""
+    with open_vault(team) as vault:
+        vault.call("push_service", name="build", message="keep me")
+    workspace, scope = Workspace(team), dict[str, Any]()
+    taking = PendingCall(workspace, Caller(), "peek_inbox", {})
+
+    async def receive() -> dict[str, str]:
+        await asyncio.sleep(LIMIT if is_there else 0)
+        return {"type": "http.disconnect"}
+
+    async def send(_: object) -> None:
+        await asyncio.sleep(0)
+
+    async def answered() -> None:
+        answer = Answer(scope, b"{}", receive, send)
+        scope[OPEN_CALLS][1] = taking
+        await answer.receive()
+        assert "keep me" in json.dumps(await asyncio.to_thread(taking.run))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(answer.receive(), 0.1)
+        await answer.send({"type": "http.response.body", "body": b"x", "more_body": False})
+        answer.close()
+
+    asyncio.run(answered())
+    workspace.close()
+    with open_vault(team) as vault:
+        assert len(vault.call("list_inbox")["events"]) == (0 if is_there else 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -11,7 +11,10 @@ import pytest
 
 from conftest import Run, index_of, refused, succeeded, write
 from memvault import Vault, open_vault
+from memvault.call import Call, Caller
 from memvault.index.manifest import Manifest
+from memvault.upkeep.paths import without_paths
+from memvault.workspace import Workspace
 
 HEAD = "---\nid: {}\ntitle: {}\nmemory_type: fact\n---\n\n{}\n"
 WORK = {
@@ -192,6 +195,18 @@ def test_a_name_that_was_shown_is_taken(run: Run, places: dict[str, Path], tmp_p
     assert succeeded(run("path", "this:oncall-7k2m9q", cwd=plain)).out.startswith(str(plain))
     shown = succeeded(run("path", "home:bread-7k2m9q", cwd=plain)).out
     assert shown.strip() == str(places["home"] / "fact/bread.md")
+
+
+def test_a_client_is_told_no_path_of_another_vaults_engine(places: dict[str, Path]) -> None:
+    """Where the engine of a vault beside is away, its file is named by the vault's name."""
+    engine = '[index]\nengine = "milvus"\nuri = "/srv/private/x.db"\n'
+    write(places["home"], "memvault.toml", f"version = 1\n{engine}")
+    workspace = Workspace(places["work"])
+    said = "The engine at /srv/private/x.db does not answer"
+    assert without_paths(Call(workspace, Caller(paths=True)), said) == said
+    told = without_paths(Call(workspace, Caller(paths=False)), said)
+    workspace.close()
+    assert told == "The engine at the engine of home does not answer"
 
 
 def test_a_title_with_a_colon_is_still_a_title(work: Vault, places: dict[str, Path]) -> None:

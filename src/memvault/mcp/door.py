@@ -151,7 +151,7 @@ class Door:
             if all(asked) and asked in self._asked:  # the SDK would answer but one of them
                 self._note(token, vault, "invalid")
                 return _refusal(400, "The request's id is in use", "take another for each request")
-            await self._answer(manager, asked, _Answer(scope, body, receive, send))
+            await self._answer(manager, asked, Answer(scope, body, receive, send))
         return None
 
     def _token(self, request: Request) -> Token | Response:
@@ -170,7 +170,7 @@ class Door:
         return token
 
     async def _answer(
-        self, manager: StreamableHTTPSessionManager, asked: tuple[str, str], answer: _Answer
+        self, manager: StreamableHTTPSessionManager, asked: tuple[str, str], answer: Answer
     ) -> None:
         """Answer a request; ``asked`` are its session and its id."""
         self._asked.add(asked)
@@ -230,7 +230,7 @@ class Door:
         self._audit.note_refused(Entry(*who, vault, "", outcome, 0))
 
 
-class _Answer:
+class Answer:
     """One request's answer: what its calls hand out is the caller's once it went out whole."""
 
     def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
