@@ -195,6 +195,10 @@ def test_a_name_that_was_shown_is_taken(run: Run, places: dict[str, Path], tmp_p
     assert succeeded(run("path", "this:oncall-7k2m9q", cwd=plain)).out.startswith(str(plain))
     shown = succeeded(run("path", "home:bread-7k2m9q", cwd=plain)).out
     assert shown.strip() == str(places["home"] / "fact/bread.md")
+    gone = succeeded(run("delete", "home:bread-7k2m9q", cwd=plain))
+    assert "that was in the vault home" in gone.err
+    succeeded(run("--vault", "home", "undo", cwd=plain))
+    assert (places["home"] / "fact/bread.md").exists()
 
 
 def test_a_client_is_told_no_path_of_another_vaults_engine(places: dict[str, Path]) -> None:

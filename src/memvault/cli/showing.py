@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memvault.cli import output
 from memvault.cli.options import Options
 from memvault.errors import MemvaultError, UsageError
+from memvault.locate import THIS
 
 if TYPE_CHECKING:
     from memvault.cli.render import Line
@@ -48,7 +49,7 @@ def show(options: Options, name: str, found: Mapping[str, Any], query: str = "")
     else:
         _for_people(options, name, found, query)
     if not options.quiet:
-        output.notes(found.get("warnings", ()))
+        output.notes([*found.get("warnings", ()), *_elsewhere(name, found)])
 
 
 def _listed(options: Options, name: str, found: Mapping[str, Any]) -> None:
@@ -72,6 +73,13 @@ def _has_written(name: str) -> bool:
 
     tool = registry.known(name)
     return tool is not None and not tool.read_only
+
+
+def _elsewhere(name: str, found: Mapping[str, Any]) -> Iterator[str]:
+    """Say of a change in another vault where it was: an undo here would take back another."""
+    vault = found.get("vault")
+    if isinstance(vault, str) and vault != THIS and _has_written(name):
+        yield f"that was in the vault {vault}; memvault --vault {vault} undo takes it back"
 
 
 def _for_people(options: Options, name: str, found: Mapping[str, Any], query: str) -> None:

@@ -72,7 +72,9 @@ def status(workspace: Workspace) -> dict[str, Any]:
         )
         for kind, generation in (("words", card.words), ("passages", card.passages))
     }
-    problem = "; ".join(filter(None, (index.differs(), off(card.sent))))
+    differs = index.differs()
+    wrong = f"{differs}; memvault index push puts it right" if differs else ""
+    problem = "; ".join(filter(None, (wrong, off(card.sent))))
     return {**_about(shared), **card.about(), "rows": rows, "problem": problem}
 
 
