@@ -15,7 +15,7 @@ from conftest import Run, refused, succeeded, write
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client
 
-from http_client import LATEST, META, Served, named, token
+from http_client import LATEST, LIMIT, META, Served, named, token
 from mcp_client import HELLO, structured
 
 NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
@@ -136,6 +136,18 @@ def test_limits_of_a_token(places: dict[str, Path], run: Run) -> None:
         statuses = [server.send(ann, hello).status for _ in range(4)]
         assert 429 in statuses
         assert server.send(ben, hello).status == 200
+
+
+def test_who_sends_no_request_keeps_no_place(places: dict[str, Path]) -> None:
+    """A connection is closed that is silent, or never comes to the end of a request's head."""
+    with (
+        Served() as server,
+        socket.create_connection(("127.0.0.1", server.port), LIMIT) as silent,
+        socket.create_connection(("127.0.0.1", server.port), LIMIT) as slow,
+    ):
+        slow.sendall(b"POST /mcp HTTP/1.1\r\n")
+        assert server.send(None, None, "/healthz", "GET").status == 200
+        assert (silent.recv(1), slow.recv(1)) == (b"", b"")
 
 
 def test_the_audit_says_who_asked_for_what(
