@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import json
 import shutil
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, write
+from conftest import Run, index_of, write
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 import mcp_types as types
@@ -29,6 +30,7 @@ from memvault import open_vault
 from memvault.call import Caller
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
 from memvault.mcp.door import Answer
+from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 from test_mcp_told import Heard
 
@@ -177,6 +179,29 @@ def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int
     made = {entry["filePath"] for entry in answers.values()}
     assert made
     assert all((team / path).is_file() for path in made)
+
+
+def test_a_second_signal_ends_it_whatever_waits(team: Path, run: Run) -> None:
+    """A call that waits for another process keeps the server no longer than a moment."""
+    ann = token(run, "ann", "team")
+    lock = index_of(team) / "lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with Served() as server, FileLock(lock):
+
+        def ask() -> None:
+            with contextlib.suppress(AssertionError, OSError, http.client.HTTPException):
+                call(server, ann, "memory_recall", query="green")
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        time.sleep(1.5)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(20) == 1
+        asking.join()
+        assert server.process.stderr is not None
+        assert b"cut off" in server.process.stderr.read()
 
 
 def test_an_id_that_is_in_use_is_refused(team: Path, run: Run) -> None:
