@@ -17,7 +17,7 @@ FOLDER = "templates"
 _MARK = re.compile(r"\{\{\s{0,9}(title|date|time)\s{0,9}(?::([^{}\n]{1,60}))?\}\}")
 _FORMATS = {"date": "YYYY-MM-DD", "time": "HH:mm"}
 _PARTS = re.compile(
-    r"YYYY|YY|MMMM|MMM|MM|M|dddd|ddd|DD|Do|D|HH|H|hh|h|mm|m|ss|s|WW|W|A|a|\[[^\]]*\]"
+    r"YYYY|YY|MMMM|MMM|MM|M|dddd|ddd|DD|Do|D|HH|H|hh|h|mm|m|ss|s|WW|W|A|a|\[[^\]]{0,60}\]"
 )
 """What Moment.js, which Obsidian uses, writes for a date: momentjs.com/docs, section Format."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from memvault.errors import MemvaultError, Refused
 
 _SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 _REFUSED = ("auth", "permission", "invalid token", "credential")
+_MARKS = ".,;:'\"()[]<>"
 TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - where the token is, not what it is
 
 
@@ -52,9 +52,14 @@ def _code(error: BaseException) -> str:
 def _without_names(text: str, where: Where) -> str:
     """Return what a message says, but for the engine's and the collections' names in it."""
     address = shown(where)
-    named = filter(None, (where.uri, address, re.split("[:/]", address)[0]))
-    names = [*map(re.escape, named), rf"{re.escape(where.collection)}(_\w+)?"]
-    return re.sub(rf"(?<![\w.-])({'|'.join(names)})(?![\w-])", "", text).lower()
+    host = address.partition("/")[0].rpartition(":")[0] or address
+
+    def is_name(word: str) -> bool:
+        bare = word.strip(_MARKS)
+        kinds = (where.collection, f"{where.collection}_")
+        return address in word or bare in (host, kinds[0]) or bare.startswith(kinds[1])
+
+    return " ".join(word for word in text.split() if not is_name(word)).lower()
 
 
 def meaning(error: Exception, where: Where) -> MemvaultError | None:
