@@ -151,7 +151,8 @@ def test_what_changes_is_found_at_once_and_told(sent: Path, run: Run) -> None:
 def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run: Run) -> None:
     """A memory is written, recall says why it cannot answer, all is sent at the next contact."""
     moved(sent, "http://127.0.0.1:1")
-    settings = (sent / "memvault.toml").read_text("utf-8")
+    settings = (sent / "memvault.toml").read_text("utf-8").replace(PATIENT, "patience = 1\n")
+    write(sent, "memvault.toml", settings)
     assert "asked once memvault index push" in run("recall", "tea").err
     refused(run("index", "push"), 1)
     assert "does not answer" in refused(run("recall", "tea"), 1)
@@ -160,6 +161,7 @@ def test_an_engine_that_is_away_stops_no_writing(sent: Path, tmp_path: Path, run
     ran = succeeded(run("recall", "rum", "-n", "1"))
     assert "Brown rum" in ran.out
     assert "this machine's own index answered" in ran.err
+    write(sent, "memvault.toml", settings.replace("patience = 1\n", PATIENT))
     moved(sent, str(tmp_path / "engine.db"))
     assert "Brown rum" in succeeded(run("recall", "rum", "-n", "1")).out
     assert succeeded(run("index", "status", "--json")).json["documents"] == 3

@@ -279,7 +279,9 @@ class Engine:
 
     @contextlib.contextmanager
     def patiently(self) -> Iterator[None]:
-        """Give each call a minute: whoever asked waits for the whole to be sent."""
+        """Give each call a minute, once it answers: whoever asked waits for the whole."""
+        name = f"{self.where.collection}_{KINDS[0]}"
+        self._asked(lambda client, left: client.has_collection(name, timeout=left))
         self._is_patient = True
         try:
             yield
