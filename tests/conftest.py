@@ -24,7 +24,7 @@ from memvault.index.place import place_of
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 
-PROFILES = {"dev": 15, "ci": 40, "long": 1_500}
+PROFILES = {"dev": 15, "ci": 60, "long": 1_500}
 """How many examples a property is tried with; HYPOTHESIS_PROFILE chooses."""
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 for _name, _most in PROFILES.items():
@@ -214,6 +214,11 @@ def indexed(root: Path, path: str) -> bool:
                 return True
         time.sleep(0.05)
     return False
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    """Return the bytes of every file of a vault, of ``.memvault`` too."""
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def write(root: Path, path: str, text: str | bytes) -> Path:

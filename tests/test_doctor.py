@@ -10,17 +10,12 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, Git, Run, child, index_of, without_rights, write
+from conftest import ROOT, Git, Run, child, contents, index_of, without_rights, write
 from memvault import Vault, open_vault
 from memvault.index.deep_side import DeepSide
 from memvault.upkeep.doctor.findings import CODES
 from memvault.vault.lock import FileLock
 from wrong_vaults import FAULTS, GONE, HEADER, Fault, examined, files, named, told
-
-
-def whole(root: Path) -> dict[Path, bytes]:
-    """Return the bytes of every file, of ``.memvault`` too."""
-    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=named)
@@ -41,9 +36,9 @@ def test_each_fault_is_found_fixed_and_the_fix_undone(
     assert files(folder) == before
     only: dict[str, Any] = {}
     if fault.for_good:
-        held = whole(folder)
+        held = contents(folder)
         assert examined(vault, fix=True)["findings"] == found["findings"]
-        assert whole(folder) == held
+        assert contents(folder) == held
         assert f"--only {fault.code}" in entry["fix"]
         only = {"only": [fault.code]}
     fixed = examined(vault, fix=True, **only)

@@ -103,7 +103,7 @@ def test_who_follows_sees_what_its_owner_sends_meanwhile(tmp_path: Path, server:
     write(owner.vault, "fact/first.md", "The first.\n")
     succeeded(owner.run("index", "push"))
     succeeded(reader.run("vaults", "add", "team", server.uri, *PATIENT))
-    for number in range(5):
+    for number in range(8):
         write(owner.vault, f"fact/n{number}.md", f"Thing{number} is here.\n")
         if number % 3 == 2:
             (owner.vault / f"fact/n{number - 1}.md").unlink()

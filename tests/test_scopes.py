@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args
 
 import pytest
 
-from conftest import write
+from conftest import contents, write
 from memvault import open_vault
 from memvault.call import Call, Caller, Scope
 from memvault.errors import Refused
@@ -192,13 +192,8 @@ def test_who_reads_leaves_every_file_as_it_was(
 ) -> None:
     """No tool that a reader may call changes a file of the vault."""
     own = sides[0]
-    before = files(own.root)
+    before = contents(own.root)
     for tool in all_tools():
         if tool.scope == "read":
             answers(own, "read", tool, monkeypatch)
-            assert files(own.root) == before, tool.name
-
-
-def files(root: Path) -> dict[Path, bytes]:
-    """Return every file of a vault, with what is in it."""
-    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+            assert contents(own.root) == before, tool.name

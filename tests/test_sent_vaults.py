@@ -351,9 +351,12 @@ def test_a_vault_of_anybody_makes_no_one_ask_an_engine(
 def test_a_name_that_is_removed_leaves_nothing_here(
     team: str, tmp_path: Path, there: There
 ) -> None:
-    """What was fetched goes with the name."""
+    """What was fetched goes with the last name."""
     succeeded(there("--vault", team, "list"))
     indexes = tmp_path / "there" / "cache" / "indexes"
+    (kept,) = (tmp_path / "there" / "state" / "sent").iterdir()
+    succeeded(there("vaults", "add", "also", str(kept)))
+    succeeded(there("vaults", "remove", "also"))
     assert list(indexes.iterdir())
     succeeded(there("vaults", "remove", team))
     assert not list(indexes.iterdir())
@@ -399,6 +402,7 @@ def test_a_killed_push_goes_on(folder: Path, tmp_path: Path, run: Run, there: Th
         return {json.loads(card.read_text("utf-8"))["generation"] for card in cards}
 
     before = generations()
+    assert len(before) == 1
     assert succeeded(run("index", "push", "--json")).json["documents"] == 400
     assert generations() == before  # not sent anew
     told = succeeded(run("index", "status", "--json")).json

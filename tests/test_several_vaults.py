@@ -210,7 +210,7 @@ def test_a_client_is_told_no_path_of_another_vaults_engine(places: dict[str, Pat
     assert without_paths(Call(workspace, Caller(paths=True)), said) == said
     told = without_paths(Call(workspace, Caller(paths=False)), said)
     workspace.close()
-    assert told == "The engine at the engine of home does not answer"
+    assert told == "The engine at a file of this machine does not answer"
 
 
 def test_a_title_with_a_colon_is_still_a_title(work: Vault, places: dict[str, Path]) -> None:
@@ -286,6 +286,22 @@ def test_a_client_reaches_the_vaults_that_it_was_given(places: dict[str, Path]) 
     session(places["work"], given, "--vaults", "home")
     session(places["work"], alone)
     assert (places["home"] / "fact/bread.md").exists()
+
+
+def test_one_vault_may_be_named_in_several_ways(work: Vault) -> None:
+    """this:, the vault's own name and none mean the same, and memories of it go together."""
+    result = called(
+        work, "memory_delete", ids=["this:retries-7k2m9q", "work:deploys-7k2m9q", "oncall-7k2m9q"]
+    )
+    assert result["deleted"] == ["retries-7k2m9q", "deploys-7k2m9q", "oncall-7k2m9q"]
+    mixed = work.call("memory_delete", ids=["this:retries-7k2m9q", "home:bread-7k2m9q"])
+    assert "several vaults: home and this one" in mixed["error"]["message"]
+
+
+def test_a_failure_elsewhere_says_where(work: Vault) -> None:
+    """What cannot be done in another vault is told with that vault's name."""
+    result = work.call("memory_show", memId="home:nothing-like-it")
+    assert (result["success"], result["vault"]) == (False, "home")
 
 
 def test_a_vault_with_two_names_is_asked_once(places: dict[str, Path], run: Run) -> None:

@@ -61,7 +61,7 @@ def serve(
 
     memvault tokens add makes a token; it opens the vaults that it names, at /mcp the first
     of them and at /mcp/NAME each, and nothing else of this machine. Without a host only
-    this machine is served. --audit keeps a line for each request, without contents.
+    this machine is served. --audit keeps a line for each call, without contents.
     """
     with _sdk("serve"):
         from memvault.mcp import over_http

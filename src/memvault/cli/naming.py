@@ -41,8 +41,7 @@ def remove(options: Options, name: str) -> None:
     from memvault.upkeep import named_vaults, sent_vaults
 
     folder = named_vaults.remove(name)
-    has_another = any(entry["folder"] == folder for entry in named_vaults.table())
-    stays = has_another or not sent_vaults.forget(Path(folder))
+    stays = not sent_vaults.forget(Path(folder))
     _told(options, "vaults remove", {"name": name, "folder": folder, "stays": stays})
 
 

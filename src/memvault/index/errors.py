@@ -13,6 +13,14 @@ class DamagedVectors(DamagedIndex):
     """Only an embedder's vectors cannot be used; they are looked at again, and made anew alone."""
 
 
+def given_up(error: Exception) -> MemvaultError:
+    """Return what a user is told where making it anew did not help."""
+    return MemvaultError(
+        f"The index was damaged again while it was being read: {error}",
+        "memvault reindex makes it anew",
+    )
+
+
 class LostIndex(DamagedIndex):
     """What a view reads from went away meanwhile; ``reason`` is what the next look says of it."""
 

@@ -110,10 +110,10 @@ class IndexFiles:
         """Take the files of a commit for open; another commit's are let go of."""
         assert self._manifest is not None
         before = self.opened
+        if keyword is None and before is not None and before.commit.number == commit.number:
+            keyword = before.keyword
         if keyword is None:
-            same = before is not None and before.commit.number == commit.number
-            opened = before.keyword if before and same else None
-            keyword = opened or self._words(self._keyword_folder, commit.files)
+            keyword = self._words(self._keyword_folder, commit.files)
         if before is not None and before.keyword is not keyword:
             before.keyword.close()
         self.opened = Opened(self._manifest, keyword, commit)

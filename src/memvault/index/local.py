@@ -48,6 +48,9 @@ _OPEN_AGAIN = 0.1
 class LocalIndex:
     """The derived part of one vault, in a folder of the user's own, or in memory."""
 
+    away = ""
+    """Why an engine does not answer, so that the index of this machine does."""
+
     def __init__(
         self,
         store: Store,
@@ -212,9 +215,6 @@ class LocalIndex:
     def table(self) -> StaticEmbedder:
         """The quick embedder; ``EmbedderError`` where it cannot be loaded."""
         return self._quick.table
-
-    away = ""
-    """Why what holds the index does not answer, and this one does in its place."""
 
     def notes(self) -> list[str]:
         """Say what a person should know of where the index lies and what makes its vectors."""

@@ -65,10 +65,10 @@ def store_of(root: Path, settings: Settings, index: Callable[[], LocalIndex]) ->
     return SentStore(root, settings, opened)
 
 
-def engine_of(shared: Shared, makes: bool | None = None) -> Engine:
+def engine_of(shared: Shared, makes: bool = True) -> Engine:
     """Return the engine that settings name; nothing is opened before it is needed.
 
-    Who sends a vault makes what is missing there, where ``makes`` does not say otherwise.
+    Who sends a vault ``makes`` what is missing there.
 
     Raises:
         UsageError: the token cannot be one.
@@ -81,7 +81,7 @@ def engine_of(shared: Shared, makes: bool | None = None) -> Engine:
     if not token.isascii() or not token.isprintable():
         raise UsageError(f"{TOKEN} is no token", "it has letters, digits and common marks alone")
     where = Where(uri, shared.collection, token, shared.patience)
-    return Engine(where, makes=not shared.sent if makes is None else makes)
+    return Engine(where, makes and not shared.sent)
 
 
 def unusable(root: Path, shared: Shared) -> str:

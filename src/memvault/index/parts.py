@@ -126,7 +126,7 @@ class VectorsAt(Protocol):
 class _LocalWords:
     """The words in Whoosh's files."""
 
-    def __call__(self, folder: Path | None, files: Iterable[str]) -> Words:  # noqa: ARG002
+    def __call__(self, folder: Path | None, files: Iterable[str]) -> Words:  # noqa: ARG002 - Whoosh knows
         """Open those of a folder, or none."""
         return KeywordIndex(folder)
 

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from memvault.errors import MemvaultError
-from memvault.index.errors import DamagedIndex
+from memvault.index.errors import DamagedIndex, given_up
 from memvault.index.part import Part
 from memvault.index.protocol import (
     Asked,
@@ -231,10 +231,7 @@ def _looked(index: Index, vectors: bool, patience: Patience) -> View:
         return index.look(vectors, patience)
     except DamagedIndex as error:
         index.discard(error, None)
-        raise MemvaultError(
-            f"Its index was damaged again while it was being read: {error}",
-            "memvault reindex makes it anew",
-        ) from error
+        raise given_up(error) from error
 
 
 def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:

@@ -139,7 +139,7 @@ class Writer(NamedTuple):
 
         # All documents first: an error of ours must not pass for a damaged index.
         whole = list(documents())
-        self.quick.remove(opened.manifest, gone)
+        self.quick.remove(opened.manifest, gone)  # which may fail, where an engine has them
         opened.keyword.apply(gone, whole)  # from here to the commit nothing may fail but the disk
         with opened.manifest.at_once():  # a commit's words and rows belong together
             opened.manifest.apply(gone, rows, blocks)

@@ -1,4 +1,4 @@
-"""The audit: one line for each request of a served vault, which says who asked for what.
+"""The audit: one line for each call in a served vault, which says who asked for what.
 
 A line names the token, its agent, the vault, the tool or method, how it ended and how long it
 took; never an argument or a result.

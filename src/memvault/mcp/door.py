@@ -32,7 +32,7 @@ from memvault.upkeep.tokens import Keyring, Token
 
 PATH = "/mcp"
 HEALTH = "/healthz"
-METHODS = ("GET", "POST", "DELETE")
+_METHODS = ("GET", "POST", "DELETE")
 
 
 class Limits(NamedTuple):
@@ -124,10 +124,10 @@ class Door:
         token = self._token(request)
         if isinstance(token, Response):
             return token
-        if request.method not in METHODS:
+        if request.method not in _METHODS:
             self._note(token, "", "not_allowed")
             return _refusal(
-                405, "There is no such method", ", ".join(METHODS), {"Allow": ", ".join(METHODS)}
+                405, "There is no such method", ", ".join(_METHODS), {"Allow": ", ".join(_METHODS)}
             )
         vault = self._vault(request.url.path, token)
         if vault is None:

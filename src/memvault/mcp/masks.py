@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from memvault.call import Call
@@ -35,7 +36,8 @@ def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with its secrets masked."""
     call.only_reads = True
     with call.workspace.lock:
-        out: dict[str, Any] = _masked(call, found, _Known())
+        in_vault = cache(partial(_in_vault, call))
+        out: dict[str, Any] = _masked(call, found, _Known(), in_vault)
     return out
 
 
@@ -44,23 +46,24 @@ def masked_file(memory: Memory, text: str) -> str:
     return text if detect.allows(memory.metadata) else detect.masked(text)
 
 
-def _masked(call: Call, value: Any, known: _Known) -> Any:
+def _masked(call: Call, value: Any, known: _Known, in_vault: Callable[[str], Call]) -> Any:
     if isinstance(value, str):
         return _text(call, value, known)
     if isinstance(value, Mapping):
-        call = _of_vault(call, value.get("vault"))
+        vault = value.get("vault")
+        call = in_vault(vault) if isinstance(vault, str) and vault else call
         known = _told_of(call, value) or known
-        pairs = value.items()
-        return {_text(call, key, known): _masked(call, entry, known) for key, entry in pairs}
+        return {
+            _text(call, key, known): _masked(call, entry, known, in_vault)
+            for key, entry in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_masked(call, entry, known) for entry in value]
+        return [_masked(call, entry, known, in_vault) for entry in value]
     return value
 
 
-def _of_vault(call: Call, name: Any) -> Call:
+def _in_vault(call: Call, name: str) -> Call:
     """Return a call for the vault that a part of a result is of."""
-    if not isinstance(name, str) or not name:
-        return call
     with contextlib.suppress(MemvaultError):
         roots = [root for root in call.vaults([name]).values() if root != call.root]
         if len(roots) == 1:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import anyio
 import uvicorn
-import uvicorn.protocols.http.h11_impl
 from mcp.server.transport_security import TransportSecuritySettings
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memvault.errors import MemvaultError, StorageError, UsageError
 from memvault.mcp.audit import Audit
@@ -35,6 +35,7 @@ _GRACE = 30.0
 _LAST, _AT_ONCE = 15.0, 2.0
 """Seconds that the process has to end after that, and after a second signal."""
 _CUT_OFF = 1
+"""The exit code where calls were cut off."""
 _CONNECTIONS = 1_000
 _HEAD = 10.0
 """Seconds that a connection may be open without a request."""
@@ -144,10 +145,10 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-class _Prompt(uvicorn.protocols.http.h11_impl.H11Protocol):
+class _Prompt(H11Protocol):
     """A connection that is closed where no request comes in time: others may want its place."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as there
         """Begin to wait for the first request."""
         super().connection_made(transport)
         self._wait()

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from memvault import clock
-from memvault.errors import Ambiguous, MemvaultError, NotFound, TimedOut
+from memvault.errors import Ambiguous, NotFound, TimedOut
 from memvault.index.analysis import Analyser, query_analyser
-from memvault.index.errors import DamagedIndex, LostIndex
+from memvault.index.errors import DamagedIndex, LostIndex, given_up
 from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
 from memvault.model import Memory
 from memvault.recall import ranking, resolve, snippets
@@ -168,10 +168,7 @@ class Engine:
                 if left == 0:
                     if isinstance(error, LostIndex):
                         raise error.reason from error
-                    raise MemvaultError(
-                        f"The index was damaged again while it was being read: {error}",
-                        "memvault reindex makes it anew",
-                    ) from error
+                    raise given_up(error) from error
         raise AssertionError("the last attempt returns or raises")
 
     def _meant(self, name: str) -> list[Record]:

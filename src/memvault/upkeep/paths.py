@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from memvault import user_folders, user_settings
+from memvault import locate, user_folders, user_settings
 from memvault.call import Call
 from memvault.config import Shared, load_settings
 from memvault.errors import MemvaultError
@@ -47,9 +47,9 @@ def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.~-])(?:({known})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
 
 
-def _engine(shared: Shared, name: str) -> Iterator[tuple[str, str]]:
+def _engine(shared: Shared) -> Iterator[tuple[str, str]]:
     if shared.uri:
-        yield shared.uri.partition("://")[2] or shared.uri, name
+        yield shared.uri.partition("://")[2] or shared.uri, "a file of this machine"
 
 
 def _folders(call: Call) -> Iterator[tuple[str, str]]:
@@ -60,7 +60,7 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
     yield str(call.root), ""
     settings = call.workspace.__dict__.get("settings")  # as they were read, if they could be
     if settings is not None:
-        yield from _engine(settings.shared, "the engine")
+        yield from _engine(settings.shared)
     models = [settings.embedder, settings.reranker] if settings else []
     with contextlib.suppress(MemvaultError):
         own = user_settings.load()
@@ -69,8 +69,9 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
             yield trusted, Path(trusted).name
         for vault, root in own.vaults.items():
             yield root, f"the vault {vault}"
+        for beside in locate.within_reach(call.caller.vaults).values():
             with contextlib.suppress(MemvaultError):
-                yield from _engine(load_settings(Path(root)).shared, f"the engine of {vault}")
+                yield from _engine(load_settings(beside).shared)
     for model in models:
         yield model, Path(model).name
     owned = (

@@ -86,7 +86,8 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     """
     shared = _named(workspace.settings)
     engine = opening.engine_of(shared, makes=False)
-    dropped, said = "nothing", f"{shared.uri} holds nothing of this vault"
+    dropped = "nothing"
+    said = f"{shared.uri} holds nothing{'' if every else ' of this vault'}"
     try:
         if every:
             engine.drop()

@@ -58,8 +58,8 @@ def add(
     """
     named_vaults.check(name)
     usual = Shared()
-    shared = Shared("milvus", uri, collection or usual.collection, sent="?")
-    shared = shared._replace(patience=usual.patience if patience is None else patience)
+    seconds = usual.patience if patience is None else patience
+    shared = Shared("milvus", uri, collection or usual.collection, patience=seconds, sent="?")
     engines.check(shared)
     engine = opening.engine_of(shared)
     try:
@@ -89,12 +89,15 @@ def add(
 
 
 def forget(root: Path) -> bool:
-    """Delete what is kept here of a vault that another machine has sent; else say no."""
+    """Delete what is kept here of a vault that another machine has sent; else say no.
+
+    It stays as long as it has a name.
+    """
     try:
         own = _folder()
     except MemvaultError:  # there is none, so nothing is kept
         return False
-    if root.parent != own:
+    if root.parent != own or str(root) in user_settings.load().vaults.values():
         return False
     try:
         opening.revoke(root, load_settings(root).shared)

@@ -190,7 +190,7 @@ class SentIndex(LocalIndex):
         super().__init__(store, place, progress, parts, name_of(engine.where, vault))
         self.deep = DeepSide(store, None)
 
-    def look(self, vectors: bool, patience: Patience) -> Snapshot:  # noqa: ARG002
+    def look(self, vectors: bool, patience: Patience) -> Snapshot:  # noqa: ARG002 - no files here
         """Follow what the engine says of the vault and return a view of it.
 
         Raises:
@@ -214,7 +214,7 @@ class SentIndex(LocalIndex):
         """Return which state of the vault the engine holds; errors as for a look."""
         return _state_of(self._card())
 
-    def as_of(self, view: View, moment: datetime) -> View:  # noqa: ARG002
+    def as_of(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - an index has it
         """Refuse: what was so before is kept where the files are."""
         raise Refused(
             "Only the machine that holds a vault knows what was so before",

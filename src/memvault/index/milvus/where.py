@@ -25,6 +25,11 @@ class EngineRefused(Refused):
 class NothingThere(EngineRefused):
     """The engine has no such collections, or its file is missing."""
 
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"There is no {what}", "memvault index push makes it, on the machine that has the vault"
+        )
+
 
 class Where(NamedTuple):
     """Which engine: its address or a file, the name of the collections, and the token.
@@ -56,8 +61,8 @@ def _without_names(text: str, where: Where) -> str:
 
     def is_name(word: str) -> bool:
         bare = word.strip(_MARKS)
-        kinds = (where.collection, f"{where.collection}_")
-        return address in word or bare in (host, kinds[0]) or bare.startswith(kinds[1])
+        is_collection = bare == where.collection or bare.startswith(f"{where.collection}_")
+        return address in word or bare == host or is_collection
 
     return " ".join(word for word in text.split() if not is_name(word)).lower()
 
@@ -70,8 +75,8 @@ def meaning(error: Exception, where: Where) -> MemvaultError | None:
     name = shown(where)
     said = _without_names(str(getattr(error, "message", "") or error), where)
     if _code(error.__cause__ or error) in _SHUT or any(word in said for word in _REFUSED):
-        said = "refuses the token" if where.token else "wants a token"
-        return EngineRefused(f"The engine at {name} {said}", f"{TOKEN} holds it")
+        does = "refuses the token" if where.token else "wants a token"
+        return EngineRefused(f"The engine at {name} {does}", f"{TOKEN} holds it")
     if "is illegal" in said:
         return EngineRefused(
             f"{where.uri!r} is not an engine's address",
@@ -79,7 +84,7 @@ def meaning(error: Exception, where: Where) -> MemvaultError | None:
         )
     if "open local milvus failed" in said:
         return EngineAway(
-            f"The file {name} cannot be opened as an engine",
+            f"{name} cannot be opened as an engine",
             "one process at a time has it: serve, or another command; is it one of milvus-lite's?",
         )
     if any(word in said for word in ("memory quota", "disk quota", "resource exhausted", "full")):

@@ -82,7 +82,7 @@ class _Found(NamedTuple):
 
 
 class EngineWords:
-    """A ``Words`` in Milvus; its folder holds a card alone."""
+    """A ``Words`` in Milvus; its folder holds cards alone."""
 
     has_copies = True
 
@@ -130,7 +130,7 @@ class EngineWords:
         self.follow(Card(secrets.token_hex(8), 0))
 
     def follow(self, card: Card) -> None:
-        """Read another generation from now on, or as many documents of it.
+        """Be of another generation, or of as many documents, from the next commit on.
 
         What was committed stays until after the next commit, so that who is killed before
         that has lost nothing.

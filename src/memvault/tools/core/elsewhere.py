@@ -47,16 +47,16 @@ def meant(tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path) -> P
         return None
     known = _known(caller, here)
     parts = {text: _parted(text, known) for value in given.values() for text in _texts(value)}
-    vaults = {vault for vault, _ in parts.values()}
-    if vaults == {""}:
+    if all(rest == text for text, (_, rest) in parts.items()):
         return None
-    if len(vaults) > 1:
-        said = ", ".join(sorted(vaults - {""}))
+    vaults = sorted({vault for vault, _ in parts.values()} - {locate.THIS}) or [locate.THIS]
+    if len({known[vault] for vault, _ in parts.values()}) > 1:
+        is_here = any(vault == locate.THIS for vault, _ in parts.values())
         raise UsageError(
-            f"These are memories of several vaults: {said}{' and this one' * ('' in vaults)}",
+            f"These are memories of several vaults: {', '.join(vaults)}{' and this one' * is_here}",
             "name those of one vault at a time",
         )
-    (vault,) = vaults
+    vault = vaults[0]
     own = {
         name: [parts[text][1] for text in value] if isinstance(value, list) else parts[value][1]
         for name, value in given.items()
@@ -68,7 +68,7 @@ def place_of(text: str, caller: Caller, here: Path) -> tuple[Path, str]:
     """Return the vault that a memory's name is of, and its name there."""
     known = _known(caller, here)
     vault, rest = _parted(text, known)
-    return known[vault or locate.THIS], rest
+    return known[vault], rest
 
 
 def _known(caller: Caller, here: Path) -> dict[str, Path]:
@@ -80,6 +80,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _parted(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
-    """Return a vault's name and what it is to be asked for; of this vault no name."""
+    """Return a vault's name and what it is to be asked for."""
     vault, colon, rest = text.partition(":")
-    return (vault, rest) if colon and vault in known and rest[:1].strip() else ("", text)
+    is_named = colon and vault in known and rest[:1].strip()
+    return (vault, rest) if is_named else (locate.THIS, text)

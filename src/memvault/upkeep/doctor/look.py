@@ -209,7 +209,8 @@ def _machine(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -
     is_private = private.is_dir() and not private.is_symlink()
     left = held_file.left_below(private) if is_private else ()
     damaged = call.store.history.damaged()
-    call.notes += filter(None, [index.away])
+    if index.away:
+        call.notes.append(index.away)
     inner = git_index.repositories_inside(root, tree.folders)
     return Machine(
         problem,
