@@ -1,8 +1,9 @@
-# Needs Python 3.11 or newer, make and a package index; everything lands in .venv.
+# Needs Python 3.11 or newer, make and a package index; everything is installed into .venv.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 # One more than there are cores: many tests wait for a lock, a signal or an end.
 WORKERS ?= $(shell $(PYTHON) -c "import os; \
@@ -11,13 +12,24 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
 
 .PHONY: demo test lint types layers unit soak docs format bench fuzz clean
 
-$(STAMP): pyproject.toml
+# The package alone, which is all that the demo needs.
+$(PACKAGE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-demo: $(STAMP)
+$(STAMP): $(PACKAGE)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1" # the first with --group
+	$(BIN)/python -m pip install --quiet --group dev
+	touch $@
+
+# Where PYTHONDONTWRITEBYTECODE is set, Python never compiles an editable install by itself,
+# and each process would compile all the modules that it loads.
+.PHONY: compiled
+compiled: $(PACKAGE)
+	@$(BIN)/python -m compileall -q src
+
+demo: compiled
 	$(BIN)/python scripts/demo.py
 
 # Everything that must hold, as .ci/run runs it.
@@ -33,19 +45,19 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
-unit: $(STAMP)
+unit: $(STAMP) compiled
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
 # 300 random steps in two clones, ten times, and a sync killed at each point.
-soak: $(STAMP)
+soak: $(STAMP) compiled
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} $(BIN)/python -m pytest -q -s \
 	    tests/test_faults.py tests/test_crowd.py
 	MEMVAULT_GIT_STEPS=300 MEMVAULT_GIT_SEEDS=10 MEMVAULT_GIT_STRIDE=1 \
 	    $(BIN)/python -m pytest -q tests/test_git_soak.py tests/test_git_killed.py
 
 # Write the reference and the transcripts anew from the program.
-docs: $(STAMP)
+docs: $(STAMP) compiled
 	$(BIN)/python scripts/write_docs.py
 	$(BIN)/python -m pytest -q tests/test_transcripts.py --rewrite-transcripts
 
@@ -53,7 +65,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)
+bench: $(STAMP) compiled
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/steps.py
 

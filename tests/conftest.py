@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -23,6 +25,35 @@ from memvault.index.place import place_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
+
+_IN_MEMORY = Path("/dev/shm")
+_ENOUGH = 4 << 30
+"""Bytes that must be free in memory for the tests' folders; a run leaves about half of that."""
+
+
+def _keep_folders_in_memory() -> None:
+    """Put temporary folders into memory, where a program may run from there and there is room.
+
+    An fsync on a disk takes milliseconds, and the tests make tens of thousands.
+    """
+    if "TMPDIR" in os.environ or not _IN_MEMORY.is_dir():
+        return
+    state = os.statvfs(_IN_MEMORY)
+    free = state.f_bavail * state.f_frsize
+    if free >= _ENOUGH and not state.f_flag & os.ST_NOEXEC and os.access(_IN_MEMORY, os.W_OK):
+        os.environ["TMPDIR"] = str(_IN_MEMORY)
+        tempfile.tempdir = None
+
+
+def _restore_signals() -> None:
+    """Undo that ``nohup`` or a script's ``&`` ignores signals: children would inherit it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_keep_folders_in_memory()
+_restore_signals()
 
 PROFILES = {"dev": 15, "ci": 60, "long": 1_500}
 """How many examples a property is tried with; HYPOTHESIS_PROFILE chooses."""

@@ -63,6 +63,6 @@ def test_a_command_that_takes_too_long_is_ended(folder: Path) -> None:
     """It fails the test that runs it, and the next command is launched anew."""
     launcher = Launcher()
     with pytest.raises(subprocess.TimeoutExpired):
-        launcher.run(["wait", "for", "10"], b"", folder, 0.5)
+        launcher.run(["wait", "for", "time:60"], b"", folder, 0.5)
     assert launcher.run(["--version"], b"", folder, 60) is not None
     launcher.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,8 +150,8 @@ class Talks:
 def next_id(root: Path) -> int:
     """Return a talkId: never 0, and above all that were given in this vault on this machine.
 
-    It is the time in milliseconds since 2026, so that ids rise even where the
-    last one was forgotten; two within one millisecond are one apart.
+    It is the time in milliseconds since 2026, and is past when it is returned: the
+    next one is above it even if the record of the last one was deleted in between.
     """
     folder = private_folder(root)
     path = folder / "talk-id"
@@ -164,6 +165,8 @@ def next_id(root: Path) -> int:
         if fresh >= _WRAP:
             fresh = 1
         atomic.put(path, str(fresh).encode())
+        if fresh == now:
+            time.sleep(0.001)
     return fresh
 
 
