@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,8 +45,10 @@ class Answer(NamedTuple):
 class Served:
     """A process that serves vaults, until the block ends."""
 
-    def __init__(self, *options: str, address: str = "127.0.0.1:0") -> None:
-        line = [sys.executable, "-m", "memvault", "serve", "--http", address, *options]
+    def __init__(
+        self, *options: str, address: str = "127.0.0.1:0", prefix: Sequence[str] = ()
+    ) -> None:
+        line = [*prefix, sys.executable, "-m", "memvault", "serve", "--http", address, *options]
         self.process = subprocess.Popen(line, stderr=subprocess.PIPE)
         self.said = b""
         self.url = self._read_address()

@@ -69,9 +69,9 @@ async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, A
 class Raw:
     """A server that is spoken to line by line."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, prefix: Sequence[str] = ()) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "memvault", "mcp", "--tools", "all"],
+            [*prefix, sys.executable, "-m", "memvault", "mcp", "--tools", "all"],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

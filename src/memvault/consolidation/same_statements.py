@@ -46,9 +46,9 @@ class Cluster(NamedTuple):
 
 @cache
 def _embedder() -> Any:
-    from memvault.index.embedding.static import StaticEmbedder
+    from memvault.index.embedding.static import open_table
 
-    return StaticEmbedder()
+    return open_table()
 
 
 @lru_cache(10_000)

@@ -123,6 +123,10 @@ class DeepSide:
             self._embedder = open_embedder(name, root, download)
         return self._embedder
 
+    def close(self) -> None:
+        """Let go of the vectors and the model; the next use opens them again."""
+        self._embedder = self._opened = None
+
     def is_at_work(self) -> bool:
         """Say whether a process makes vectors now, in the background or in the foreground."""
         from memvault.index import following

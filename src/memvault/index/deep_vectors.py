@@ -119,7 +119,7 @@ class DeepVectors(FlatVectors):
         found = self._begun(self.folder, card)
         if calibration is not None and found.card.calibration is None:
             found.keep(calibration)
-        self.card, self._held, self._order = found.card, None, None
+        self.card, self._order = found.card, None
 
 
 def _firsts(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.intp]]:

@@ -14,10 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import threading
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from weakref import WeakValueDictionary
 
 from memvault import plain_files
 from memvault.index.embedding import calibrate
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Matrix = npt.NDArray[np.float32]
+    Rows = tuple[Matrix, list[Any]]
     Numbers = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
 
 _HASH = 8
@@ -73,6 +76,59 @@ def hashes_of(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
+class VectorMap:
+    """The rows of one version of the files, mapped into memory, and its columns.
+
+    All of a process that read the same version share one; it is closed when the last of them
+    lets go of it.
+    """
+
+    _shared: ClassVar[WeakValueDictionary[tuple[object, ...], VectorMap]] = WeakValueDictionary()
+    _sharing: ClassVar = threading.Lock()
+
+    def __init__(self) -> None:
+        self._rows: Rows | None = None
+        self._reading = threading.Lock()
+
+    @classmethod
+    def of(cls, folder: Path, card: VectorCard) -> VectorMap:
+        """Return the map of a version, which no file is opened for until it is read."""
+        version = (folder, card.dimension, card.rows, card.generation, card.checksums, card.states)
+        with cls._sharing:
+            return cls._shared.setdefault(version, VectorMap())
+
+    def read(self, files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
+        """Return rows and columns; the files are those of the version.
+
+        Raises:
+            OSError: they cannot be opened.
+            DamagedVectors: they are shorter than the card says.
+        """
+        with self._reading:
+            if self._rows is None:
+                self._rows = _mapped(files, kinds, card)
+            return self._rows
+
+
+def _mapped(files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
+    import numpy as np
+
+    count, width = card.rows, card.dimension
+    types = [{"i64": np.int64, "u64": np.uint64}[kind] for kind in kinds]
+    if not count:  # those that were never written have no files
+        return np.zeros((0, width), np.float32), [np.zeros(0, kind) for kind in types]
+    columns: list[Any] = [
+        np.fromfile(file, kind, count) for file, kind in zip(files[1:], types, strict=True)
+    ]
+    try:
+        mapped = np.memmap(files[0], np.float32, mode="r", shape=(count, width))
+    except ValueError as error:  # cut off since the card was read
+        raise DamagedVectors(str(error)) from error
+    if any(len(column) != count for column in columns):
+        raise DamagedVectors("a column is too short")
+    return mapped, columns
+
+
 class FlatVectors:
     """Vectors and their columns, as their card counts them."""
 
@@ -82,7 +138,7 @@ class FlatVectors:
     def __init__(self, folder: Path, card: VectorCard) -> None:
         self.folder = folder
         self.card = card
-        self._held: tuple[Matrix, list[Any]] | None = None
+        self._map = card, VectorMap.of(folder, card)
 
     @classmethod
     def open(cls, folder: Path, manifest: int = 0) -> Self | None:
@@ -117,7 +173,10 @@ class FlatVectors:
     def is_usable(self) -> bool:
         """Whether the files are as the card says, by how they look or else by what is in them."""
         try:
-            return self.is_settled or self.is_whole()
+            if self.is_settled:
+                return True
+            self._map = self.card, VectorMap()  # the shared one may be of what lay there before
+            return self.is_whole()
         except (OSError, ValueError, TypeError):
             return False
 
@@ -149,7 +208,6 @@ class FlatVectors:
                 file.write(data)
             sums.append(zlib.crc32(data, before))
         self.card = self.card._replace(rows=self.card.rows + len(rows), checksums=tuple(sums))
-        self._held = None
 
     def replace(self, rows: Matrix, *columns: Numbers) -> None:
         """Hold these rows alone: new files, the card, then the old ones go.
@@ -206,40 +264,25 @@ class FlatVectors:
             found.append(total if not left else -1)
         return tuple(found) == self.card.checksums
 
-    def held(self) -> tuple[Matrix, list[Any]]:
-        """Map the rows into memory, and read the columns; replaced ones as they are by now.
+    def held(self) -> Rows:
+        """Return the rows, mapped into memory, and the columns; replaced ones as they are by now.
 
         Raises:
             DamagedVectors: they cannot be read.
         """
-        if self._held is None:
-            try:
-                self._held = self._mapped()
-            except FileNotFoundError as error:
-                found = self.open(self.folder, self.card.manifest)
-                if found is None:
-                    raise DamagedVectors(str(error)) from error
-                self.card = found.card
-                self._held = self._mapped()
-        return self._held
-
-    def _mapped(self) -> tuple[Matrix, list[Any]]:
-        import numpy as np
-
-        count, width = self.card.rows, self.card.dimension
-        kinds = {"i64": np.int64, "u64": np.uint64}
-        (rows, _), *names = self._files()
-        if not count:  # those that were never written have no files
-            none = [np.zeros(0, kinds[kind]) for _, kind in self.columns]
-            return np.zeros((0, width), np.float32), none
-        columns: list[Any] = [
-            np.fromfile(self.folder / name, kinds[kind], count)
-            for (name, _), (_, kind) in zip(names, self.columns, strict=True)
-        ]
         try:
-            mapped = np.memmap(self.folder / rows, np.float32, mode="r", shape=(count, width))
-        except ValueError as error:  # cut off since the card was read
-            raise DamagedVectors(str(error)) from error
-        if any(len(column) != count for column in columns):
-            raise DamagedVectors("a column is too short")
-        return mapped, columns
+            return self._read()
+        except FileNotFoundError as error:
+            found = self.open(self.folder, self.card.manifest)
+            if found is None:
+                raise DamagedVectors(str(error)) from error
+            self.card = found.card
+            return self._read()
+
+    def _read(self) -> Rows:
+        card, shared = self._map
+        if card is not self.card:
+            shared = VectorMap.of(self.folder, self.card)
+            self._map = self.card, shared
+        files = [self.folder / name for name, _ in self._files()]
+        return shared.read(files, [kind for _, kind in self.columns], self.card)

@@ -196,6 +196,14 @@ def _storage(folder: Path) -> Any:
     storage = FileStorage(str(folder))
     # Whoever writes holds the index lock, which works on any file system.
     storage.lock = lambda _: Lock()
+
+    def temporary(name: str) -> Any:
+        # Whoosh's own keeps the error of a folder that is there in a cycle, and with it every
+        # caller's variables, open files among them, until a garbage collection.
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        return FileStorage(str(folder / name))
+
+    storage.temp_storage = temporary
     return storage
 
 

@@ -223,10 +223,10 @@ class LocalIndex:
     def judge(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return how well a cross-encoder finds that each text fits; it is never fetched."""
         if self._cross_encoder is None:
-            from memvault.index.embedding.cross_encoder import CrossEncoder
+            from memvault.index.embedding.cross_encoder import open_cross_encoder
 
             wanted = permitted.reranker(self._store.settings, self._store.root)
-            self._cross_encoder = CrossEncoder(wanted.name, wanted.root)
+            self._cross_encoder = open_cross_encoder(wanted.name, wanted.root)
         return self._cross_encoder.scores(query, texts)
 
     def differs(self) -> str:
@@ -248,8 +248,11 @@ class LocalIndex:
             raise lost
 
     def close(self) -> None:
-        """Let go of open files."""
+        """Let go of open files, and of models that no other vault of the process uses."""
         self._files.close()
+        self._quick.close()
+        self.deep.close()
+        self._cross_encoder = None
 
     def _texts(self, path: str) -> list[str]:
         """Return the passages' texts of a memory as the writer makes them; its path if it is gone.

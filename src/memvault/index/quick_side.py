@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.embedding.static import StaticEmbedder, read_card
+from memvault.index.embedding.static import StaticEmbedder, open_table, read_card
 from memvault.index.flat_vectors import VectorCard, hashes_of
 from memvault.index.manifest import Manifest
 from memvault.index.parts import LOCAL, QuickVectors, VectorsAt
@@ -40,17 +40,25 @@ class QuickSide:
         self._texts = texts
         self._folder = folder / "vectors"
         self._progress = progress
+        self._last: QuickVectors | None = None
 
     @cached_property
     def table(self) -> StaticEmbedder:
         """The built-in table; ``EmbedderError`` where it cannot be loaded."""
-        return StaticEmbedder()
+        return open_table()
 
     def opened(self, manifest: Manifest) -> QuickVectors | None:
         """Open the vectors if they are whole, and of this version of the table."""
         found = self._vectors.open(self._folder, manifest.identity())
-        version = str(read_card()["version"])
-        return found if found is not None and found.card.version == version else None
+        if found is not None and found.card.version != str(read_card()["version"]):
+            found = None
+        self._last = found  # so that the map of this version stays for the calls to come
+        return found
+
+    def close(self) -> None:
+        """Let go of the map and the table; whoever still has vectors reads on."""
+        self._last = None
+        self.__dict__.pop("table", None)
 
     def pending(self, manifest: Manifest) -> list[tuple[int, str]]:
         """Return (uid, path) of the memories that have no vectors yet, rising."""

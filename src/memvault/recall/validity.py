@@ -56,8 +56,10 @@ class Judge:
         if record is None:
             return CURRENT
         part = self._view.part(key)
+        if not part.name:  # not kept among the others: a cycle would keep the view's files open
+            return self.standing(record)
         if part.name not in self._others:
-            self._others[part.name] = Judge(part, self._moment) if part.name else self
+            self._others[part.name] = Judge(part, self._moment)
         return self._others[part.name].standing(record)
 
     def standing(self, entry: Record | Memory) -> Standing:

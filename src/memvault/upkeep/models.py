@@ -11,7 +11,7 @@ from memvault import plain_files
 from memvault.call import Call
 from memvault.errors import EmbedderError, NotFound, Refused, UsageError, VaultUnreadable
 from memvault.index.embedding import permitted
-from memvault.index.embedding.cross_encoder import CrossEncoder
+from memvault.index.embedding.cross_encoder import CrossEncoder, open_cross_encoder
 from memvault.index.embedding.embedder import BUILTIN, Embedder
 from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
 from memvault.index.embedding.loading import open_embedder
@@ -108,7 +108,7 @@ def _loaded(
 ) -> tuple[Embedder | CrossEncoder, Sequence[float]]:
     """Return a model, and how near it finds a related and an unrelated text."""
     if purpose == "rerank":
-        encoder = CrossEncoder(name, root, download)
+        encoder = open_cross_encoder(name, root, download)
         return encoder, encoder.scores(_QUESTION, (_STATEMENT, _UNRELATED))
     embedder = open_embedder(name, root, download=download)
     question, *others = embedder.embed([_STATEMENT, _RELATED, _UNRELATED])

@@ -11,10 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memvault.errors import EmbedderError
+from memvault.index.embedding.embedder import MODELS
 from memvault.index.embedding.fastembed_models import CROSS_ENCODER, explained, load
+from memvault.index.embedding.permitted import identity
 
 _BATCH = 1
 """A batch is padded to its longest text: eight at once took longer, and twice the memory."""
+
+
+def open_cross_encoder(name: str, root: Path | None, download: bool = False) -> CrossEncoder:
+    """Return a cross-encoder, loaded once for the whole process; errors as for ``load``."""
+    return MODELS.get(
+        ("cross-encoder", *identity(name, root)), lambda: CrossEncoder(name, root, download)
+    )
 
 
 class CrossEncoder:

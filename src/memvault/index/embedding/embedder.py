@@ -1,10 +1,16 @@
-"""What an embedder is."""
+"""What an embedder is, and the models that all vaults of a process share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+import os
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+from memvault.index.file_states import state_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,6 +19,7 @@ if TYPE_CHECKING:
     Matrix = npt.NDArray[np.float32]
 
 BUILTIN = "builtin"
+Model = TypeVar("Model")
 
 
 class Calibration(NamedTuple):
@@ -62,6 +69,37 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector; shape (dimension,), float32."""
+
+
+class ModelCache:
+    """Models by what identifies them, each loaded once and closed when nobody uses it any more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._models: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+        self._loading: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+
+    def get(self, key: Hashable, load: Callable[[], Model]) -> Model:
+        """Return the model of a key; load it where nobody uses it. Errors as for ``load``.
+
+        Other threads that want the same model wait for it.
+        """
+        with self._lock:
+            loading = self._loading.setdefault(key, threading.Lock())
+        with loading:
+            found: Model | None = self._models.get(key)
+            if found is None:
+                found = self._models[key] = load()
+            return found
+
+
+MODELS = ModelCache()
+
+
+def fingerprint_of(folder: Path) -> Hashable:
+    """Return what changes whenever a file of a model's folder does; none is read."""
+    found = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    return tuple((path, state_of(path)) for path in sorted(found))
 
 
 def unit(rows: Matrix) -> Matrix:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding import transformer
-from memvault.index.embedding.embedder import BUILTIN, Calibration, Embedder
+from memvault.index.embedding import permitted, transformer
+from memvault.index.embedding.embedder import BUILTIN, MODELS, Calibration, Embedder
 
 
 def known_version(name: str) -> str | None:
@@ -30,19 +30,23 @@ def shown_name(name: str) -> str:
 
 
 def open_embedder(name: str, root: Path | None, download: bool = False) -> Embedder:
-    """Load an embedder: ``builtin``, a folder with ``model.onnx``, or a fastembed model.
+    """Return an embedder: ``builtin``, a folder with ``model.onnx``, or a fastembed model.
 
+    It is loaded once for the whole process.
     Folders may be relative to the vault ``root``. Only with ``download`` is the network used.
 
     Raises:
         EmbedderError: there is no such model, or it is not on this machine.
     """
     if name == BUILTIN:
-        return transformer.BuiltinTransformer()
+        return transformer.BuiltinTransformer()  # which shares what it loads
     try:
         from memvault.index.embedding.onnx_model import OnnxEmbedder
     except ImportError as error:
         raise EmbedderError(
             f"fastembed cannot be loaded: {error}", "pip install --force-reinstall memvault"
         ) from error
-    return OnnxEmbedder(name, root, download=download)
+    return MODELS.get(
+        ("embedder", *permitted.identity(name, root)),
+        lambda: OnnxEmbedder(name, root, download=download),
+    )

@@ -10,14 +10,14 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault import user_settings, visible
 from memvault.config import Settings
 from memvault.errors import EmbedderError, MemvaultError
-from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.embedding.embedder import BUILTIN, fingerprint_of
 from memvault.user_folders import home_expanded
 
 _KIND = "model"
@@ -54,6 +54,14 @@ def folder_of(name: str, root: Path | None) -> Path | None:
         return given if given.is_absolute() else None
     folder = root / given
     return folder if folder.is_dir() or given.is_absolute() or name.startswith(".") else None
+
+
+def identity(name: str, root: Path | None) -> tuple[Hashable, ...]:
+    """Return what identifies a model: its name, and its folder with the state of its files."""
+    folder = folder_of(name, root)
+    if folder is None:
+        return name, None
+    return name, str(folder.resolve()), fingerprint_of(folder)
 
 
 def is_path(name: str, root: Path) -> bool:

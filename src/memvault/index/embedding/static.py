@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding.embedder import BUILTIN, Calibration, unit
+from memvault.index.embedding.embedder import (
+    BUILTIN,
+    MODELS,
+    Calibration,
+    fingerprint_of,
+    unit,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,6 +73,11 @@ def open_tokenizer(folder: Path = DATA) -> tuple[Tokenizer, int]:
     tokenizer.no_padding()
     unknown = tokenizer.token_to_id("[UNK]")
     return tokenizer, -1 if unknown is None else int(unknown)
+
+
+def open_table() -> StaticEmbedder:
+    """Return the built-in table, loaded once for the whole process; errors as for the class."""
+    return MODELS.get(("table", fingerprint_of(DATA)), StaticEmbedder)
 
 
 class StaticEmbedder:
@@ -159,20 +170,19 @@ class StaticEmbedder:
             encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
             return [np.asarray(entry.ids, dtype=np.int64) for entry in encoded]
         split = [text.translate(_BLANKS).split(" ") for text in texts]
+        if len(self._known) > _MOST_WORDS:
+            self._known = {}  # not emptied: another thread may be reading the old one
         known = self._known
-        if len(known) > _MOST_WORDS:
-            known.clear()
         fresh = list({word for words in split for word in words if word not in known})
         encoded = self._tokenizer.encode_batch_fast(fresh, add_special_tokens=False)
-        known.update(zip(fresh, (entry.ids for entry in encoded), strict=True))
-        found = [
-            np.array([*chain.from_iterable(map(known.__getitem__, words))], np.int64)
+        made = dict(zip(fresh, (entry.ids for entry in encoded), strict=True))
+        long = {word: ids for word, ids in made.items() if len(word) > _LONGEST_WORD}
+        known.update((word, made[word]) for word in made.keys() - long.keys())
+        ids = {**known, **long} if long else known
+        return [
+            np.array([*chain.from_iterable(map(ids.__getitem__, words))], np.int64)
             for words in split
         ]
-        for word in fresh:
-            if len(word) > _LONGEST_WORD:
-                del known[word]
-        return found
 
     def _rows(self, ids: npt.NDArray[np.int64]) -> Matrix:
         """Return tokens' rows; shape (len(ids), dimension)."""

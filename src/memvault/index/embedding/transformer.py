@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding.embedder import BUILTIN, Calibration
+from memvault.index.embedding.embedder import BUILTIN, MODELS, Calibration, fingerprint_of
 
 if TYPE_CHECKING:
     from memvault.index.embedding.embedder import Matrix
@@ -47,7 +47,7 @@ def read_calibration() -> Calibration:
 
 
 class BuiltinTransformer:
-    """The model in the package; each of its two doors is opened when it is first used."""
+    """The model in the package; each of its two doors is opened when it is first used, for all."""
 
     name = BUILTIN
 
@@ -89,10 +89,16 @@ class BuiltinTransformer:
     def _passages(self) -> OnnxEmbedder:
         from memvault.index.embedding.onnx_model import OnnxEmbedder
 
-        return OnnxEmbedder(BUILTIN, None, batch=1, threads=1)
+        return MODELS.get(
+            ("passages", fingerprint_of(DATA)),
+            lambda: OnnxEmbedder(BUILTIN, None, batch=1, threads=1),
+        )
 
     @cached_property
     def _queries(self) -> QuerySession:
         from memvault.index.embedding.query_session import QuerySession
 
-        return QuerySession(DATA / "model.onnx", self._tokens)
+        return MODELS.get(
+            ("queries", fingerprint_of(DATA)),
+            lambda: QuerySession(DATA / "model.onnx", self._tokens),
+        )

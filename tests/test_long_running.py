@@ -1,0 +1,165 @@
+"""A process that stays holds no more files, memory or threads after thousands of calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, write
+
+pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+
+from http_client import LATEST, META, Served, named, token
+from mcp_client import Raw
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc to count what is open"
+)
+RECALLS = int(os.environ.get("MEMVAULT_RECALLS", "100"))
+"""Recalls over each transport; ``make soak`` makes 3,000."""
+LIMITED = ("sh", "-c", 'ulimit -n 90 && exec "$@"', "sh")
+"""Starts a program that may have 90 files open."""
+SEGMENTS = 12
+"""Files of the keyword index, of which there are now more and now fewer."""
+NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
+Asks = Callable[..., dict[str, Any]]
+
+
+class Held:
+    """What a process has open: files, maps of vectors, threads, and kB of memory of its own."""
+
+    def __init__(self, number: int) -> None:
+        self._place = Path(f"/proc/{number}")
+
+    def files(self) -> int:
+        return len(os.listdir(self._place / "fd"))
+
+    def maps(self) -> int:
+        return (self._place / "maps").read_text("utf-8").count("/vectors/rows-")
+
+    def threads(self) -> int:
+        return len(os.listdir(self._place / "task"))
+
+    def memory(self) -> int:
+        lines = (self._place / "status").read_text("utf-8").splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon", "VmPTE")))
+
+
+def soak(folder: Path, held: Held, ask: Asks) -> None:
+    """Recall again and again while people edit files and agents remember."""
+    before = (0, 0, 0)
+    memory = 0
+    for number in range(RECALLS):
+        if number % 5 == 1:
+            write(folder, "fact/tea.md", NOTE.format("tea", f"Green tea, cup {number}."))
+        if number % 7 == 2:
+            title, text = f"Note {number % 50}", f"The kettle holds {number} cups."
+            assert ask("memory_remember", title=title, content=text)["success"]
+        found = ask("memory_recall", query=f"how many cups of tea, {number}")
+        assert found["success"], (number, found)
+        assert number == 0 or found["count"], number
+        if number == RECALLS // 2:
+            before, memory = (held.files(), held.maps(), held.threads()), held.memory()
+    after = (held.files(), held.maps(), held.threads())
+    assert after[0] <= before[0] + SEGMENTS, (before, after)
+    assert all(now <= then + 2 for now, then in zip(after[1:], before[1:], strict=True))
+    assert held.maps() <= 2
+    assert held.memory() < memory + 24_000, (memory, held.memory())
+
+
+def test_recalls_over_stdio_keep_nothing_open(folder: Path) -> None:
+    """Any number of recalls and writes over stdio leaves files, threads and memory level."""
+    with Raw(folder, LIMITED) as server:
+        count = 0
+
+        def ask(tool: str, **arguments: Any) -> dict[str, Any]:
+            nonlocal count
+            count += 1
+            server.call(count, tool, **arguments)
+            while (answer := server.receive()).get("id") != count:
+                pass
+            structured: dict[str, Any] = answer["result"]["structuredContent"]
+            return structured
+
+        soak(folder, Held(server.process.pid), ask)
+
+
+@pytest.mark.usefixtures("folder")
+def test_recalls_over_http_keep_nothing_open(tmp_path: Path, run: Run) -> None:
+    """Any number of recalls and writes over HTTP leaves files, threads and memory level."""
+    team = named(run, "team", tmp_path / "team")
+    given = token(run, "ann", "team", "write")
+    options = ("--tools", "all", "--rate", "10000", "--audit", os.devnull)
+    with Served(*options, prefix=LIMITED) as server:
+
+        def ask(tool: str, **arguments: Any) -> dict[str, Any]:
+            params = {"name": tool, "arguments": arguments, "_meta": META}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            headers = {"MCP-Protocol-Version": LATEST, "Mcp-Method": "tools/call", "Mcp-Name": tool}
+            answer = server.send(given, message, **headers)
+            assert answer.status == 200, answer
+            structured: dict[str, Any] = answer.json["result"]["structuredContent"]
+            return structured
+
+        soak(team, Held(server.process.pid), ask)
+
+
+MANY_VAULTS = """
+import gc, json, os, sys, threading
+from pathlib import Path
+from memvault import open_vault
+
+def own():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+def recalled(vault, answers, number):
+    found = vault.call("memory_recall", query="what does the zebra eat")
+    answers[number] = [(entry["title"], entry["score"]) for entry in found["memories"]]
+
+gc.disable()  # nothing may wait for a collection
+folders = sorted(Path(sys.argv[1]).iterdir())
+first, *others = [open_vault(folder) for folder in folders]
+answers = {}
+recalled(first, answers, 0)
+alone = own()
+threads = [
+    threading.Thread(target=recalled, args=(vault, answers, number))
+    for number, vault in enumerate(others, 1)
+]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+together = own()
+tables = open("/proc/self/maps").read().count("table.npy")
+for vault in (first, *others): vault.close()
+left = open("/proc/self/maps").read()
+print(json.dumps({
+    "answers": [answers[number] for number in sorted(answers)],
+    "more": together - alone,
+    "tables": tables,
+    "left": left.count("table.npy") + left.count("/vectors/rows-"),
+}))
+"""
+
+
+@pytest.mark.usefixtures("deep_now")
+def test_vaults_of_one_process_share_the_models(tmp_path: Path) -> None:
+    """Eight vaults that are opened at once load the models once, and close them when closed."""
+    for number in range(8):
+        write(tmp_path, f"vaults/v{number}/memvault.toml", "version = 1\n")
+        for name in ("grass", "leaves"):
+            write(tmp_path, f"vaults/v{number}/{name}.md", f"# {name}\n\nThe zebra eats {name}.\n")
+    line = [sys.executable, "-c", MANY_VAULTS, str(tmp_path / "vaults")]
+    ran = subprocess.run(line, capture_output=True, check=True, timeout=120)
+    told = json.loads(ran.stdout)
+    assert len(told["answers"]) == 8
+    assert all(answer == told["answers"][0] for answer in told["answers"])
+    assert (told["tables"], told["left"]) == (1, 0)
+    assert told["more"] < 120_000  # kB; each model of its own takes 50,000
