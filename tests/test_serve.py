@@ -339,3 +339,25 @@ def test_a_copy_of_a_token_is_none(places: dict[str, Path], run: Run, tmp_path: 
     file.with_name("ann (copy).json").write_bytes(file.read_bytes())
     succeeded(run("tokens", "remove", "ann"))
     assert succeeded(run("tokens", "list", "--json")).json["tokens"] == []
+
+
+def test_strangers_do_not_fill_standard_error(places: dict[str, Path]) -> None:
+    """Any number of requests without a token, or that are no HTTP, are a few lines in all."""
+    head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n"
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    kinds = (
+        b"no HTTP\r\n\r\n",
+        head + b"\r\n",
+        head + upgrade,
+        head + b"Transfer-Encoding: chunked\r\n\r\nzzz\r\n",
+    )
+    with Served() as server:
+        for _ in range(40):
+            for sent in kinds:
+                with socket.create_connection(("127.0.0.1", server.port), LIMIT) as stranger:
+                    stranger.sendall(sent)
+                    assert stranger.recv(12).startswith(b"HTTP/1.1 40")
+        code, said = server.end()
+    assert (code, "Traceback" in said) == (0, False), said
+    assert len(said) < 4_000, said
+    assert "Invalid HTTP request received. (" in said

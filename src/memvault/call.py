@@ -61,6 +61,11 @@ class Delivery:
     def __init__(self) -> None:
         self._leases: list[Lease] = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is handed out."""
+        return not self._leases
+
     def add(self, lease: Lease) -> None:
         """Hand out the events of a lease too."""
         self._leases.append(lease)

@@ -26,6 +26,23 @@ def _silent(what: str, done: int, total: int) -> None:
     """Tell nobody how far it is."""
 
 
+class _Waits(threading.local):
+    """Of each thread: what is called before its call waits; it returns whether it need not."""
+
+    begin: Callable[[], bool] = staticmethod(lambda: False)
+
+
+WAITS = _Waits()
+
+
+class Turn(threading.Condition):
+    """The lock of a vault as a condition, on which a call waits while others go on."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is notified, or the caller has gone."""
+        return WAITS.begin() or super().wait(timeout)
+
+
 class Workspace:
     """One open vault, for one call at a time (``lock``).
 
@@ -36,7 +53,7 @@ class Workspace:
     def __init__(self, root: Path, progress: Callable[[str, int, int], None] = _silent) -> None:
         self.root = root
         self.lock = threading.RLock()
-        self.turn = threading.Condition(self.lock)
+        self.turn = Turn(self.lock)
         self.progress = progress
         self._settings_state: tuple[int, ...] = ()
         self._beside: dict[Path, Workspace] = {}

@@ -172,6 +172,10 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
                 int,
                 typer.Option(16, "--calls", min=1, help="Requests of one token at once"),
             ),
+            "queue": (
+                int,
+                typer.Option(100, "--queue", min=0, help="More of them that wait their turn"),
+            ),
             "rate": (
                 int,
                 typer.Option(50, "--rate", min=1, help="Requests of one token a second"),

@@ -52,6 +52,7 @@ def serve(
     names: list[str],
     audit: str,
     calls: int,
+    queue: int,
     rate: int,
     body: int,
     certificate: str,
@@ -71,7 +72,7 @@ def serve(
 
     if not http.strip():
         raise UsageError("The address is missing", "memvault serve --http :8420")
-    limits = Limits(body=body * 1024 * 1024, calls=calls, rate=float(rate))
+    limits = Limits(body * 1024 * 1024, calls=calls, rate=float(rate), queue=queue)
     address = over_http.Address.read(http, [name for name in names if name.strip()])
     given = over_http.Certificate(certificate, key)
     code = over_http.serve(address, given, _vaults(vaults), Offer(tools), limits, Audit(audit))

@@ -7,14 +7,15 @@ took; never an argument or a result.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
@@ -23,8 +24,9 @@ from memvault.errors import StorageError
 from memvault.tools.core import registry
 
 OK = "ok"
-_PAUSE = 1.0
-"""Seconds between two lines of one kind that anybody can cause any number of times."""
+_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds between the first two lines of one kind that anybody can cause, and at most later."""
+Kind = TypeVar("Kind", bound=Hashable)
 _QUIET = frozenset(("initialize", "ping", "server/discover", "logging/setLevel"))
 """Methods that reach nothing of a vault."""
 _METHODS = frozenset(
@@ -49,11 +51,72 @@ class Entry(NamedTuple):
 
 
 @dataclass
-class _Refused:
-    """When the last line of one kind was written, and how many requests came since."""
+class _Repeated:
+    """When the last line of one kind was written, how long to wait, and how many came since."""
 
     written: float
+    pause: float
     unwritten: int = 0
+
+
+class Repeats(Generic[Kind]):
+    """Lines that anybody can cause any number of times: the first of a kind is written at once.
+
+    After that ``write`` is called with how many there were since, at first after a second and
+    then after twice as long each time, up to a minute, until none come any more.
+    """
+
+    def __init__(self, write: Callable[[Kind, int], None]) -> None:
+        self._write = write
+        self._lock = threading.Lock()
+        self._seen: dict[Kind, _Repeated] = {}
+
+    def note(self, kind: Kind) -> None:
+        """Write a line, or count it."""
+        with self._lock:
+            if kind in self._seen:
+                self._seen[kind].unwritten += 1
+                return
+            self._seen[kind] = _Repeated(time.monotonic(), _PAUSE)
+            self._write(kind, 1)
+
+    def flush(self, is_end: bool = False) -> None:
+        """Write how many were only counted, where the last line of their kind is old."""
+        now = time.monotonic()
+        with self._lock:
+            for kind, seen in list(self._seen.items()):
+                if now - seen.written < seen.pause and not is_end:
+                    continue
+                if seen.unwritten:
+                    self._write(kind, seen.unwritten)
+                    self._seen[kind] = _Repeated(now, min(2 * seen.pause, _LONGEST_PAUSE))
+                else:
+                    del self._seen[kind]
+
+
+class RepeatsHandler(logging.Handler):
+    """Writes what libraries log to standard error; the same again and again is counted."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._texts: dict[tuple[str, int], str] = {}
+        self._repeats = Repeats(self._print)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write or count a message, by the line of the program that logs it."""
+        place = record.pathname, record.lineno
+        self._texts[place] = self.format(record)
+        self._repeats.note(place)
+
+    def summarize(self, is_end: bool = False) -> None:
+        """Write how many messages were only counted."""
+        self._repeats.flush(is_end)
+
+    def _print(self, place: tuple[str, int], times: int) -> None:
+        first, *rest = self._texts[place].splitlines() or [""]
+        if times > 1:
+            first, rest = f"{first} ({times:,} times)", []
+        print(*map(visible.line, (f"note: {first}", *rest)), sep="\n", file=sys.stderr, flush=True)
 
 
 class Audit:
@@ -65,7 +128,7 @@ class Audit:
 
     def __init__(self, file: str) -> None:
         self._lock = threading.Lock()
-        self._refused: dict[Entry, _Refused] = {}
+        self._refused = Repeats(self._locked_write)
         self._file = Path(file).expanduser() if file else None
         if self._file is not None:
             try:
@@ -82,29 +145,16 @@ class Audit:
             self._write(entry)
 
     def note_refused(self, entry: Entry) -> None:
-        """Write a line for a request that was refused at the door: of one kind one a second.
-
-        The others are counted; ``flush`` writes how many there were.
-        """
-        with self._lock:
-            if entry in self._refused:
-                self._refused[entry].unwritten += 1
-            else:
-                self._refused[entry] = _Refused(time.monotonic())
-                self._write(entry)
+        """Write a line for a request that was refused at the door, or count it."""
+        self._refused.note(entry)
 
     def flush(self, is_end: bool = False) -> None:
         """Write how many refusals were only counted, where the last line of their kind is old."""
-        now = time.monotonic()
+        self._refused.flush(is_end)
+
+    def _locked_write(self, entry: Entry, times: int) -> None:
         with self._lock:
-            for entry, refused in list(self._refused.items()):
-                if now - refused.written < _PAUSE and not is_end:
-                    continue
-                if refused.unwritten:
-                    self._write(entry, refused.unwritten)
-                    self._refused[entry] = _Refused(now)
-                else:
-                    del self._refused[entry]
+            self._write(entry, times)
 
     def _write(self, entry: Entry, times: int = 1) -> None:
         more = {"times": times} if times > 1 else {}

@@ -14,7 +14,7 @@ from memvault.errors import TimedOut, UsageError, as_error
 from memvault.mcp.answers import unknown_tool
 from memvault.tools.core import available, invoke
 from memvault.tools.core.registry import Tool
-from memvault.workspace import Workspace
+from memvault.workspace import WAITS, Workspace
 
 OPEN_CALLS = "memvault.calls"
 """Where the scope of an HTTP request keeps the calls whose answers it carries."""
@@ -41,6 +41,9 @@ class PendingCall:
         self._state = threading.Lock()
         self._gone = threading.Event()
         self._delivery: Delivery | None = None
+        self._has_waited = False
+        self.waits: Callable[[], None] = lambda: None
+        """Called by the tool's thread when it begins to wait and lets other calls go on."""
         self._call = partial(
             invoke.call,
             workspace,
@@ -51,12 +54,20 @@ class PendingCall:
             partial(_found, find),
         )
 
+    def _begin_to_wait(self) -> bool:
+        """Let the next call have its turn; return whether the caller has gone."""
+        with self._state:
+            self._has_waited = True
+        self.waits()
+        return self._gone.is_set()
+
     def run(self) -> dict[str, Any]:
         """Run the tool and return its result, also where it failed.
 
         Raises:
             MCPError: there is no such tool.
         """
+        WAITS.begin = self._begin_to_wait
         try:
             with self._workspace.lock:
                 if self._gone.is_set():
@@ -66,6 +77,8 @@ class PendingCall:
             raise
         except Exception as error:
             return as_error(error).result()
+        finally:
+            del WAITS.begin
         with self._state:
             if not self._gone.is_set():
                 self._delivery = delivery
@@ -82,6 +95,11 @@ class PendingCall:
         """The caller will not have the result; a tool that waits for something ends."""
         with self._state:
             self._gone.set()
+            has_ended = self._delivery is not None
+            if not self._has_waited and not has_ended:  # ``run`` will see it
+                return
+            if self._delivery is not None and self._delivery.is_empty:
+                return
         # A thread, because the lock that is needed may be held by a tool that is at work.
         threading.Thread(target=self._undo, name="memvault gives up a call").start()
 

@@ -65,6 +65,11 @@ class Changes:
         before, self._memories = self._memories, found
         return [] if before is None else list(_between(before, found))
 
+    @property
+    def are_known(self) -> bool:
+        """Whether anything was looked at, so that a look may find a change."""
+        return self._tools is not None or self._memories is not None
+
     def known(self, call: Call) -> list[ServerEvent]:
         """Look at whatever was looked at before; return what changed since."""
         out = [] if self._tools is None else self.tools(call)

@@ -6,12 +6,9 @@ sees any of it, and no answer says which vaults or tokens there are besides the 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 import time
-from collections import Counter
-from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import anyio
@@ -26,22 +23,30 @@ from memvault.errors import MemvaultError
 from memvault.mcp import rooms
 from memvault.mcp.audit import Audit, Entry
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
+from memvault.mcp.request_queue import PLACE, Place, RequestQueue
 from memvault.mcp.rooms import Rooms
 from memvault.mcp.telling import SESSION
 from memvault.upkeep.tokens import Keyring, Token
 
 PATH = "/mcp"
 HEALTH = "/healthz"
+_RETRY = 5
+"""Seconds after which a client may try again that found the queue full, or waited too long."""
 _METHODS = ("GET", "POST", "DELETE")
 
 
 class Limits(NamedTuple):
-    """Limits of one token: bytes and seconds of a request's body, requests at once and a second."""
+    """Limits of one token: bytes and seconds of a request's body, requests at once and a second.
+
+    Of more at once ``queue`` wait, each for ``wait`` seconds at most.
+    """
 
     body: int = 4 * 1024 * 1024
     seconds: float = 30.0
     calls: int = 16
     rate: float = 50.0
+    queue: int = 100
+    wait: float = 30.0
 
 
 class _Allowance:
@@ -80,7 +85,8 @@ class Door:
         self._limits = limits
         self._audit = audit
         self._allowances: dict[Token, _Allowance] = {}
-        self._at_once: Counter[tuple[Token, str]] = Counter()
+        self._queue = RequestQueue(limits.calls, waiting=limits.queue)
+        self._streams = RequestQueue(limits.calls)
         self._asked: set[tuple[str, str]] = set()
         self.is_ending = False
 
@@ -94,12 +100,11 @@ class Door:
         self._allowances = {
             token: held for token, held in self._allowances.items() if self._keyring.holds(token)
         }
-        self._at_once = Counter({key: count for key, count in self._at_once.items() if count})
 
     @property
     def answering(self) -> int:
-        """How many requests are being answered, streams that stand open left aside."""
-        return sum(count for (_, method), count in self._at_once.items() if method == "POST")
+        """How many requests are answered or wait for it, streams that stand open left aside."""
+        return self._queue.size
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -135,10 +140,13 @@ class Door:
             return _refusal(404, "There is no such vault for this token", f"{PATH}/NAME")
         if not self._allowances.setdefault(token, _Allowance(self._limits.rate)).takes():
             return self._too_many(token, vault, "requests a second")
-        async with self._counted(token, request.method) as is_one_more:
-            if not is_one_more:
-                return self._too_many(token, vault, "requests at once")
-            body = await self._body(request, token, vault)
+        arriving = _Arriving(receive)
+        place = await self._place(token, vault, request.method, arriving)
+        if isinstance(place, Response):
+            return place
+        scope[PLACE] = place
+        try:
+            body = await self._body(Request(scope, arriving.receive), token, vault)
             if isinstance(body, Response):
                 return body
             try:
@@ -152,6 +160,8 @@ class Door:
                 self._note(token, vault, "invalid")
                 return _refusal(400, "The request's id is in use", "take another for each request")
             await self._answer(manager, asked, Answer(scope, body, receive, send))
+        finally:
+            place.leave()
         return None
 
     def _token(self, request: Request) -> Token | Response:
@@ -188,18 +198,32 @@ class Door:
             return opened[0] if opened else None
         return name if start == PATH and name in opened else None
 
-    @contextlib.asynccontextmanager
-    async def _counted(self, token: Token, method: str) -> AsyncIterator[bool]:
-        """Count a request while it is answered; say whether there may be one more."""
-        key = (token, method)
-        if self._at_once[key] >= self._limits.calls:
-            yield False
-            return
-        self._at_once[key] += 1
-        try:
-            yield True
-        finally:
-            self._at_once[key] -= 1
+    async def _place(
+        self, token: Token, vault: str, method: str, arriving: _Arriving
+    ) -> Place | Response:
+        """Return a place for a request, for which it may have to wait, or the refusal."""
+        queue = self._streams if method == "GET" else self._queue
+        place = queue.take_free(token)
+        if place is not None:
+            return place
+        if method == "GET" or queue.is_full(token):
+            return self._too_many(token, vault, "requests at once", _RETRY)
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                await arriving.gone()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            with anyio.move_on_after(self._limits.wait):
+                place = await queue.take(token)
+            tasks.cancel_scope.cancel()
+        if place is not None:
+            return place
+        if arriving.has_gone:
+            self._note(token, vault, "gone")
+            return Response(status_code=400)  # which nobody reads
+        return self._too_many(token, vault, "requests before this one", _RETRY)
 
     async def _body(self, request: Request, token: Token, vault: str) -> bytes | Response:
         """Return the body of a request, or the refusal where it is too large or too slow."""
@@ -221,13 +245,36 @@ class Door:
             return _refusal(408, "The request did not arrive in time", "")
         return bytes(held)
 
-    def _too_many(self, token: Token, vault: str, what: str) -> Response:
+    def _too_many(self, token: Token, vault: str, what: str, seconds: int = 1) -> Response:
         self._note(token, vault, "too_many")
-        return _refusal(429, f"Too many {what}", "wait a little", {"Retry-After": "1"})
+        return _refusal(429, f"Too many {what}", "wait a little", {"Retry-After": str(seconds)})
 
     def _note(self, token: Token | None, vault: str, outcome: str) -> None:
         who = (token.name, token.agent) if token is not None else ("", "")
         self._audit.note_refused(Entry(*who, vault, "", outcome, 0))
+
+
+class _Arriving:
+    """A request that waits: the first part of its body is read, and whether its client goes."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._first: Message | None = None
+        self.has_gone = False
+
+    async def gone(self) -> None:
+        """Return once the client has gone; where the body is long, the rest stays unread."""
+        self._first = await self._receive()
+        if self._first["type"] == "http.request":
+            if self._first.get("more_body", False):
+                await anyio.sleep_forever()
+            await self._receive()
+        self.has_gone = True
+
+    async def receive(self) -> Message:
+        """Give what was read meanwhile, and then the rest."""
+        first, self._first = self._first, None
+        return first if first is not None else await self._receive()
 
 
 class Answer:

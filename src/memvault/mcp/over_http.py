@@ -21,7 +21,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memvault.errors import MemvaultError, StorageError, UsageError
-from memvault.mcp.audit import Audit
+from memvault.mcp.audit import Audit, RepeatsHandler
 from memvault.mcp.door import PATH, Door, Limits
 from memvault.mcp.profiles import Offer
 from memvault.mcp.rooms import Rooms, tell
@@ -153,6 +153,16 @@ class _Prompt(H11Protocol):
         super().connection_made(transport)
         self._wait()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; a request whose body it belongs to has nobody to answer to."""
+        try:
+            super().send_400_response(msg)
+        except Exception:  # of h11's own kinds: the answer has begun
+            self.transport.close()
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
         super().on_response_complete()
@@ -183,10 +193,14 @@ def serve(
     certificate.check()
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     logging.getLogger("mcp").propagate = False  # it would tell what clients send
+    log = RepeatsHandler()
+    for name in ("uvicorn", "asyncio"):
+        logging.getLogger(name).addHandler(log)
+        logging.getLogger(name).propagate = False
     listening = address.bound()
     with contextlib.closing(listening):
         served = frozenset(vaults) if vaults else None
-        run = _Run(address, certificate, listening, served, offer, limits, audit)
+        run = _Run(address, certificate, listening, served, offer, limits, audit, log)
         return asyncio.run(run.until_asked())
 
 
@@ -202,7 +216,9 @@ class _Run:
         offer: Offer,
         limits: Limits,
         audit: Audit,
+        log: RepeatsHandler,
     ) -> None:
+        self._log = log
         self._address = address
         self._certificate = certificate
         self._listening = listening
@@ -234,7 +250,7 @@ class _Run:
             security = self._address.security()
             door = Door(Keyring(), rooms, security, self._limits, self._audit)
             web = _Uvicorn(self._config(door))
-            tasks.start_soon(_swept, door, self._audit)
+            tasks.start_soon(_swept, door, self._audit, self._log)
             with signals(self._asked, asked):
                 serving = asyncio.create_task(web.serve([self._listening]))
                 self._tell()
@@ -255,7 +271,7 @@ class _Run:
                 await serving
             tasks.cancel_scope.cancel()
         await anyio.to_thread.run_sync(rooms.close)
-        self._audit.flush(is_end=True)
+        self._flush()
         return 0
 
     def _ends_in(self, seconds: float) -> None:
@@ -264,8 +280,12 @@ class _Run:
         last.daemon = True
         last.start()
 
-    def _cut_off(self) -> None:
+    def _flush(self) -> None:
         self._audit.flush(is_end=True)
+        self._log.summarize(is_end=True)
+
+    def _cut_off(self) -> None:
+        self._flush()
         print("note: calls that were still under way are cut off", file=sys.stderr, flush=True)
         os._exit(_CUT_OFF)
 
@@ -299,12 +319,13 @@ class _Run:
         sys.stderr.flush()
 
 
-async def _swept(door: Door, audit: Audit) -> None:
+async def _swept(door: Door, audit: Audit, log: RepeatsHandler) -> None:
     """End what stands open for tokens that were removed, or whose time is over."""
     told = ""
     while True:
         await asyncio.sleep(_SWEEP)
         audit.flush()
+        log.summarize()
         try:
             door.forget()
             told = ""

@@ -21,7 +21,8 @@ from memvault.call import Caller
 from memvault.errors import MemvaultError
 from memvault.mcp.audit import Audit, Witness
 from memvault.mcp.profiles import Offer
-from memvault.mcp.serving import Serving
+from memvault.mcp.request_queue import RequestQueue
+from memvault.mcp.serving import Serving, new_turns
 from memvault.upkeep.tokens import Token
 from memvault.workspace import Workspace
 
@@ -66,6 +67,8 @@ class Rooms:
         self._rooms: dict[tuple[Token, str], Room] = {}
         self._vaults: dict[str, Workspace] = {}
         self._in_use: Counter[Workspace] = Counter()
+        self._turns: dict[Workspace, RequestQueue] = {}
+        self._openers = anyio.CapacityLimiter(1)  # each holds the same lock
         self._entering = anyio.Lock()
         self._opening = threading.Lock()
 
@@ -79,7 +82,7 @@ class Rooms:
         Raises:
             MemvaultError: the vault is missing or cannot be read.
         """
-        workspace = await anyio.to_thread.run_sync(self._opened, vault)
+        workspace = await anyio.to_thread.run_sync(self._opened, vault, limiter=self._openers)
         async with self._entering:
             for key, other in list(self._rooms.items()):
                 if key[1] == vault and other.workspace is not workspace:
@@ -136,7 +139,8 @@ class Rooms:
             vaults=tuple(self.vaults_of(token)),
             scope=token.scope,
         )
-        serving = Serving(workspace, caller, self._offer, self._ending)
+        turns = self._turns.setdefault(workspace, new_turns())
+        serving = Serving(workspace, caller, self._offer, self._ending, turns, token)
         serving.server.middleware.append(Witness(self._audit, token.name, token.agent, vault))
         manager = StreamableHTTPSessionManager(
             serving.server,
@@ -167,6 +171,7 @@ class Rooms:
             ]
             for workspace in former:
                 del self._in_use[workspace]
+                self._turns.pop(workspace, None)
         for workspace in former:
             _close(workspace)
 

@@ -8,11 +8,10 @@ import math
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
 import anyio
-import anyio.to_thread
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -25,13 +24,21 @@ from memvault.mcp import answers, completion, progress, prompts, resources, wire
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
 from memvault.mcp.changes import Changes
 from memvault.mcp.profiles import Offer
+from memvault.mcp.request_queue import PLACE, Place, RequestQueue, in_thread
 from memvault.mcp.telling import Telling
 from memvault.tools.core import skill
 from memvault.workspace import Workspace
 
+_AT_ONCE = 2
+"""Calls of one vault in threads at once, but for those that wait: one works, one is ready to."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Context = ServerRequestContext[Any, Any]
 Answer = TypeVar("Answer")
+
+
+def new_turns() -> RequestQueue:
+    """Return the turns of a vault, in which calls run one after the other."""
+    return RequestQueue(total=_AT_ONCE)
 
 
 class _Server(Server[Any]):
@@ -59,7 +66,10 @@ def serve(workspace: Workspace, caller: Caller, offer: Offer) -> int:
 
 
 class Serving:
-    """The requests of one caller, for whom tools run in threads; ``ending`` as for a call."""
+    """The requests of one caller, for whom tools run in threads; ``ending`` as for a call.
+
+    ``turns`` are the vault's, in which other callers take theirs too, each as ``who`` it is.
+    """
 
     def __init__(
         self,
@@ -67,14 +77,18 @@ class Serving:
         caller: Caller,
         offer: Offer,
         ending: Callable[[], bool] = never,
+        turns: RequestQueue | None = None,
+        who: Hashable = "",
     ) -> None:
+        self._turns = turns or new_turns()
+        self._who = who
         self._workspace = workspace
         self._caller = caller
         self._offer = offer
         self._ending = ending
         self._calls: dict[types.RequestId, PendingCall] = {}
         self._changes = Changes(offer)
-        self._telling = Telling(lambda: self._looked(self._changes.known))
+        self._telling = Telling(self._look_at_known)
         workspace.progress = progress.noted
         self._threads = anyio.CapacityLimiter(math.inf)  # waits must not keep others from running
         self.server = _Server(
@@ -153,7 +167,9 @@ class Serving:
         calls[context.request_id] = call
         try:
             with self._telling_steps(context):
-                answer = await self._threaded(lambda: answers.result(self._call(), call.run()))
+                answer = await self._threaded(
+                    lambda: answers.result(self._call(), call.run()), context, call
+                )
         except BaseException:  # cancelled, or there is no such tool
             if calls.get(context.request_id) is call:
                 del calls[context.request_id]
@@ -192,7 +208,7 @@ class Serving:
         self._telling.meet(context)
         with contextlib.suppress(MemvaultError, OSError):  # the answer says so itself
             await self._look(self._changes.tools)
-        return await self._threaded(lambda: answers.tools(self._call(), self._offer))
+        return await self._threaded(lambda: answers.tools(self._call(), self._offer), context)
 
     async def _list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -201,15 +217,15 @@ class Serving:
         with contextlib.suppress(MemvaultError, OSError):
             await self._look(self._changes.memories)
         cursor = params.cursor if params else None
-        return await self._threaded(lambda: resources.listed(self._call(), cursor))
+        return await self._threaded(lambda: resources.listed(self._call(), cursor), context)
 
     async def _list_templates(self, _: Context, __: Any) -> types.ListResourceTemplatesResult:
         return resources.templates()
 
     async def _read_resource(
-        self, _: Context, params: types.ReadResourceRequestParams
+        self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await self._threaded(lambda: resources.read(self._call(), params.uri))
+        return await self._threaded(lambda: resources.read(self._call(), params.uri), context)
 
     async def _list_prompts(self, _: Context, __: Any) -> types.ListPromptsResult:
         return prompts.listed()
@@ -220,14 +236,15 @@ class Serving:
         return prompts.get(params.name, params.arguments or {})
 
     async def _complete(
-        self, _: Context, params: types.CompleteRequestParams
+        self, context: Context, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        return await self._threaded(lambda: completion.complete(self._call(), params))
+        return await self._threaded(lambda: completion.complete(self._call(), params), context)
 
     async def _subscribe(
         self, context: Context, params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
-        await self._threaded(lambda: resources.read(self._call(), params.uri))  # it is there
+        # It is there.
+        await self._threaded(lambda: resources.read(self._call(), params.uri), context)
         await self._look(self._changes.memories)
         self._telling.subscribe(context, params.uri)
         return types.EmptyResult()
@@ -263,6 +280,9 @@ class Serving:
     async def _look(self, look: Callable[[Call], list[ServerEvent]]) -> None:
         await self._telling.tell(await self._looked(look))
 
+    async def _look_at_known(self) -> list[ServerEvent]:
+        return await self._looked(self._changes.known) if self._changes.are_known else []
+
     async def _looked(self, look: Callable[[Call], list[ServerEvent]]) -> list[ServerEvent]:
         """Look at what changed, in a thread and with the vault to itself."""
 
@@ -276,8 +296,34 @@ class Serving:
     def _call(self) -> Call:
         return Call(self._workspace, self._caller)
 
-    async def _threaded(self, work: Callable[[], Answer]) -> Answer:
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._threads)
+    async def _threaded(
+        self,
+        work: Callable[[], Answer],
+        context: Context | None = None,
+        call: PendingCall | None = None,
+    ) -> Answer:
+        """Run work in a thread when its turn has come; a call that waits gives its turn on."""
+        places: list[Place] = []
+        if context is not None and context.request is not None:
+            place: Place = context.request.scope[PLACE]
+            if place.hold():  # a request counts until its threads have ended
+                places.append(place)
+        try:
+            turn = await self._turns.take(self._who)
+        except BaseException:
+            for place in places:
+                place.leave()
+            raise
+        places.append(turn)
+        if call is not None:
+            loop = asyncio.get_running_loop()
+
+            def give_on() -> None:
+                with contextlib.suppress(RuntimeError):  # the loop has ended
+                    loop.call_soon_threadsafe(turn.free)
+
+            call.waits = give_on
+        return await in_thread(work, self._threads, *places)
 
 
 @contextlib.contextmanager

@@ -55,6 +55,8 @@ class Telling:
         self._listening = 0
         self._clients: dict[str, _Client] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._looking = asyncio.Lock()
+        self._is_due = False
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
@@ -102,8 +104,15 @@ class Telling:
         return self._clients.setdefault(name, _Client())
 
     def look_soon(self) -> None:
-        """Look at what a call has changed, behind its answer."""
-        self._begin(self._look_once())
+        """Look at what a call has changed, behind its answer: once for all that ended till then."""
+        if not self._is_due:
+            self._is_due = True
+            self._begin(self._look_due())
+
+    async def _look_due(self) -> None:
+        async with self._looking:
+            self._is_due = False
+            await self._look_once()
 
     def set_level(self, context: Context, level: types.LoggingLevel) -> None:
         """Send log messages from this level on."""
