@@ -49,12 +49,14 @@ unit: $(STAMP) compiled
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
-# 300 random steps in two clones, ten times, and a sync killed at each point.
+# 300 random steps in two clones, ten times, and a sync killed at each point; 3,000 recalls over
+# each transport.
 soak: $(STAMP) compiled
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} $(BIN)/python -m pytest -q -s \
 	    tests/test_faults.py tests/test_crowd.py
 	MEMVAULT_GIT_STEPS=300 MEMVAULT_GIT_SEEDS=10 MEMVAULT_GIT_STRIDE=1 \
 	    $(BIN)/python -m pytest -q tests/test_git_soak.py tests/test_git_killed.py
+	MEMVAULT_RECALLS=3000 $(BIN)/python -m pytest -q tests/test_long_running.py
 
 # Write the reference and the transcripts anew from the program.
 docs: $(STAMP) compiled

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Measure a served vault: how soon an agent has its answer, alone and among others.
 
-    python bench/serving.py [--memories 5000] [--calls 200]
+    python bench/serving.py [--memories 5000] [--calls 200] [--beside ../other/src]
 
 The vault is that of ``corpus.py``. Each client is a thread with one connection, as an agent
 keeps it; it calls ``memory_recall`` over HTTP, each time with another question, and takes the
 next when it has its answer. Beside it stands one ``memvault recall``, a whole process.
+With ``--beside`` the program of another checkout is asked the same in turn, round by round.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from statistics import median, quantiles
 
 import corpus
 from processes import machine, memvault, prepare_environment, started, workplace
 
 CLIENTS = (1, 4, 16)
+_ROUNDS = 5
+"""In how many rounds two programs are asked in turn."""
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
@@ -40,10 +43,12 @@ _META = {
 
 
 @contextmanager
-def served() -> Iterator[int]:
-    """Serve every named vault; give the port."""
+def served(source: str) -> Iterator[int]:
+    """Serve every named vault by the program at hand, or by another's source; give the port."""
+    environment = {**os.environ, **({"PYTHONPATH": source} if source else {})}
     line = [*started(), "serve", "--http", ":0", "--rate", "100000", "--calls", "100"]
-    with subprocess.Popen([*line, "--audit", "/dev/null"], stderr=subprocess.PIPE) as process:
+    line += ["--audit", os.devnull]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stderr is not None
         found = re.search(rb":(\d+)/mcp", process.stderr.readline())
         assert found is not None
@@ -72,11 +77,24 @@ def client(port: int, token: str, questions: list[str]) -> list[float]:
         return [called(connection, token, "memory_recall", query=text) for text in questions]
 
 
+def at_once(
+    port: int, token: str, queries: list[str], many: int, asked: int
+) -> tuple[float, list[float]]:
+    """Let many clients each ask so many questions; return the seconds of all, and of each."""
+    following = itertools.cycle(queries)
+    each = [list(itertools.islice(following, max(asked, 1))) for _ in range(many)]
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(many) as pool:
+        times = list(itertools.chain(*pool.map(lambda texts: client(port, token, texts), each)))
+    return time.perf_counter() - begun, times
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--memories", type=int, default=5_000)
     parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--beside", default="", help="the src folder of another checkout")
     wished = parser.parse_args()
     with workplace(None) as place:
         prepare_environment(place / "cache")
@@ -94,23 +112,26 @@ def main() -> None:
         print(f"{machine()}; {wished.memories:,} memories\n")
         print("| who asks | median ms | 95 % ms | answers a second |\n|---|--:|--:|--:|")
         print(f"| `memvault recall`, a process each | {median(lines) * 1000:.0f} | | |")
-        with served() as port:
-            client(port, token, queries[:3])
+        sources = {"here": "", **({"beside": wished.beside} if wished.beside else {})}
+        with ExitStack() as stack:
+            ports = {name: stack.enter_context(served(each)) for name, each in sources.items()}
+            for port in ports.values():
+                client(port, token, queries[:3])
             for many in CLIENTS:
-                asked = itertools.cycle(queries)
-                each = [list(itertools.islice(asked, wished.calls // many)) for _ in range(many)]
-                begun = time.perf_counter()
-                with ThreadPoolExecutor(many) as pool:
-                    times = list(
-                        itertools.chain(*pool.map(lambda text: client(port, token, text), each))
-                    )
-                spent = time.perf_counter() - begun
-                late = quantiles(times, n=20)[-1] * 1000
-                name = "1 client" if many == 1 else f"{many} clients at once"
-                print(
-                    f"| {name} | {median(times) * 1000:.0f} | {late:.0f} | "
-                    f"{len(times) / spent:.0f} |"
-                )
+                times: dict[str, list[float]] = {name: [] for name in ports}
+                spent = dict.fromkeys(ports, 0.0)
+                for turn in range(_ROUNDS):
+                    for name in list(ports)[:: 1 if turn % 2 else -1]:
+                        asked = wished.calls // many // _ROUNDS
+                        took, answers = at_once(ports[name], token, queries, many, asked)
+                        spent[name] += took
+                        times[name] += answers
+                who = "1 client" if many == 1 else f"{many} clients at once"
+                for name, own in times.items():
+                    late = quantiles(own, n=20)[-1] * 1000
+                    label = f"{who}, {name}" if wished.beside else who
+                    rate = len(own) / spent[name]
+                    print(f"| {label} | {median(own) * 1000:.0f} | {late:.0f} | {rate:.0f} |")
 
 
 if __name__ == "__main__":
