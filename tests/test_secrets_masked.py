@@ -204,3 +204,38 @@ def test_a_mask_takes_no_secrets_place(vault: Vault, folder: Path) -> None:
         ("memory_mutate", {"memId": "deploy-1", "value": "It was [masked: GitHub token]."}),
     ):
         assert vault.call(tool, **given)["success"]
+
+
+REMOVED = ("{}", "- {}", "x: {}", "  {}\n\n{}")
+"""How a secret may stand in a text of which a diff shows lines."""
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_diff_over_mcp_tells_no_secret(vault: Vault, folder: Path, kind: str) -> None:
+    """A secret that was removed, added or cut by the diff is masked in it and in its revision."""
+    for number, form in enumerate(REMOVED):
+        value, said = made(kind)
+        text = form.replace("{}", said)
+        named = {"memId": f"diff-{number}"}
+        write(folder, f"diff-{number}.md", f"---\nid: diff-{number}\n---\n\n# Deploy\n\n{text}\n")
+        cut = text[: len(text) // 2] + "\nCut here.\n" + text[len(text) // 2 :]
+        for content in (cut, "Nothing.", text):
+            assert vault.call(
+                "memory_compound", query=named["memId"], modifications=content, mode="replace"
+            )["success"]
+        revisions = vault.call("memory_show", **named)["revisions"]
+        told = [
+            over_mcp(folder, "memory_diff", named),
+            over_mcp(folder, "memory_diff", {**named, "revision": revisions[0]}),
+            over_mcp(
+                folder, "memory_diff", {**named, "revision": revisions[0], "other": revisions[2]}
+            ),
+            over_mcp(
+                folder, "memory_show", {**named, "revision": revisions[0], "around": "deploy"}
+            ),
+            over_mcp(folder, "memory_show", {**named, "revision": revisions[0]}),
+        ]
+        assert told[0]["added"]
+        assert pieces(value, json.dumps([told[0], told[2:]])) == []
+        assert f"[masked: {kind}]" in told[0]["diff"]
+        assert value.split("\n")[0] in vault.call("memory_diff", **named)["diff"]

@@ -66,9 +66,12 @@ def memory_show(
     history = call.store.history
     if revision:
         from memvault.model import FileState
+        from memvault.upkeep import past
 
         data = history.read(memory.mem_id, revision)
+        told = past.masking(call, memory)  # a part of it may hold a part of a secret
         memory = call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
+        memory = memory._replace(body=told(memory.body))
     result = {
         **_item(memory),
         **call.engine.standings([memory])[0].marks(),
