@@ -153,13 +153,15 @@ def difference(
 
     The diff is of what is ``told`` of the texts.
     """
-    texts = [codec.decode(data).text for data in (first, second)]
-    lines = _lines(*texts, before, after)
-    shown = [told(text) for text in texts]
+    old, new = codec.decode(first).text, codec.decode(second).text
+    lines = shown = _lines(old, new, before, after)
+    masked = told(old), told(new)
+    if masked != (old, new):
+        shown = _lines(*masked, before, after)
     return {
         "added": sum(line.startswith("+") for line in lines[2:]),
         "removed": sum(line.startswith("-") for line in lines[2:]),
-        "diff": "\n".join(lines if shown == texts else _lines(*shown, before, after)),
+        "diff": "\n".join(shown),
     }
 
 
