@@ -249,7 +249,7 @@ READS = [tool for tool in all_tools() if tool.name not in ("git_sync", "model_us
 
 @pytest.mark.parametrize("kind", ["GitHub token", "JSON web token", "password in a URL"])
 def test_no_tool_over_mcp_tells_a_part_of_a_secret(vault: Vault, folder: Path, kind: str) -> None:
-    """A secret in memories, titles, messages, goals and episodes is told by no tool, cut or whole."""
+    """A secret in memories, titles, messages, goals and episodes is told by no tool, even cut."""
     value, said = made(kind)
     write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
     cut = f"{'Some words in front of it ' * 2}{said}"

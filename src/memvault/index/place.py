@@ -28,7 +28,7 @@ from memvault.user_folders import (
     user_folder,
     vault_above,
 )
-from memvault.vault import atomic, layout
+from memvault.vault import atomic, layout, walk
 from memvault.vault.lock import FileLock
 
 _INDEXES = "indexes"
@@ -83,7 +83,7 @@ def forget_older(root: Path) -> None:
     """Delete an index that an earlier version left in the vault; it is never read."""
     private = root / ".memvault"
     if not private.is_symlink():
-        shutil.rmtree(private / "index", ignore_errors=True)  # which refuses a link
+        walk.remove(private / "index")  # which refuses a link
 
 
 def clean(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:

@@ -23,6 +23,7 @@ from memvault.errors import Refused, StorageError, UsageError
 from memvault.plugins import programs
 from memvault.plugins.definition import FOLDER
 from memvault.plugins.tool_file import Kept
+from memvault.vault.walk import is_link, walk
 
 Known = dict[str, tuple[str, int]]
 """The digests and sizes of files that were looked at already, by their paths in the vault."""
@@ -210,10 +211,10 @@ def _below(base: str, top: str) -> Iterator[str]:
             f"{top}/ cannot be read: {error.strerror}", "check its permissions"
         ) from error
 
-    for folder, folders, files in os.walk(os.path.join(base, top), onerror=refuse):
+    for folder, folders, files in walk(os.path.join(base, top), refuse):
         inside = os.path.relpath(folder, base).replace(os.sep, "/")
         for name in (*files, *folders):
-            if Path(folder, name).is_symlink():
+            if is_link(os.path.join(folder, name)):
                 raise Refused(
                     f"{inside}/{name} is a link, and trust does not cover what lies behind it",
                     "put a copy in its place",

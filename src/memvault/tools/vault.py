@@ -190,9 +190,12 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     """
     from memvault.recall.filters import Filters
     from memvault.upkeep.paths import without_paths
-    from memvault.upkeep.status import sweep
+    from memvault.upkeep.status import sweep, unlisted
 
     sweep(call)
+    call.notes += [
+        f"{entry['filePath']} is left out: {entry['problem']}" for entry in unlisted(call)
+    ]
     call.index.rebuild()
     call.index.embed_all()
     return {

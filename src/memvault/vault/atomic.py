@@ -15,6 +15,7 @@ from pathlib import Path
 
 from memvault import clock
 from memvault.errors import Refused, StorageError, Unwritable
+from memvault.vault.walk import walk
 
 _TEMPORARY = re.compile(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
 """The names of temporary files, which since some time carry their process's number."""
@@ -206,7 +207,7 @@ def sweep_below(root: Path) -> None:
 
 def abandoned_below(root: Path) -> Iterator[Path]:
     """Yield what ``sweep_below`` would take away."""
-    for parent, folders, names in os.walk(root):
+    for parent, folders, names in walk(root):
         folders[:] = [name for name in folders if name != ".git"]
         if any(name.endswith(".tmp") for name in names):
             yield from _abandoned(Path(parent))

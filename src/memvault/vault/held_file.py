@@ -15,6 +15,7 @@ from pathlib import Path
 
 from memvault import clock, plain_files
 from memvault.vault import atomic
+from memvault.vault.walk import walk
 
 _HELD = ".held"
 _CHECK = ".checked"
@@ -118,7 +119,7 @@ class HeldFile:
 
 def left_below(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder that stand for locks of processes that are gone."""
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in walk(folder):
         for name in names:
             path = Path(parent, name)
             with contextlib.suppress(OSError):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from memvault.agents.address import Address
 from memvault.agents.locking import agent_lock, private
 from memvault.agents.messages import files as message_files
 from memvault.errors import MemvaultError, StorageError
-from memvault.vault import atomic
+from memvault.vault import atomic, walk
 from memvault.vault.lock import FileLock
 
 _KEPT = 100
@@ -126,7 +125,7 @@ class Lease:
         finally:
             self._release()
         for folder in _folders(popped)[:-_KEPT]:
-            shutil.rmtree(folder, ignore_errors=True)
+            walk.remove(folder)
 
     def put_back(self) -> None:
         """The caller will not have them: back into the inbox, by the next look at the latest."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from memvault.config import Settings
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.user_folders import home_expanded
+from memvault.vault.walk import walk
 
 _KIND = "model"
 
@@ -166,7 +166,7 @@ def _sizes(folder: Path) -> dict[str, int]:
     A linked folder, whose files could change unseen, is an ``OSError``.
     """
     found = {}
-    for parent, folders, names in os.walk(folder):
+    for parent, folders, names in walk(folder):
         folders.sort()
         if any(Path(parent, name).is_symlink() for name in folders):
             raise OSError(errno.ELOOP, "a folder in it is a link")
