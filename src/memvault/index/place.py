@@ -28,7 +28,7 @@ from memvault.user_folders import (
     user_folder,
     vault_above,
 )
-from memvault.vault import atomic, layout, walk
+from memvault.vault import atomic, layout
 from memvault.vault.lock import FileLock
 
 _INDEXES = "indexes"
@@ -82,7 +82,9 @@ def existing(root: Path) -> Path | None:
 def forget_older(root: Path) -> None:
     """Delete an index that an earlier version left in the vault; it is never read."""
     private = root / ".memvault"
-    if not private.is_symlink():
+    if not private.is_symlink() and os.path.lexists(private / "index"):
+        from memvault.vault import walk
+
         walk.remove(private / "index")  # which refuses a link
 
 

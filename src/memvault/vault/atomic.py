@@ -15,7 +15,6 @@ from pathlib import Path
 
 from memvault import clock
 from memvault.errors import Refused, StorageError, Unwritable
-from memvault.vault.walk import walk
 
 _TEMPORARY = re.compile(r"\..*\.(?:(\d{1,9})-)?[0-9a-hjkmnp-tv-z]{8}\.tmp", re.DOTALL)
 """The names of temporary files, which since some time carry their process's number."""
@@ -207,6 +206,8 @@ def sweep_below(root: Path) -> None:
 
 def abandoned_below(root: Path) -> Iterator[Path]:
     """Yield what ``sweep_below`` would take away."""
+    from memvault.vault.walk import walk
+
     for parent, folders, names in walk(root):
         folders[:] = [name for name in folders if name != ".git"]
         if any(name.endswith(".tmp") for name in names):

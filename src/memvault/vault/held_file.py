@@ -15,7 +15,6 @@ from pathlib import Path
 
 from memvault import clock, plain_files
 from memvault.vault import atomic
-from memvault.vault.walk import walk
 
 _HELD = ".held"
 _CHECK = ".checked"
@@ -119,6 +118,8 @@ class HeldFile:
 
 def left_below(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder that stand for locks of processes that are gone."""
+    from memvault.vault.walk import walk
+
     for parent, _, names in walk(folder):
         for name in names:
             path = Path(parent, name)

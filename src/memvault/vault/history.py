@@ -22,7 +22,6 @@ from memvault.config import KEPT, Kept
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused, StorageError
 from memvault.vault import atomic, layout
 from memvault.vault.codec import etag
-from memvault.vault.walk import walk
 
 _STAMPED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
 _REVISION = re.compile(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
@@ -198,6 +197,8 @@ class History:
         if self._linked or not _STAMPED.fullmatch(folder) or base.is_symlink():
             return []
         when = folder.rsplit("-", 1)[0]
+        from memvault.vault.walk import walk
+
         paths = (Path(parent, name) for parent, _, names in walk(base) for name in sorted(names))
         found = ((path, path.relative_to(base).as_posix()) for path in paths)
         return [

@@ -21,7 +21,7 @@ from memvault.agents.address import Address
 from memvault.agents.locking import agent_lock, private
 from memvault.agents.messages import files as message_files
 from memvault.errors import MemvaultError, StorageError
-from memvault.vault import atomic, walk
+from memvault.vault import atomic
 from memvault.vault.lock import FileLock
 
 _KEPT = 100
@@ -125,6 +125,8 @@ class Lease:
         finally:
             self._release()
         for folder in _folders(popped)[:-_KEPT]:
+            from memvault.vault import walk
+
             walk.remove(folder)
 
     def put_back(self) -> None:

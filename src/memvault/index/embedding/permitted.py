@@ -18,7 +18,6 @@ from memvault.config import Settings
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.user_folders import home_expanded
-from memvault.vault.walk import walk
 
 _KIND = "model"
 
@@ -165,6 +164,8 @@ def _sizes(folder: Path) -> dict[str, int]:
 
     A linked folder, whose files could change unseen, is an ``OSError``.
     """
+    from memvault.vault.walk import walk
+
     found = {}
     for parent, folders, names in walk(folder):
         folders.sort()
