@@ -227,9 +227,12 @@ def test_a_push_sends_what_the_engine_lost(sent: Path, run: Run, kind: str) -> N
 def test_a_drop_says_what_was_there(sent: Path, run: Run) -> None:
     """Where the engine holds nothing of a vault, or is no file yet, nothing is made or dropped."""
     assert "Dropped what this vault had" in succeeded(run("index", "drop")).out
+    assert "does not send this vault" in succeeded(run("index", "drop")).out
+    succeeded(run("index", "push"))
+    elsewhere(sent.parent / "engine.db", "client.drop_collection('memvault_memories')")
     assert "holds nothing of this vault" in succeeded(run("index", "drop")).out
     moved(sent, str(sent.parent / "none.db"))
-    assert "holds nothing of this vault" in succeeded(run("index", "drop")).out
+    assert "does not send this vault" in succeeded(run("index", "drop")).out
     assert "There is no file" in refused(run("vaults", "add", "x", str(sent.parent / "none.db")), 1)
     assert not (sent.parent / "none.db").exists()
 

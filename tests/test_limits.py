@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import ast
+import json
 import shutil
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from conftest import ROOT, Run, refused, titles, write
+from conftest import ROOT, Run, refused, succeeded, titles, write
 from memvault import Vault, open_vault
+from memvault.call import Call, Caller
+from memvault.errors import UsageError
 from memvault.plain_files import MEMORY, SETTING
+from memvault.schema import MOST_CHARACTERS, MOST_ENTRIES, input_schema
+from memvault.tools.core.registry import Tool, all_tools
+from memvault.workspace import Workspace
+from tool_calls import call_of
 
 
 def _sparse(path: Path, size: int) -> None:
@@ -195,3 +204,103 @@ def test_unknown_settings_do_not_flood(folder: Path, run: Run) -> None:
     warnings = run("list", "--json").json["warnings"]
     assert len(warnings) == 11
     assert "2,990 more" in warnings[-1]
+
+
+READER = Caller("reader", programs=False, paths=False, budgeted=True, vaults=(), scope="read")
+"""Who has a token of ``memvault serve`` that only reads."""
+
+
+def asked_over_http(root: Path, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what a client with a token that only reads is answered."""
+    pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
+    from memvault.mcp import answers
+    from memvault.mcp.calls import PendingCall
+
+    workspace = Workspace(root)
+    found = PendingCall(workspace, READER, tool, arguments).run()
+    answer = answers.result(Call(workspace, READER), found)
+    workspace.close()
+    told: dict[str, Any] = answer.structured_content
+    return told
+
+
+@pytest.mark.parametrize("tool", all_tools(), ids=lambda tool: tool.name)
+def test_lists_and_names_have_a_largest_size(folder: Path, tool: Tool) -> None:
+    """Each list has a largest size, which its schema names, and so has what is no content."""
+    properties = input_schema(tool.parameters)["properties"]
+    given = call_of(tool)
+    for parameter in tool.parameters:
+        if list in parameter.kinds and not parameter.anything:
+            assert properties[parameter.key]["maxItems"] == MOST_ENTRIES
+            entry: Any = {} if parameter.items else "x"
+            too_much: Any = [entry] * (MOST_ENTRIES + 1)
+            with pytest.raises(UsageError, match="1,001 entries"):
+                tool.bind({**given, parameter.key: too_much})
+            if not parameter.items:
+                with pytest.raises(UsageError, match="100,001 characters"):
+                    tool.bind({**given, parameter.key: ["x" * (MOST_CHARACTERS + 1)]})
+        if str in parameter.kinds and not parameter.arg.text:
+            with pytest.raises(UsageError, match="100,001 characters"):
+                tool.bind({**given, parameter.key: "x" * (MOST_CHARACTERS + 1)})
+
+
+def test_a_call_reads_the_users_settings_once_for_all_warnings(
+    folder: Path, tmp_path: Path, run: Run
+) -> None:
+    """Ten times the unknown tags cost no more reads of settings, and only the first are told."""
+    write(folder, "a.md", "---\ntags: [tea]\n---\n\nGreen tea.\n")
+    succeeded(run("vaults", "add", "mine", str(folder)))
+    asked_over_http(folder, "memory_list", {})
+    opened: list[str] = []
+    listening = True
+
+    def note(event: str, arguments: tuple[object, ...]) -> None:
+        if listening and event == "open" and str(arguments[0]).endswith("settings.toml"):
+            opened.append(str(arguments[0]))
+
+    sys.addaudithook(note)
+    reads = []
+    for number in (100, MOST_ENTRIES):
+        opened.clear()
+        told = asked_over_http(folder, "memory_list", {"tags": [f"t{at}" for at in range(number)]})
+        reads.append(len(opened))
+        assert told["warnings"][0].startswith("there is no tag 't0'")
+        assert told["warnings"][-1] == f"{number - 10:,} more of the tags are on no memory"
+    listening = False
+    assert reads[0] == reads[1] > 0
+
+
+def test_the_first_warnings_are_told_and_the_rest_counted(folder: Path, run: Run) -> None:
+    """However many files are broken, an answer has twenty warnings and the number of the rest."""
+    for number in range(500):
+        write(folder, f"agents/reader/inbox/m{number}.md", "---\ntype: [\n---\n")
+    told = asked_over_http(folder, "context", {"task": "tea"})
+    assert len(told["warnings"]) == 21
+    assert told["warnings"][-1] == "480 more warnings are left out"
+    assert len(run("context", "tea", "--agent", "reader", "--json").json["warnings"]) == 21
+
+
+def test_a_warning_of_what_was_written_is_not_left_out(folder: Path, run: Run) -> None:
+    """Whatever else is wrong in a vault, a secret that a call wrote is warned of."""
+    secret = f"ghp_{'a1B2c3D4e5' * 4}"[:40]
+    for number in range(500):
+        write(folder, f"agents/main/inbox/m{number}.md", "---\ntype: [\n---\n")
+    write(folder, "memvault.toml", "version = 1\n" + "".join(f"x{at} = 1\n" for at in range(30)))
+    told = succeeded(run("remember", "Token", secret, "--json")).json
+    assert any("GitHub token" in note for note in told["warnings"])
+    assert len(told["warnings"]) <= 21
+
+
+@pytest.mark.parametrize("tool", ["memory_recall", "get_memories", "no_such_tool"])
+def test_what_no_tool_takes_is_told_in_short(folder: Path, tool: str) -> None:
+    """An unknown name, key or nested value of megabytes is not told again whole."""
+    deep: Any = "x"
+    for _ in range(400):
+        deep = [deep]
+    name = tool * 100_000 if tool == "no_such_tool" else tool
+    calls: list[dict[str, Any]] = [{"query": deep}, {"keys": {"a": deep}}, {"k" * 1_000_000: 1}]
+    for given in calls:
+        with open_vault(folder) as vault:
+            told = vault.call(name, **given)
+        assert not told["success"]
+        assert len(json.dumps(told)) < 2_000

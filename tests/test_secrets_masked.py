@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from conftest import Run, succeeded, write
 from made_secrets import MADE, made
 from memvault import Vault
-from tool_calls import over_mcp
+from memvault.tools.core.registry import all_tools
+from tool_calls import over_mcp, soon
 
 ALLOWED = "secrets: allowed\n"
 
@@ -204,3 +206,93 @@ def test_a_mask_takes_no_secrets_place(vault: Vault, folder: Path) -> None:
         ("memory_mutate", {"memId": "deploy-1", "value": "It was [masked: GitHub token]."}),
     ):
         assert vault.call(tool, **given)["success"]
+
+
+REMOVED = ("{}", "- {}", "x: {}", "  {}\n\n{}")
+"""How a secret may stand in a text of which a diff shows lines."""
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_diff_over_mcp_tells_no_secret(vault: Vault, folder: Path, kind: str) -> None:
+    """A secret that was removed, added or cut by the diff is masked in it and in its revision."""
+    for number, form in enumerate(REMOVED):
+        value, said = made(kind)
+        text = form.replace("{}", said)
+        named = {"memId": f"diff-{number}"}
+        write(folder, f"diff-{number}.md", f"---\nid: diff-{number}\n---\n\n# Deploy\n\n{text}\n")
+        cut = text[: len(text) // 2] + "\nCut here.\n" + text[len(text) // 2 :]
+        for content in (cut, "Nothing.", text):
+            assert vault.call(
+                "memory_compound", query=named["memId"], modifications=content, mode="replace"
+            )["success"]
+        revisions = vault.call("memory_show", **named)["revisions"]
+        told = [
+            over_mcp(folder, "memory_diff", named),
+            over_mcp(folder, "memory_diff", {**named, "revision": revisions[0]}),
+            over_mcp(
+                folder, "memory_diff", {**named, "revision": revisions[0], "other": revisions[2]}
+            ),
+            over_mcp(
+                folder, "memory_show", {**named, "revision": revisions[0], "around": "deploy"}
+            ),
+            over_mcp(folder, "memory_show", {**named, "revision": revisions[0]}),
+        ]
+        assert told[0]["added"]
+        assert pieces(value, json.dumps([told[0], told[2:]])) == []
+        assert f"[masked: {kind}]" in told[0]["diff"]
+        assert value.split("\n")[0] in vault.call("memory_diff", **named)["diff"]
+
+
+READS = [tool for tool in all_tools() if tool.name not in ("git_sync", "model_use", "model_verify")]
+"""What may tell a client anything of the vault; those left out need the network."""
+
+
+@pytest.mark.parametrize("kind", ["GitHub token", "JSON web token", "password in a URL"])
+def test_no_tool_over_mcp_tells_a_part_of_a_secret(vault: Vault, folder: Path, kind: str) -> None:
+    """A secret in memories, titles, messages, goals and episodes is told by no tool, even cut."""
+    value, said = made(kind)
+    write(folder, "memvault.toml", "version = 1\nworld.enabled = true\n")
+    cut = f"{'Some words in front of it ' * 2}{said}"
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("memory_save", {"text": f"{said} is what we use", "metadata": {"k": said}}),
+        ("memory_save", {"text": cut}),
+        ("memory_remember", {"title": cut, "content": cut}),
+        ("store_fact", {"fact": f"{said} is the key"}),
+        ("store_fact", {"fact": cut}),
+        ("store_procedure", {"procedureName": "zebra", "procedurePrompt": cut}),
+        ("set_memories", {"memories": [{"key": "k", "value": cut}]}),
+        ("set_goals", {"goals": [{"id": "g", "description": cut}]}),
+        ("set_plans", {"plans": [{"name": "p", "instruction": cut, "runAfter": "1 second"}]}),
+        ("enter_space", {"spaceId": "team"}),
+        ("send_message", {"text": cut}),
+        ("push_service", {"name": "ci", "message": cut}),
+        ("talk_agent", {"agent": "main", "message": cut}),
+        ("memory_remember", {"title": "Zebra", "content": f"[[{said}]]\n\n## {cut}\n\n{cut}\n"}),
+        ("memory_remember", {"title": "Linked", "content": f"{cut * 2} [[Zebra]] {cut}"}),
+        ("memory_forget", {"query": "Linked", "confirm": True}),
+    ]
+    for name, given in calls:
+        wrote = vault.call(name, **given)
+        assert wrote["success"], (name, wrote)
+    told = {"context": [said], "actions": [cut], "reflection": cut}
+    assert vault.call("store_episode", **told, outcomes=[{"type": "done", "text": cut}])["success"]
+    for tool in READS:
+        given = soon(tool)
+        asked_for = [given]
+        if "query" in given:
+            asked_for += [given | {"query": query} for query in ("key we use", said)]
+        if "memId" in given:
+            asked_for = [given | {"memId": "Zebra"}]
+        for arguments in asked_for:
+            told = over_mcp(folder, tool.name, arguments)
+            assert pieces(value, json.dumps(told)) == [], (tool.name, arguments)
+
+
+def test_a_clones_address_tells_no_password(folder: Path) -> None:
+    """What git tells of a remote, or of a sync that fails, has a mask over its password."""
+    value, _ = made("password in a URL")
+    address = f"http://app:{value}@127.0.0.1:1/x.git"
+    for line in (["init", "-q"], ["remote", "add", "origin", address]):
+        subprocess.run(["git", "-C", str(folder), *line], check=True)
+    for tool in ("git_init", "git_status", "git_sync", "git_status"):
+        assert pieces(value, json.dumps(over_mcp(folder, tool, {}))) == [], tool

@@ -202,6 +202,7 @@ def test_a_file_outside_of_the_vault_is_said_to_be_uncovered(
     write(folder, "tools/up.md", f"---\nname: up\ndescription: Up\n{command}\n---\n")
     shown = run("tools", "trust", "up", "--yes", "--json").json
     assert shown["notCovered"] == [
+        "modules and files that python3 loads from elsewhere",
         "../later.py, outside of the vault",
         f"{other}, outside of the vault",
     ]

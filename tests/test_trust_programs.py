@@ -105,7 +105,7 @@ def test_a_link_in_such_a_files_place_is_refused(folder: Path, run: Run, tmp_pat
     assert "Makefile is a link" in refused(run("tools", "trust", "t", "--yes"), 1)
 
 
-@pytest.mark.parametrize("command", ["sh tools/x.sh", "python3 tools/x.py -m words", "echo x"])
+@pytest.mark.parametrize("command", ["tools/x.sh", "cat tools/x.py -m words", "echo x"])
 def test_nothing_is_said_of_programs_that_do_not_run(folder: Path, run: Run, command: str) -> None:
     """A command that runs no such program is shown with what it names and no more."""
     for path in ("Makefile", "words.py", "tools/x.py", "tools/x.sh"):
@@ -147,3 +147,50 @@ def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
         listed = vault.call("get_available_tools")["tools"]
         assert [entry["trusted"] for entry in listed if "trusted" in entry] == [False] * 30
         assert not vault.call(names[0])["success"]
+
+
+LOADING = [
+    ("node tools/x.js", "node"),
+    ("/usr/bin/ruby3.2 tools/x.rb", "ruby3.2"),
+    ("perl tools/x.pl", "perl"),
+    ("python3 tools/x.py", "python3"),
+    ("bash tools/x.sh", "bash"),
+    ("sh -c 'cd x && exec \"php\" y'", "php"),
+    ("tools/run", "node"),
+    ("env -S tools/run", "node"),
+]
+
+
+@pytest.mark.parametrize(("command", "name"), LOADING)
+def test_a_program_that_loads_more_is_named(
+    folder: Path, run: Run, command: str, name: str
+) -> None:
+    """Whoever gives trust reads which interpreter loads files that trust does not cover."""
+    write(folder, "tools/run", "#!/usr/bin/env -S node --no-warnings\nrequire('../shared/x')\n")
+    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {json.dumps(command)}\n---\n")
+    said = f"modules and files that {name} loads from elsewhere"
+    assert said in run("tools", "trust", "t", "--yes", "--json").json["notCovered"]
+    assert f"{said}, which is not looked at" in run("tools", "trust", "t", "--yes").out
+
+
+@pytest.mark.parametrize(
+    "place", ["tools/lib", "tools/a/b/lib", "tools/lib.md", "tools/a.txt", "package/lib"]
+)
+def test_a_link_below_tools_is_refused(folder: Path, run: Run, place: str) -> None:
+    """A linked file or folder, at any depth, is refused as trust is given and as a tool runs."""
+    write(folder, "shared/x.sh", "touch ran.txt\n")
+    write(folder, "package/__main__.py", "print(1)\n")
+    command = '[sh, -c, "true tools/t.md python -m package; . tools/lib/x.sh"]'
+    write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {command}\n---\n")
+    link = folder / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    to = folder / ("shared/x.sh" if place.endswith(".txt") else "shared")
+    link.symlink_to(to)
+    said = refused(run("tools", "trust", "t", "--yes"), 1)
+    assert f"{place} is a link" in said
+    assert "put a copy in its place" in run("tools", "trust", "t", "--yes").err
+    link.unlink()
+    assert run("tools", "trust", "t", "--yes").code == 0
+    link.symlink_to(to)
+    assert f"{place} is a link" in refused(run("t"), 1)
+    assert not (folder / "ran.txt").exists()

@@ -171,3 +171,37 @@ def test_trusted_vaults_have_whole_paths(
     assert "# kept" in settings.read_text("utf-8")
     settings.write_text('[vaults]\ntrusted = ["."]\n', "utf-8")
     assert "absolute paths" in refused(run("list", cwd=foreign), 2)
+
+
+@pytest.mark.parametrize("place", ["", "deep"])
+def test_settings_of_ones_own_make_no_vault_of_another_users_folder(
+    foreign: Path, run: Run, place: str
+) -> None:
+    """One's own memvault.toml in another user's folder does not make the vault one's own."""
+    os.chown(foreign / "memvault.toml", os.geteuid(), os.getegid())
+    assert "belongs to another user" in refused(run("list", cwd=foreign / place), 3)
+    assert run("list", "--vault", str(foreign)).code == 0
+    assert run("vaults", "trust", str(foreign)).code == 0
+    assert run("list", cwd=foreign / place).code == 0
+
+
+def test_a_folder_as_open_as_tmp_is_nobodys_own(folder: Path, run: Run, tmp_path: Path) -> None:
+    """In a sticky folder that everybody writes to, and below it, no vault is used unasked."""
+    (inner := folder / "deep").mkdir()
+    folder.chmod(0o1777)
+    for place in (folder, inner):
+        said = refused(run("list", cwd=place), 3)
+        assert "lies in a folder that every user can write to" in said
+        assert run("list", "--vault", str(folder), cwd=place).code == 0
+    folder.chmod(0o775)
+    assert run("list", cwd=inner).code == 0
+    write(own := tmp_path / "open" / "own", "memvault.toml", "version = 1\n")
+    own.parent.chmod(0o1777)
+    assert run("list", cwd=own).code == 0
+
+
+def test_what_another_user_put_into_tmp_is_not_ones_own(foreign: Path, run: Run) -> None:
+    """A vault that somebody else made in a sticky folder is refused to whoever works below it."""
+    foreign.chmod(0o1777)
+    (mine := foreign / "mine").mkdir()
+    assert "belongs to another user" in refused(run("list", cwd=mine), 3)

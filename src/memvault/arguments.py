@@ -7,7 +7,19 @@ from difflib import get_close_matches
 from typing import Any
 
 from memvault.errors import UsageError
-from memvault.schema import JSON_NAMES, LARGEST, Parameter, bounds, normal_key
+from memvault.schema import (
+    JSON_NAMES,
+    LARGEST,
+    MOST_CHARACTERS,
+    MOST_ENTRIES,
+    Parameter,
+    bounds,
+    is_short,
+    normal_key,
+)
+
+_LONGEST_KEY = 100
+"""Characters of an unknown key that are compared with those of the known ones."""
 
 
 def bind(
@@ -54,6 +66,7 @@ def _bound(
 
 def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
     """Return the argument that an unknown key means: by its option, its beginning, its spelling."""
+    key = key[:_LONGEST_KEY]
     options = {normal_key(entry.flag.strip("-")): entry.key for entry in known.values()}
     begun = [entry.key for name, entry in known.items() if key and name.startswith(key)]
     spelled = [known[name].key for name in get_close_matches(key, list(known), n=1, cutoff=0.5)]
@@ -65,7 +78,12 @@ def _checked(parameter: Parameter, value: Any) -> Any:
 
     None is an argument that was left out.
     """
+    if is_short(parameter):
+        _check_length(parameter, value)
     value = _typed(parameter, value)
+    if isinstance(value, list) and not parameter.anything:
+        for entry in value:
+            _check_length(parameter, entry)
     if parameter.choices and value is not None:
         value = _chosen(parameter, value)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -93,7 +111,7 @@ def exact(parameter: Parameter, value: Any) -> Any:
     """Return a value as the type it is declared with: an integral 3.0 is the integer 3.
 
     Raises:
-        UsageError: it has another type.
+        UsageError: it has another type, or is a list with too many entries.
     """
     kinds = parameter.kinds
     if isinstance(value, bool):
@@ -108,6 +126,11 @@ def exact(parameter: Parameter, value: Any) -> Any:
     else:
         fits = isinstance(value, tuple(kind for kind in kinds if kind is not bool) or ())
     if fits and isinstance(value, list) and not parameter.anything:
+        if len(value) > MOST_ENTRIES:
+            raise UsageError(
+                f"{parameter.named} has {len(value):,} entries, and at most {MOST_ENTRIES:,} fit",
+                "divide it among several calls",
+            )
         fits = all(isinstance(entry, dict if parameter.items else str) for entry in value)
     if not fits:
         wanted = " or ".join(JSON_NAMES[kind] for kind in kinds)
@@ -119,6 +142,14 @@ def exact(parameter: Parameter, value: Any) -> Any:
             parameter.arg.help,
         )
     return value
+
+
+def _check_length(parameter: Parameter, value: object) -> None:
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        raise UsageError(
+            f"{parameter.named} has {len(value):,} characters, and at most {MOST_CHARACTERS:,} fit",
+            parameter.arg.help,
+        )
 
 
 def _chosen(parameter: Parameter, value: Any) -> Any:

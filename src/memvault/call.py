@@ -40,7 +40,8 @@ class Caller(NamedTuple):
     is at this machine and may name, and be told, its paths. ``budgeted`` says that
     it pays for each token, so that the settings' budget holds where it names none.
     ``vaults`` are names of other vaults that it may reach, None for all. With less than
-    the whole ``scope`` it sees nothing of what is other agents' own.
+    the whole ``scope`` it sees nothing of what is other agents' own. Its answers have masks
+    over secrets (``masks``), so what a tool compares or cuts has to be masked before.
     """
 
     agent: str = "main"
@@ -49,6 +50,7 @@ class Caller(NamedTuple):
     budgeted: bool = False
     vaults: tuple[str, ...] | None = None
     scope: Scope = "all"
+    masks: bool = False
 
 
 LOCAL = Caller()
@@ -167,9 +169,9 @@ class Call:
         return Engine(self.store, Indexes(members), READABLE)
 
     def all_notes(self) -> list[str]:
-        """Return the notes, and what the look at the vault left out."""
+        """Return the notes, those on what was changed first, and what the look left out."""
         left_out = self.engine.notes() if "engine" in self.__dict__ else []
-        return [*self.notes, *self.deed.notes, *left_out]
+        return [*self.deed.notes, *self.notes, *left_out]
 
     @cached_property
     def address(self) -> Address:

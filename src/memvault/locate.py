@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memvault import visible
 from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
-from memvault.user_folders import SETTINGS_FILE, home_expanded, is_owned
+from memvault.user_folders import SETTINGS_FILE, home_expanded, whose_vault
 
 ALL, THIS = "all", "this"
 """What no vault can be named: every named vault, and the one that a call is for."""
@@ -140,11 +140,11 @@ def _nearest(here: Path) -> Path:
             continue
         if stat.S_ISDIR(status.st_mode):
             continue
-        if not is_owned(status) and not _is_trusted(folder):
+        if (why := whose_vault(folder)) and not _is_trusted(folder):
             raise VaultUnreadable(
-                f"The vault {folder} belongs to another user",
-                f"memvault vaults trust {visible.shell(str(folder))} if you trust its owner; "
-                "--vault or MEMVAULT_VAULT names it for once",
+                f"The vault {folder} {why}",
+                f"memvault vaults trust {visible.shell(str(folder))} if you trust who writes "
+                "there; --vault or MEMVAULT_VAULT names it for once",
             )
         return folder
     raise VaultNotFound(

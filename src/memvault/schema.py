@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from memvault.errors import UsageError
 
 LARGEST = 1e300
+MOST_ENTRIES = 1_000
+"""Entries of a list at most: the work that a tool does for a list grows with each."""
 JSON_NAMES = {
     str: "string",
     int: "integer",
@@ -24,6 +26,13 @@ JSON_NAMES = {
     dict: "object",
 }
 """What JSON calls each type."""
+
+
+MOST_CHARACTERS = 100_000
+"""Characters of a text at most that is no content: a query, a name, a filter.
+
+The schema does not name it: in each of them it would be most of what a model reads of that text.
+"""
 
 
 class Cli(NamedTuple):
@@ -242,6 +251,7 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
     if "array" in names and not parameter.anything:
         items = parameter.items
         entry["items"] = _object(items, parameter.arg.open) if items else {"type": "string"}
+        entry["maxItems"] = MOST_ENTRIES
     if parameter.choices:
         entry["enum"] = list(parameter.choices)
     least, most = bounds(parameter)
@@ -254,6 +264,11 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
         entry["default"] = list(default) if isinstance(default, tuple) else default
     entry["description"] = parameter.arg.help
     return entry
+
+
+def is_short(parameter: Parameter) -> bool:
+    """Return whether a text is limited: one that is no content, of a tool of the program's own."""
+    return str in parameter.kinds and not parameter.arg.text and not parameter.anything
 
 
 def bounds(parameter: Parameter) -> tuple[float | None, float | None]:

@@ -86,6 +86,22 @@ def is_owned(status: os.stat_result) -> bool:
     return status.st_uid == user or (caller.isdecimal() and status.st_uid == int(caller))
 
 
+def whose_vault(folder: Path) -> str:
+    """Return why a vault is not this user's own; empty where it is.
+
+    Both its settings and its folder have to be the user's: whoever has the folder decides what
+    lies beside the settings. A folder as open as ``/tmp`` is everybody's.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    status = folder.stat()
+    if not (is_owned(os.lstat(folder / SETTINGS_FILE)) and is_owned(status)):
+        return "belongs to another user"
+    is_open = status.st_mode & stat.S_ISVTX and status.st_mode & stat.S_IWOTH
+    return "lies in a folder that every user can write to" if is_open else ""
+
+
 def is_own_alone(path: Path) -> bool:
     """Say whether nobody but this user can have written a file or folder, and it is no link.
 

@@ -307,7 +307,16 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             "take_over": (
                 bool,
                 typer.Option(False, "--take-over", help="Also where another machine sends it"),
-            )
+            ),
+            "to": (
+                str,
+                typer.Option(
+                    "",
+                    "--to",
+                    metavar="ADDRESS",
+                    help="The engine's address, which the token may then be sent to",
+                ),
+            ),
         },
     ),
     "index status": (indexing.status, {}),

@@ -7,19 +7,22 @@ from memvault.cli.options import Options
 from memvault.errors import UsageError
 
 
-def push(options: Options, take_over: bool) -> None:
+def push(options: Options, take_over: bool, to: str) -> None:
     """Send the vault to the engine that [index] in memvault.toml names, or what differs.
 
     From then on recall asks there. The first time the vault gets an id, which memvault.toml
     keeps, and this machine becomes the one that sends it. The token is in
-    MEMVAULT_MILVUS_TOKEN. Killed, it goes on where it was the next time. With --take-over this
-    machine sends it from now on, as after the vault was moved to another folder.
+    MEMVAULT_MILVUS_TOKEN, and is sent to the first engine that gets a vault from here; --to
+    ADDRESS allows sending it to another that memvault.toml names. Killed, it goes on where it
+    was the next time. With --take-over this machine sends it from now on, as after the vault was
+    moved to another folder.
     """
     from memvault.upkeep import sending
 
     workspace = options.workspace()
     try:
-        showing.show(options, "index push", {"success": True, **sending.push(workspace, take_over)})
+        pushed = sending.push(workspace, take_over, to)
+        showing.show(options, "index push", {"success": True, **pushed})
     finally:
         workspace.close()
 

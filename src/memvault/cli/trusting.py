@@ -29,7 +29,7 @@ def trust(options: Options, name: str, yes: bool) -> None:
     root = options.workspace().root
     kept = _registered(options, name)
     covered = fingerprint.fingerprint_of(root, kept)
-    shown = _summary(kept, covered)
+    shown = _summary(kept, covered, fingerprint.interpreters_of(root, kept))
     if not yes:
         _ask(kept.definition.name, shown)
     trusts.grant(root, kept, covered)
@@ -90,7 +90,7 @@ def _registered(options: Options, name: str) -> Kept:
     )
 
 
-def _summary(kept: Kept, covered: Fingerprint) -> dict[str, Any]:
+def _summary(kept: Kept, covered: Fingerprint, interpreters: list[str]) -> dict[str, Any]:
     """Return what a person should see before saying yes."""
     shown: dict[str, Any] = {
         "name": kept.definition.name,
@@ -98,6 +98,7 @@ def _summary(kept: Kept, covered: Fingerprint) -> dict[str, Any]:
         "covers": [kept.path, *covered.files],
     }
     besides = [f"what {name} reads besides in the vault's folder" for name in covered.readers]
+    besides += [f"modules and files that {name} loads from elsewhere" for name in interpreters]
     besides += [f"{path}, outside of the vault" for path in covered.outside]
     if covered.folders or besides:
         shown["notCovered"] = [*(f"{path}/" for path in covered.folders), *besides]

@@ -32,7 +32,7 @@ from memvault.index.embedding.static import quick_calibration
 from memvault.index.embedding.transformer import read_calibration
 from memvault.index.flat_vectors import VectorCard, hashes_of
 from memvault.index.place import DEEP
-from memvault.user_folders import SETTINGS_FILE, is_owned
+from memvault.user_folders import whose_vault
 from memvault.vault import layout
 from memvault.vault.store import Store
 
@@ -94,7 +94,7 @@ class DeepSide:
 
     def _is_own(self) -> bool:
         try:
-            return is_owned(os.lstat(self._store.root / SETTINGS_FILE))
+            return not whose_vault(self._store.root)
         except OSError:
             return False
 

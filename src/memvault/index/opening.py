@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from memvault.index.milvus.engine import Engine
 
 KIND = "engine"
+_TOKEN_GRANT = Path("/"), "token", ""
+"""The decision about the token, which belongs to no vault."""
 
 
 def index_of(store: Store, place: Place, progress: Callable[[str, int, int], None]) -> LocalIndex:
@@ -80,6 +82,8 @@ def engine_of(shared: Shared, makes: bool = True) -> Engine:
     token = os.environ.get(TOKEN, "")
     if not token.isascii() or not token.isprintable():
         raise UsageError(f"{TOKEN} is no token", "it has letters, digits and common marks alone")
+    if token and shared.uri not in _token_addresses():
+        token = ""
     where = Where(uri, shared.collection, token, shared.patience)
     return Engine(where, makes and not shared.sent)
 
@@ -117,6 +121,41 @@ def revoke(root: Path, shared: Shared) -> None:
     from memvault import grants
 
     grants.revoke(root, KIND, _named(shared))
+
+
+def allow_token(uri: str, is_typed: bool) -> None:
+    """Allow the environment's token, if there is one, to be sent to an engine's address.
+
+    The first address may come from a vault's settings, any further one only from a person
+    who typed it (``is_typed``): a vault whose settings were changed must not get the token of
+    another engine.
+
+    Raises:
+        Refused: the token was allowed for another address, and nobody typed this one.
+        StorageError: the decision cannot be kept.
+    """
+    from memvault import grants
+    from memvault.index.milvus.where import TOKEN
+
+    known = _token_addresses()
+    if not os.environ.get(TOKEN) or uri in known:
+        return
+    if known and not is_typed:
+        raise Refused(
+            f"{TOKEN} was given for {', '.join(known)}, and memvault.toml names {uri}",
+            "memvault index push --to ADDRESS, with that address, allows sending it there too",
+        )
+    grants.grant(*_TOKEN_GRANT, {"addresses": [*known, uri]})
+
+
+def _token_addresses() -> list[str]:
+    """Return the addresses that the environment's token may be sent to."""
+    from memvault import grants
+
+    try:
+        return [str(uri) for uri in grants.granted(*_TOKEN_GRANT).get("addresses", ())]
+    except MemvaultError:
+        return []
 
 
 def _named(shared: Shared) -> str:

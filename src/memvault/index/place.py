@@ -82,8 +82,10 @@ def existing(root: Path) -> Path | None:
 def forget_older(root: Path) -> None:
     """Delete an index that an earlier version left in the vault; it is never read."""
     private = root / ".memvault"
-    if not private.is_symlink():
-        shutil.rmtree(private / "index", ignore_errors=True)  # which refuses a link
+    if not private.is_symlink() and os.path.lexists(private / "index"):
+        from memvault.vault import walk
+
+        walk.remove(private / "index")  # which refuses a link
 
 
 def clean(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:

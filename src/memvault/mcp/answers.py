@@ -39,11 +39,14 @@ def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
 def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result without this machine's paths in what the program says beside it."""
     out = dict(found)
+    has_error = isinstance(found.get("error"), Mapping)
+    if not (has_error or found.get("warnings")):
+        return out
+    told = paths.telling(call)
     if "warnings" in found:
-        out["warnings"] = [paths.without_paths(call, entry) for entry in found["warnings"]]
-    if isinstance(found.get("error"), Mapping):
-        entries = found["error"].items()
-        out["error"] = {key: paths.without_paths(call, str(entry)) for key, entry in entries}
+        out["warnings"] = [told(entry) for entry in found["warnings"]]
+    if has_error:
+        out["error"] = {key: told(str(entry)) for key, entry in found["error"].items()}
     return out
 
 

@@ -49,7 +49,7 @@ class PendingCall:
             workspace,
             name,
             arguments,
-            caller,
+            caller._replace(masks=True),
             lambda: self._gone.is_set() or ending(),
             partial(_found, find),
         )

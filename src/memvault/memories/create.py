@@ -59,12 +59,12 @@ def clean_tags(tags: list[str]) -> list[str]:
 
 
 def title_of(text: str, longest: int = _LONGEST_TITLE) -> str:
-    """Return a title made of a text's own first words and nothing else.
+    """Return a title made of a text's own first words, with masks over secrets: it may be cut.
 
     Raises:
         UsageError: the text is empty.
     """
-    lines = [line for line in plain_text(text).splitlines() if any(map(str.isalnum, line))]
+    lines = [line for line in masked(plain_text(text)).splitlines() if any(map(str.isalnum, line))]
     if not lines:
         raise UsageError("The text is empty", "say what is to be kept, in words")
     sentence = _SENTENCE.split(_MARKS.sub("", lines[0]).strip(), maxsplit=1)[0]

@@ -121,7 +121,10 @@ def remove(store: Store, memory: Memory, tags: Sequence[str]) -> Memory:
 
 def is_under(tag: str, above: str) -> bool:
     """Say whether a tag is another one, or nested in it."""
-    return tag.casefold() == above.casefold() or tag.casefold().startswith(f"{above.casefold()}/")
+    low = tag.casefold()
+    if len(above) > len(low):  # a longer one is not folded for each tag; folding shortens none
+        return False
+    return low == above.casefold() or low.startswith(f"{above.casefold()}/")
 
 
 def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:

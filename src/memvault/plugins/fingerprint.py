@@ -23,6 +23,7 @@ from memvault.errors import Refused, StorageError, UsageError
 from memvault.plugins import programs
 from memvault.plugins.definition import FOLDER
 from memvault.plugins.tool_file import Kept
+from memvault.vault.walk import is_link, walk
 
 Known = dict[str, tuple[str, int]]
 """The digests and sizes of files that were looked at already, by their paths in the vault."""
@@ -30,6 +31,9 @@ Known = dict[str, tuple[str, int]]
 _MOST_BYTES = 50_000_000
 _MOST_FILES = 10_000
 _PIECE = 1024 * 1024
+_SAFELY = os.O_RDONLY
+for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+    _SAFELY |= getattr(os, _flag, 0)
 _VAULT = re.compile(r"\$(?:MEMVAULT_VAULT|PWD)\b|\$\{(?:MEMVAULT_VAULT|PWD)\b[^}]*\}")
 _QUOTES = re.compile(r"""["'\\]""")
 _SHELL = re.compile(r"[\s;|&<>()`{}]+")
@@ -61,7 +65,8 @@ def fingerprint_of(root: Path, kept: Kept, known: Known | None = None) -> Finger
     read once; who runs one has it read again.
 
     Raises:
-        Refused: its command goes through a link in the vault, or there is too much to cover.
+        Refused: its command goes through a link in the vault, a link lies in ``tools/``, or
+            there is too much to cover.
         StorageError: a file cannot be read.
     """
     base = os.path.realpath(root)
@@ -89,6 +94,26 @@ def fingerprint_of(root: Path, kept: Kept, known: Known | None = None) -> Finger
     open_folders = [path for path in folders if path not in (FOLDER, *modules)]
     outside = _outside(base, kept.definition.command[1:])
     return Fingerprint(digest, plain, open_folders, program, reading.programs, outside)
+
+
+def interpreters_of(root: Path, kept: Kept) -> list[str]:
+    """Return the interpreters that a command runs, also by the first line of a script it names.
+
+    They load modules and files that trust does not cover.
+    """
+    base = os.path.realpath(root)
+    words = list(kept.definition.command)
+    for path in sorted(_named(base, words)):
+        with contextlib.suppress(OSError):
+            words += _first_line(os.path.join(base, path))
+    return programs.interpreters(words)
+
+
+def _first_line(path: str) -> list[str]:
+    """Return the words after ``#!`` in a script's first line."""
+    with open(os.open(path, _SAFELY), "rb") as file:
+        line = file.read(256).partition(b"\n")[0]
+    return line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
 
 
 def _named(base: str, words: Iterable[str]) -> set[str]:
@@ -174,17 +199,27 @@ def _tools(base: str) -> Iterator[str]:
 
 
 def _below(base: str, top: str) -> Iterator[str]:
-    """Yield every file below a folder of the vault, and links as what they are."""
+    """Yield every file below a folder of the vault.
+
+    Raises:
+        Refused: one is a link, and what lies behind it would change unseen.
+        StorageError: a folder cannot be read.
+    """
 
     def refuse(error: OSError) -> None:
         raise StorageError(
             f"{top}/ cannot be read: {error.strerror}", "check its permissions"
         ) from error
 
-    for folder, folders, files in os.walk(os.path.join(base, top), onerror=refuse):
+    for folder, folders, files in walk(os.path.join(base, top), refuse):
         inside = os.path.relpath(folder, base).replace(os.sep, "/")
-        links = [name for name in folders if Path(folder, name).is_symlink()]
-        yield from (f"{inside}/{name}" for name in (*files, *links))
+        for name in (*files, *folders):
+            if is_link(os.path.join(folder, name)):
+                raise Refused(
+                    f"{inside}/{name} is a link, and trust does not cover what lies behind it",
+                    "put a copy in its place",
+                )
+        yield from (f"{inside}/{name}" for name in files)
 
 
 def _digests(base: str, paths: Iterable[str], known: Known) -> Iterator[tuple[str, str]]:
@@ -211,11 +246,9 @@ def _digests(base: str, paths: Iterable[str], known: Known) -> Iterator[tuple[st
 
 
 def _looked(base: str, path: str, most: int) -> tuple[str, int]:
-    """Return the digest and the size of a file, or where a link leads."""
+    """Return the digest and the size of a file."""
     whole = os.path.join(base, path)
     mode = os.lstat(whole)
-    if stat.S_ISLNK(mode.st_mode):
-        return f"link to {str(Path(whole).readlink())!r}", 0
     if not stat.S_ISREG(mode.st_mode):
         raise Refused(f"{path} is not a plain file", "remove it, or name another")
     if mode.st_size > most:
@@ -232,10 +265,9 @@ def _too_much(path: str) -> Refused:
 
 def _digest(path: str, most: int) -> tuple[str, int]:
     """Return the digest of a plain file and how many bytes it had, of which there is a most."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     digest = hashlib.sha256()
     size = 0
-    with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+    with open(os.open(path, _SAFELY), "rb") as file:
         while size <= most and (piece := file.read(_PIECE)):
             digest.update(piece)
             size += len(piece)

@@ -8,6 +8,13 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
+_INTERPRETER = re.compile(
+    r"(?:python|pypy|ipython|node|nodejs|deno|bun|tsx|ts-node|ruby|jruby|irb|perl|raku|php|lua|luajit"
+    r"|rscript|julia|tclsh|wish|guile|racket|java|jshell|groovy|scala|elixir|erl|escript|osascript"
+    r"|sh|bash|dash|ash|zsh|ksh|mksh|fish|csh|tcsh|busybox|pwsh|powershell|nu|xonsh|awk|gawk|mawk)"
+    r"[\d.]*(?:\.exe)?",
+    re.IGNORECASE,
+)
 _NODE = ("package.json", "package-lock.json", ".npmrc")
 _PACKAGE = ("pyproject.toml", "setup.cfg", "setup.py")
 _COMPOSE = tuple(
@@ -90,6 +97,14 @@ def reading(command: Sequence[str]) -> Reading:
                     if module not in _READ:  # else it was found by its own name
                         programs[f"{name} -m {module}"] = None
     return Reading(list(files), list(modules), list(programs))
+
+
+def interpreters(command: Sequence[str]) -> list[str]:
+    """Return the interpreters among a command's words; too many rather than too few."""
+    texts = (text for word in command for text in (word, _QUOTES.sub("", word)))
+    words = (*command, *(part for text in texts for part in _DIVIDED.split(text)))
+    names = (PurePath(word).name for word in words)
+    return list(dict.fromkeys(filter(_INTERPRETER.fullmatch, names)))
 
 
 def _modules(words: Sequence[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memvault import clock
@@ -75,7 +75,7 @@ class Filters(NamedTuple):
         since = clock.iso(self.since) if self.since else ""
         until = clock.iso(self.until) if self.until else "9999"
         kind = _kebab(self.memory_type) if self.memory_type else ""
-        tags = {tag.casefold().strip("#/") for tag in self.tags}
+        tags = set(map(normal_tag, self.tags))
         matches = compile_expression(self.expression) if self.expression.strip() else None
 
         def passes(record: Record) -> bool:
@@ -90,6 +90,11 @@ class Filters(NamedTuple):
         return passes
 
 
+def normal_tag(tag: str) -> str:
+    """Return a tag as it is compared with those of memories."""
+    return tag.casefold().strip("#/")
+
+
 def tagged(record: Record) -> set[str]:
     """Return the tags by which a memory is found, in lower case: its own, and their parents."""
     found = set()
@@ -101,7 +106,7 @@ def tagged(record: Record) -> set[str]:
     return found
 
 
-@cache
+@lru_cache(1_024)
 def _kebab(name: str) -> str:
     try:
         return normal_type(name)

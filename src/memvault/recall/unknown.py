@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from memvault.index.protocol import Record
 from memvault.model import MemoryType
-from memvault.recall.filters import Filters
+from memvault.recall.filters import Filters, normal_tag, tagged
 from memvault.vault.normal_form import folded
 
 _FOREIGN = {
@@ -22,6 +22,8 @@ _FOREIGN = {
 """What other programs call the types, in the singular."""
 _MODES = ("hybrid", "keyword", "vector", "tag")
 _MOST = 2
+_MOST_TAGS = 10
+"""Tags that the nearest ones are looked for: each is compared with every tag of the vault."""
 
 
 def unknown(records: Sequence[Record], filters: Filters, types: Iterable[MemoryType]) -> list[str]:
@@ -36,11 +38,21 @@ def unknown(records: Sequence[Record], filters: Filters, types: Iterable[MemoryT
         notes.append(
             f"there is no memory type {kind!r}; {_hint(_near_types(kind, known), 'types')}"
         )
-    for tag in filters.tags:
-        if not _has(records, Filters(tags=(tag,))):
-            tags = sorted({entry for record in records for entry in record.tags})
-            notes.append(f"there is no tag {tag!r}; {_hint(_near(tag.lstrip('#'), tags), 'tags')}")
+    missing = _without(records, filters.tags)
+    tags = sorted({entry for record in records for entry in record.tags}) if missing else []
+    notes += [
+        f"there is no tag {tag!r}; {_hint(_near(tag.lstrip('#'), tags), 'tags')}"
+        for tag in missing[:_MOST_TAGS]
+    ]
+    if len(missing) > _MOST_TAGS:
+        notes.append(f"{len(missing) - _MOST_TAGS:,} more of the tags are on no memory")
     return notes
+
+
+def _without(records: Iterable[Record], tags: Iterable[str]) -> list[str]:
+    """Return the tags that no memory has."""
+    had = {tag for record in records for tag in tagged(record)}
+    return [tag for tag in tags if normal_tag(tag) not in had]
 
 
 def _has(records: Iterable[Record], filters: Filters) -> bool:

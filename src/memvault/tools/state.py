@@ -25,7 +25,7 @@ class KeyValue(TypedDict):
     """A value under a key."""
 
     key: Annotated[str, Arg("One line that names the value")]
-    value: Annotated[str, Arg("Any text")]
+    value: Annotated[str, Arg("Any text", text=True)]
 
 
 class GoalItem(TypedDict):

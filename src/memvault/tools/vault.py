@@ -66,9 +66,12 @@ def memory_show(
     history = call.store.history
     if revision:
         from memvault.model import FileState
+        from memvault.upkeep import past
 
         data = history.read(memory.mem_id, revision)
+        told = past.masking(call, memory)  # a part of it may hold a part of a secret
         memory = call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
+        memory = memory._replace(body=told(memory.body))
     result = {
         **_item(memory),
         **call.engine.standings([memory])[0].marks(),
@@ -187,9 +190,12 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     """
     from memvault.recall.filters import Filters
     from memvault.upkeep.paths import without_paths
-    from memvault.upkeep.status import sweep
+    from memvault.upkeep.status import sweep, unlisted
 
     sweep(call)
+    call.notes += [
+        f"{entry['filePath']} is left out: {entry['problem']}" for entry in unlisted(call)
+    ]
     call.index.rebuild()
     call.index.embed_all()
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -130,23 +130,44 @@ def compared(call: Call, named: Named, revision: str, other: str) -> dict[str, A
         "filePath": named.path,
         "from": revision,
         "to": other or "now",
-        **difference(first, second, revision, other or "now"),
+        **difference(first, second, revision, other or "now", masking(call, named.memory)),
     }
 
 
-def difference(first: bytes, second: bytes, before: str, after: str) -> dict[str, Any]:
-    """Return how many lines one version adds to another and removes, and the unified diff."""
-    lines = _lines(first, second, before, after)
+def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
+    """Return what masks the secrets of a revision, where the caller is told none.
+
+    In a diff a secret may be cut, and a mark stands before each line, so that one is not known
+    for a secret any more.
+    """
+    from memvault.secrets_found import detect
+
+    is_fine = memory is not None and detect.allows(memory.metadata)
+    return detect.masked if call.caller.masks and not is_fine else str
+
+
+def difference(
+    first: bytes, second: bytes, before: str, after: str, told: Callable[[str], str] = str
+) -> dict[str, Any]:
+    """Return how many lines one version adds to another and removes, and the unified diff.
+
+    The diff is of what is ``told`` of the texts.
+    """
+    old, new = codec.decode(first).text, codec.decode(second).text
+    lines = shown = _lines(old, new, before, after)
+    masked = told(old), told(new)
+    if masked != (old, new):
+        shown = _lines(*masked, before, after)
     return {
         "added": sum(line.startswith("+") for line in lines[2:]),
         "removed": sum(line.startswith("-") for line in lines[2:]),
-        "diff": "\n".join(lines),
+        "diff": "\n".join(shown),
     }
 
 
-def _lines(first: bytes, second: bytes, before: str, after: str) -> list[str]:
+def _lines(first: str, second: str, before: str, after: str) -> list[str]:
     """Return a unified diff; what both begin and end with alike costs nothing to compare."""
-    old, new = (codec.decode(data).text.splitlines() for data in (first, second))
+    old, new = first.splitlines(), second.splitlines()
     pairs = zip(old, new, strict=False)
     head = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     head = max(0, head - 3)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,13 +17,19 @@ from memvault.errors import MemvaultError
 
 
 def without_paths(call: Call, text: str) -> str:
-    """Return a text of the program's own as the caller is told it.
+    """Return a text of the program's own as the caller is told it; see ``telling``."""
+    return telling(call)(text)
+
+
+def telling(call: Call) -> Callable[[str], str]:
+    """Return what makes of a text of the program's own what the caller is told.
 
     To one who is not at this machine a path in the vault is told relative to
-    it, and of others the folder is named by what it is for.
+    it, and of others the folder is named by what it is for. The settings are read once,
+    here, for however many texts.
     """
     if call.caller.paths:
-        return text
+        return str
     names: dict[str, str] = {}
     for folder, name in _folders(call):
         for path in (folder, os.path.realpath(folder)):
@@ -37,7 +43,7 @@ def without_paths(call: Call, text: str) -> str:
             return name + rest
         return "" if rest else "the vault"
 
-    return _any_of(names).sub(instead, text)
+    return partial(_any_of(names).sub, instead)
 
 
 def _any_of(folders: Iterable[str]) -> re.Pattern[str]:

@@ -18,18 +18,24 @@ from memvault.vault import atomic
 from memvault.workspace import Workspace
 
 
-def push(workspace: Workspace, take_over: bool = False) -> dict[str, Any]:
+def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[str, Any]:
     """Send a vault to its engine, or what differs; from then on recall asks there.
 
     The first time the vault gets an id, which memvault.toml keeps, and this machine becomes
-    the one that sends it; it does so too where it is to ``take_over`` from another.
+    the one that sends it; it does so too where it is to ``take_over`` from another. ``to`` is
+    the engine's address as a person typed it, which allows sending the token there.
 
     Raises:
-        UsageError: the settings name no engine, or pymilvus is not installed.
+        UsageError: the settings name no engine or another than ``to``, or pymilvus is not
+            installed.
+        Refused: the token was allowed for another address.
         EngineAway: it does not answer.
         EngineRefused: it does not let us in, or another machine sends this vault.
     """
     shared = _named(workspace.settings)
+    if to and to != shared.uri:
+        raise UsageError(f"memvault.toml names {shared.uri}, not {to}", "correct one of them")
+    opening.allow_token(shared.uri, bool(to))
     if not shared.vault:
         made = secrets.token_hex(8)
         path = workspace.root / SETTINGS_FILE
@@ -82,9 +88,15 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     """Take a vault's rows out of its engine, or the collections with the rows of every vault.
 
     Recall answers from this machine again. What another machine sent stays, unless ``every``
-    vault goes. Errors as for ``push``.
+    vault goes. Without a grant the engine is not asked. Errors as for ``push``.
     """
     shared = _named(workspace.settings)
+    holder = opening.granted(workspace.root, shared).get("holder") if shared.vault else None
+    if holder is None:
+        said = f"Nothing was dropped: this machine does not send this vault to {shared.uri}"
+        if every:
+            raise Refused(said, "memvault index push allows asking that engine")
+        return {**_about(shared), "dropped": "nothing", "outcome": said}
     engine = opening.engine_of(shared, makes=False)
     dropped = "nothing"
     said = f"{shared.uri} holds nothing{'' if every else ' of this vault'}"
@@ -92,8 +104,8 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
         if every:
             engine.drop()
             dropped, said = "every vault", f"Dropped what every vault had in {shared.uri}"
-        elif shared.vault and (card := engine.card(shared.vault)) is not None:
-            if card.holder == opening.granted(workspace.root, shared).get("holder"):
+        elif (card := engine.card(shared.vault)) is not None:
+            if card.holder == holder:
                 engine.clear(shared.vault)
                 dropped, said = "this vault", f"Dropped what this vault had in {shared.uri}"
             else:
@@ -102,8 +114,7 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
         pass
     finally:
         engine.close()
-    if shared.vault:
-        opening.revoke(workspace.root, shared)
+    opening.revoke(workspace.root, shared)
     return {**_about(shared), "dropped": dropped, "outcome": said}
 
 

@@ -61,6 +61,7 @@ def add(
     seconds = usual.patience if patience is None else patience
     shared = Shared("milvus", uri, collection or usual.collection, patience=seconds, sent="?")
     engines.check(shared)
+    opening.allow_token(uri, True)
     engine = opening.engine_of(shared)
     try:
         cards = engine.cards()

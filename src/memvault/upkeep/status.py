@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,8 @@ from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
 from memvault.upkeep.paths import without_paths
 from memvault.user_folders import SETTINGS_FILE
-from memvault.vault import atomic
+from memvault.vault import atomic, walk
+from memvault.vault.scan import scan
 
 
 def status(call: Call) -> dict[str, Any]:
@@ -61,10 +61,19 @@ def status(call: Call) -> dict[str, Any]:
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
-    problems += [*_twins(records), *too_large(call.root)]
+    problems += [*_twins(records), *too_large(call.root), *unlisted(call)]
     if problems:
         result["problems"] = problems
     return result
+
+
+def unlisted(call: Call) -> list[dict[str, str]]:
+    """Name the folders that cannot be listed, so that no memory in them is found."""
+    folders = scan(call.root, call.settings.ignore).unreadable
+    return [
+        {"filePath": walk.named(folder), "problem": walk.trouble(call.root, folder)}
+        for folder in sorted(folders)
+    ]
 
 
 def sweep(call: Call) -> None:
@@ -135,7 +144,7 @@ def _size(folder: Path) -> int:
 
 
 def _sizes(folder: Path) -> Iterator[tuple[Path, int]]:
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in walk.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
                 path = Path(parent, name)

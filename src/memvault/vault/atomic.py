@@ -206,7 +206,9 @@ def sweep_below(root: Path) -> None:
 
 def abandoned_below(root: Path) -> Iterator[Path]:
     """Yield what ``sweep_below`` would take away."""
-    for parent, folders, names in os.walk(root):
+    from memvault.vault.walk import walk
+
+    for parent, folders, names in walk(root):
         folders[:] = [name for name in folders if name != ".git"]
         if any(name.endswith(".tmp") for name in names):
             yield from _abandoned(Path(parent))

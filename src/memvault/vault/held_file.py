@@ -118,7 +118,9 @@ class HeldFile:
 
 def left_below(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder that stand for locks of processes that are gone."""
-    for parent, _, names in os.walk(folder):
+    from memvault.vault.walk import walk
+
+    for parent, _, names in walk(folder):
         for name in names:
             path = Path(parent, name)
             with contextlib.suppress(OSError):

@@ -197,7 +197,9 @@ class History:
         if self._linked or not _STAMPED.fullmatch(folder) or base.is_symlink():
             return []
         when = folder.rsplit("-", 1)[0]
-        paths = (Path(parent, name) for parent, _, names in os.walk(base) for name in sorted(names))
+        from memvault.vault.walk import walk
+
+        paths = (Path(parent, name) for parent, _, names in walk(base) for name in sorted(names))
         found = ((path, path.relative_to(base).as_posix()) for path in paths)
         return [
             Discarded(path, name, when, folder)

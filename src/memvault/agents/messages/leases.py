@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,7 +125,9 @@ class Lease:
         finally:
             self._release()
         for folder in _folders(popped)[:-_KEPT]:
-            shutil.rmtree(folder, ignore_errors=True)
+            from memvault.vault import walk
+
+            walk.remove(folder)
 
     def put_back(self) -> None:
         """The caller will not have them: back into the inbox, by the next look at the latest."""

@@ -173,8 +173,10 @@ def _sizes(folder: Path) -> dict[str, int]:
 
     A linked folder, whose files could change unseen, is an ``OSError``.
     """
+    from memvault.vault.walk import walk
+
     found = {}
-    for parent, folders, names in os.walk(folder):
+    for parent, folders, names in walk(folder):
         folders.sort()
         if any(Path(parent, name).is_symlink() for name in folders):
             raise OSError(errno.ELOOP, "a folder in it is a link")

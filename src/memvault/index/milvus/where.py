@@ -75,8 +75,13 @@ def meaning(error: Exception, where: Where) -> MemvaultError | None:
     name = shown(where)
     said = _without_names(str(getattr(error, "message", "") or error), where)
     if _code(error.__cause__ or error) in _SHUT or any(word in said for word in _REFUSED):
-        does = "refuses the token" if where.token else "wants a token"
-        return EngineRefused(f"The engine at {name} {does}", f"{TOKEN} holds it")
+        if where.token:
+            return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
+        return EngineRefused(
+            f"The engine at {name} wants a token",
+            f"{TOKEN} holds it; memvault index push, or memvault vaults add for a vault of another "
+            "machine, allows sending it to this address",
+        )
     if "is illegal" in said:
         return EngineRefused(
             f"{where.uri!r} is not an engine's address",

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from memvault.tools.core.elsewhere import Place
 
 
+_MOST_WARNINGS = 20
+
+
 class Outcome(NamedTuple):
     """A tool's result, and the events in it, which the caller settles once it has them."""
 
@@ -90,8 +93,14 @@ def _called(
         notes = [*made.settings.warnings, *made.all_notes()]
     result: dict[str, Any] = {"success": True, **found}
     if notes:
-        result["warnings"] = list(dict.fromkeys(notes))
+        result["warnings"] = _first(list(dict.fromkeys(notes)))
     return Outcome(result, made.delivery)
+
+
+def _first(notes: list[str]) -> list[str]:
+    """Return the first warnings and how many more there are: a vault may cause thousands."""
+    more = len(notes) - _MOST_WARNINGS
+    return [*notes[:_MOST_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
 
 
 def _name_places(error: Refused, arguments: Mapping[str, Any]) -> None:

@@ -196,10 +196,15 @@ def find(name: str) -> Tool:
     return found
 
 
+_LONGEST_NAME = 100
+"""Characters of an unknown name that are compared with those of the tools, and told."""
+
+
 def unknown(name: str, names: list[str]) -> UsageError:
     """Return the error for a name that no tool has, with the nearest that one has."""
     from difflib import get_close_matches
 
+    name = name[:_LONGEST_NAME]
     near = get_close_matches(normal_name(name), names, n=1)
     return UsageError(
         f"There is no tool {name!r}",

@@ -12,7 +12,7 @@ from memvault.errors import UsageError
 from memvault.upkeep.doctor.findings import Finding, Fix
 from memvault.upkeep.doctor.look import Look, Note, Other
 from memvault.upkeep.doctor.names import copies
-from memvault.vault import layout
+from memvault.vault import layout, walk
 from memvault.vault.codec import MODIFIED, printable
 
 _BROKEN = ("broken front matter: ", "the front matter cannot be indexed: ")
@@ -23,8 +23,7 @@ _SHOWN = 5
 
 def readable(look: Look) -> Iterator[Finding]:
     """Find what cannot be read, and headers that are broken."""
-    for path in look.tree.unreadable:
-        yield Finding("file-unreadable", path, "The folder cannot be listed by this user")
+    yield from _folders(look)
     for note in look.notes:
         problem = note.record.problem
         if note.trouble:
@@ -42,6 +41,13 @@ def readable(look: Look) -> Iterator[Finding]:
             yield _trouble(other.path, other.trouble)
         elif other.broken:
             yield _broken(other.path, other.broken)
+
+
+def _folders(look: Look) -> Iterator[Finding]:
+    for path in look.tree.unreadable:
+        yield Finding("file-unreadable", path, "The folder cannot be listed by this user")
+    for path in look.tree.too_deep:
+        yield Finding("file-unreadable", walk.named(path), f"The folder is {walk.TOO_DEEP}")
 
 
 def _broken(path: str, said: str) -> Finding:

@@ -251,7 +251,7 @@ def _stale(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -> 
     What was changed around the second look says nothing of the index.
     """
     present = {path for path in tree.files if layout.is_memory_path(path)}
-    hidden = tuple(f"{folder}/" for folder in tree.unreadable)
+    hidden = tuple(f"{folder}/" for folder in (*tree.unreadable, *tree.too_deep))
     suspects = {note.path for note in notes if note.etag and note.etag != note.record.etag}
     suspects |= present - known
     suspects |= {path for path in known - present if not (hidden and path.startswith(hidden))}

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from memvault.vault import layout
 
-_Kind = Literal["file", "folder", "link out", "unreadable", "dangling", "special"]
+_Kind = Literal["file", "folder", "link out", "unreadable", "dangling", "special", "too deep"]
 """What an entry of a folder is, in the order of ``Tree``."""
 
 
@@ -18,6 +18,7 @@ class Tree(NamedTuple):
 
     ``links_out`` are links that lead out of the vault, ``dangling`` those that lead
     nowhere; none is followed. ``special`` are called like memories and are no files.
+    ``too_deep`` are folders whose paths are longer than the system takes.
     What begins with a dot, or is ignored by the settings, is not in it.
     """
 
@@ -27,6 +28,7 @@ class Tree(NamedTuple):
     unreadable: tuple[str, ...]
     dangling: tuple[str, ...]
     special: tuple[str, ...]
+    too_deep: tuple[str, ...] = ()
 
 
 def walked(root: Path, ignore: tuple[str, ...]) -> Tree:
@@ -49,8 +51,9 @@ def walked(root: Path, ignore: tuple[str, ...]) -> Tree:
                         found[kind].append(path)
         except FileNotFoundError:
             continue  # gone between the listing and the look at it
-        except OSError:
-            found["unreadable"].append(folder)
+        except OSError as error:
+            is_deep = error.errno == errno.ENAMETOOLONG
+            found["too deep" if is_deep else "unreadable"].append(folder)
     return Tree(*(tuple(sorted(paths)) for paths in found.values()))
 
 

@@ -21,6 +21,7 @@ from memvault.upkeep.git.objects import Difference, Objects
 from memvault.upkeep.git.program import GitFailed, Repository
 from memvault.vault import atomic, layout
 from memvault.vault.store import Store
+from memvault.vault.walk import walk
 
 _NOTE = "memvault-sync.json"
 """Names the two commits while files change from one to the other; it lies in git's own folder."""
@@ -153,7 +154,7 @@ def _check(repository: Repository, found: list[Difference], memories: set[str]) 
     for entry in found:
         file = repository.top / entry.path
         if entry.before is None and file.is_dir() and not file.is_symlink():
-            for parent, _, names in os.walk(file):
+            for parent, _, names in walk(file):
                 inside = (Path(parent, name).relative_to(repository.top) for name in names)
                 left = [path.as_posix() for path in inside if path.as_posix() not in gone]
                 if left:
@@ -188,7 +189,7 @@ def _change(
     for entry in found:
         folder = repository.top / entry.path
         if entry.after is not None and folder.is_dir() and not folder.is_symlink():
-            for parent, _, _ in os.walk(folder, topdown=False):
+            for parent, _, _ in reversed(list(walk(folder))):
                 with contextlib.suppress(OSError):
                     Path(parent).rmdir()
     _restore(repository, tree, [entry for entry in found if entry.path not in memories])

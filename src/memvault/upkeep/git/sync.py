@@ -7,7 +7,6 @@ what the next one commits and goes on from.
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from memvault.upkeep.git.program import (
     opened,
 )
 from memvault.upkeep.git.replay import Replay
-from memvault.vault import layout, new_secrets
+from memvault.vault import layout, new_secrets, walk
 from memvault.vault.codec import decode, printable
 from memvault.vault.markdown import in_conflict
 
@@ -107,7 +106,7 @@ def sync(call: Call) -> dict[str, Any]:
     agent = call.caller.agent
     with lock(call.root):
         for left in found.folder.glob(f"{SCRATCH}*"):
-            shutil.rmtree(left, ignore_errors=True)
+            walk.remove(left)
         for _ in range(_TRIES):
             with Objects(found.git, found.folder) as objects:
                 recover(found, objects, call.store)

@@ -1,0 +1,119 @@
+"""Going through folders of any depth, also deeper than Python's stack and the system's paths."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_LONGEST_NAMED = 100
+TOO_DEEP = "nested so deep that its path is longer than the system takes, so it is not read"
+
+
+def walk(
+    top: str | os.PathLike[str], unreadable: Callable[[OSError], object] = lambda _: None
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield each folder from a top one on with its folders and other entries, as ``os.walk`` does.
+
+    Before Python 3.12 that one calls itself for each level. A folder whose path is longer than
+    the system takes is ``unreadable``, as is one that may not be listed; links are not followed.
+    """
+    pending = [os.fspath(top)]
+    while pending:
+        folder = pending.pop()
+        folders: list[str] = []
+        names: list[str] = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    (folders if _is_folder(entry) else names).append(entry.name)
+        except OSError as error:
+            unreadable(error)
+            continue
+        yield folder, folders, names
+        below = (os.path.join(folder, name) for name in reversed(folders))
+        pending += [path for path in below if not is_link(path)]
+
+
+def remove(folder: Path) -> None:
+    """Delete a folder with all below it, as far as that is possible; a link is left alone.
+
+    What lies two levels down is first moved to the first, so no path grows with the depth.
+    """
+    if os.rename not in os.supports_dir_fd:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        top = _opened(os.fspath(folder), None)
+        try:
+            is_smaller = True
+            while is_smaller:
+                folders = [name for name in os.listdir(top) if not _unlinked(name, top)]
+                is_smaller = sum(_flattened(name, top) for name in folders) > 0
+        finally:
+            os.close(top)
+        folder.rmdir()
+
+
+def named(folder: str) -> str:
+    """Return a folder's path as a message names it: of a long one its beginning."""
+    return folder if len(folder) <= _LONGEST_NAMED else f"{folder[:_LONGEST_NAMED]}…"
+
+
+def trouble(root: Path, folder: str) -> str:
+    """Return why a folder of a vault cannot be listed."""
+    try:
+        os.scandir(root / folder).close()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return TOO_DEEP
+    return "cannot be listed by this user"
+
+
+def is_link(path: str) -> bool:
+    """Return whether a path is a link; one that is too long for the system is none."""
+    try:
+        return stat.S_ISLNK(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _opened(name: str, within: int | None) -> int:
+    """Open a folder, never through a link."""
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
+
+
+def _unlinked(name: str, within: int) -> bool:
+    """Delete a file or a link; return False for what is still there, such as a folder."""
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=within)
+        return True
+    return False
+
+
+def _flattened(name: str, top: int) -> bool:
+    """Delete a folder of the top one, whose own folders are moved up beside it, if possible."""
+    with contextlib.suppress(OSError):
+        inner = _opened(name, top)
+        try:
+            for entry in os.listdir(inner):
+                if not _unlinked(entry, inner):
+                    with contextlib.suppress(OSError):
+                        os.rename(entry, os.urandom(8).hex(), src_dir_fd=inner, dst_dir_fd=top)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=top)
+        return True
+    return False

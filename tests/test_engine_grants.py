@@ -1,0 +1,133 @@
+"""Only an engine that this user granted is contacted, and the token goes to its address alone."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, refused, succeeded, write
+
+pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
+pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+
+from memvault import open_vault
+from memvault.config import load_settings
+from memvault.index import opening
+from memvault.tools.core.registry import all_tools
+from tool_calls import soon
+
+LOADED = ("pymilvus", "milvus_lite")
+"""What most commands here would load, at half a second each."""
+SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
+
+
+class Listener:
+    """A port that keeps what is sent to it and answers nothing."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.uri = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.received: list[bytes] = []
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                connection, _ = self._socket.accept()
+                with connection:
+                    connection.settimeout(2)
+                    self.received.append(b"")
+                    with suppress(OSError):
+                        self.received[-1] = connection.recv(65_536)
+
+    def close(self) -> None:
+        """Listen no longer."""
+        self._socket.close()
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    """A port of an attacker's."""
+    listening = Listener()
+    yield listening
+    listening.close()
+
+
+def test_no_command_contacts_an_engine_without_a_grant(
+    filled: Path, listener: Listener, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing, and no token, arrives at the address that a stranger's memvault.toml names."""
+    monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
+    stranger = tmp_path / "stranger"
+    shutil.copytree(filled, stranger)
+    text = SETTINGS.format(listener.uri).replace("[index]", "world.enabled = true\n\n[index]")
+    write(stranger, "memvault.toml", f'{text}vault = "abc"\npatience = 1\n')
+    succeeded(run("vaults", "add", "team", str(stranger)))
+    for line in (
+        ["index", "drop"],
+        ["index", "drop", "--all", "--yes"],
+        ["index", "status"],
+        ["recall", "tea"],
+        ["recall", "tea", "--vaults", "this,team"],
+        ["show", "m1"],
+        ["doctor", "--fix"],
+        ["status"],
+        ["reindex"],
+        ["vaults", "list"],
+        ["vaults", "default", "team"],
+        ["context", "tea"],
+        ["edit", "m1"],
+        ["path", "m1"],
+        ["completion", "show", "bash"],
+        ["vaults", "remove", "team"],
+    ):
+        run(*line, cwd=stranger)
+        assert listener.received == [], line
+    with open_vault(stranger) as vault:
+        for tool in all_tools():
+            vault.call(tool.name, **soon(tool))
+            assert listener.received == [], tool.name
+    write(stranger, "memvault.toml", f'{text}vault = "abc"\nsent = "you"\n')
+    for words in (["list"], ["recall", "tea"], ["show", "m1"], ["status"], ["index", "drop"]):
+        run(*words, cwd=stranger)
+        assert listener.received == [], words
+
+
+def test_the_token_is_sent_to_the_address_that_it_was_granted_for(
+    folder: Path, tmp_path: Path, listener: Listener, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address that a vault's settings were changed to gets the token once a person types it."""
+    monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
+    write(folder, "memvault.toml", SETTINGS.format(tmp_path / "engine.db") + "patience = 60\n")
+    succeeded(run("index", "push"))
+    write(folder, "memvault.toml", SETTINGS.format(listener.uri) + "patience = 1\n")
+    said = refused(run("index", "push"), 1)
+    assert "engine.db" in said
+    assert listener.uri in said
+    run("recall", "tea")
+    assert listener.received == []
+    refused(run("index", "push", "--to", "http://127.0.0.1:1"), 2)
+    assert listener.received == []
+    assert "does not answer" in refused(run("index", "push", "--to", listener.uri), 1)
+    assert listener.received
+
+
+def test_an_engine_without_a_token_gets_none_later(
+    folder: Path, listener: Listener, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token that is set after a push is not sent to that push's address by recall."""
+    settings = SETTINGS.format(listener.uri) + "patience = 1\n"
+    write(folder, "memvault.toml", settings)
+    assert "does not answer" in refused(run("index", "push"), 1)
+    monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
+    root = folder.resolve()
+    assert opening.engine_of(load_settings(root).shared).where.token == ""
+    assert "does not answer" in refused(run("recall", "tea"), 1)
+    refused(run("index", "push"), 1)
+    assert opening.engine_of(load_settings(root).shared).where.token == "sesame"
