@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from conftest import Ran
 from memvault.__main__ import main
 from memvault.call import Call, Caller
 from memvault.schema import Parameter
@@ -253,12 +254,17 @@ def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
             return arguments
 
 
+def typed(*line: str) -> Ran:
+    """Run a command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([*line])
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
 def printed(root: Path, *line: str) -> Any:
     """Run a command line in this process; return what it prints as JSON."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        main(["--vault", str(root), "--json", *line])
-    return json.loads(out.getvalue())
+    return typed("--vault", str(root), "--json", *line).json
 
 
 TRUSTED = Caller()
