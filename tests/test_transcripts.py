@@ -63,7 +63,9 @@ class _Shell:
     def __init__(self, launcher: Launcher, folder: Path) -> None:
         self._launcher = launcher
         self._folder = folder
-        shim = write(folder.parent, "bin/memvault", f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n')
+        shim = write(
+            folder.parent, "bin/memvault", f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n'
+        )
         shim.chmod(0o755)
 
     def run(self, line: str) -> tuple[int, str]:
