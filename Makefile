@@ -10,7 +10,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
     print((len(own(0)) if own else os.cpu_count() or 1) + 1)")
 
-.PHONY: demo test lint types layers unit soak docs format bench fuzz clean
+.PHONY: demo test lint types layers unit programs soak docs format bench fuzz clean
 
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
@@ -47,6 +47,10 @@ layers: $(STAMP)
 
 unit: $(STAMP) compiled
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# What needs programs that no test fetches; one that is missing fails.
+programs: $(STAMP) compiled
+	$(BIN)/python -m pytest -q tests/programs
 
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
 # 300 random steps in two clones, ten times, and a sync killed at each point.
