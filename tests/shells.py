@@ -33,7 +33,6 @@ def hostile_names(folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch) -
     return folder
 
 
-
 def completing_shell(shell: str, place: Path) -> dict[str, str]:
     """Install completion for a shell in a home of its own; return the shell's environment."""
     home = place / "home"

@@ -14,6 +14,7 @@ from shells import completing_shell, hostile_names, typed_in_shell
 SHELLS = ["bash", "zsh", "fish"]
 filled = pytest.fixture(hostile_names)
 
+
 def offered(line: str) -> list[str]:
     """Return what is offered at the end of a line."""
     *before, typed = line.split(" ")

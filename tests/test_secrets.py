@@ -39,18 +39,21 @@ def refusing(root: Path) -> None:
         settings.write(REFUSE)
 
 
-@pytest.mark.parametrize("kind", MADE)
-def test_a_secret_is_written_with_a_warning(vault: Vault, folder: Path, kind: str) -> None:
+def test_a_secret_is_written_with_a_warning(
+    vault: Vault, folder: Path, subtests: pytest.Subtests
+) -> None:
     """The result says which kind stands in which line of which file, and never the secret."""
-    value, said = made(kind)
-    found = remember(vault, f"For the deploy job:\n\n{said}\n")
-    (warning,) = found["warnings"]
-    text = (folder / "fact/deploy.md").read_text("utf-8")
-    line = text[: text.index(value)].count("\n") + 1
-    assert value in text
-    assert f"fact/deploy.md holds a secret now: {kind} in line {line};" in warning
-    assert value not in warning
-    assert "secrets: allowed" in warning
+    for number, kind in enumerate(MADE):
+        with subtests.test(kind=kind):
+            value, said = made(kind)
+            found = remember(vault, f"For the deploy job:\n\n{said}\n", f"Deploy {number}")
+            (warning,) = found["warnings"]
+            text = (folder / found["filePath"]).read_text("utf-8")
+            line = text[: text.index(value)].count("\n") + 1
+            assert value in text
+            assert f"{found['filePath']} holds a secret now: {kind} in line {line};" in warning
+            assert value not in warning
+            assert "secrets: allowed" in warning
 
 
 def test_a_secret_in_a_title_is_in_no_name(vault: Vault) -> None:
