@@ -53,12 +53,15 @@ programs: $(STAMP) compiled
 	$(BIN)/python -m pytest -q tests/programs
 
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
-# 300 random steps in two clones, ten times, and a sync killed at each point.
+# 300 random steps in two clones, ten times, and a sync killed at each point; each tool's
+# arguments, 25 times as many as in the suite.
 soak: $(STAMP) compiled
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} $(BIN)/python -m pytest -q -s \
 	    tests/test_faults.py tests/test_crowd.py
 	MEMVAULT_GIT_STEPS=300 MEMVAULT_GIT_SEEDS=10 MEMVAULT_GIT_STRIDE=1 \
 	    $(BIN)/python -m pytest -q tests/test_git_soak.py tests/test_git_killed.py
+	HYPOTHESIS_PROFILE=long \
+	    $(BIN)/python -m pytest -q tests/test_same_everywhere.py tests/test_schema.py
 
 # Write the reference and the transcripts anew from the program.
 docs: $(STAMP) compiled

@@ -15,16 +15,18 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conftest import Ran
 from memvault.__main__ import main
 from memvault.call import Call, Caller
 from memvault.schema import Parameter
 from memvault.tools.core.registry import Tool, all_tools
 from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from conftest import Ran
 
 VALUES: dict[str, Any] = {
     "query": "zebra",
@@ -256,6 +258,8 @@ def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def typed(*line: str) -> Ran:
     """Run a command line in this process."""
+    from conftest import Ran  # which processes that only make calls need not load
+
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([*line])
