@@ -10,7 +10,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
     print((len(own(0)) if own else os.cpu_count() or 1) + 1)")
 
-.PHONY: demo test lint types layers unit soak docs format bench fuzz clean
+.PHONY: demo test lint types layers unit programs soak docs format bench fuzz clean
 
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
@@ -48,15 +48,21 @@ layers: $(STAMP)
 unit: $(STAMP) compiled
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+# What needs programs that no test fetches; one that is missing fails.
+programs: $(STAMP) compiled
+	$(BIN)/python -m pytest -q tests/programs
+
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
 # 300 random steps in two clones, ten times, and a sync killed at each point; 3,000 recalls over
-# each transport.
+# each transport; each tool's arguments, 25 times as many as in the suite.
 soak: $(STAMP) compiled
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} $(BIN)/python -m pytest -q -s \
 	    tests/test_faults.py tests/test_crowd.py
 	MEMVAULT_GIT_STEPS=300 MEMVAULT_GIT_SEEDS=10 MEMVAULT_GIT_STRIDE=1 \
 	    $(BIN)/python -m pytest -q tests/test_git_soak.py tests/test_git_killed.py
 	MEMVAULT_RECALLS=3000 $(BIN)/python -m pytest -q tests/test_long_running.py
+	HYPOTHESIS_PROFILE=long \
+	    $(BIN)/python -m pytest -q tests/test_same_everywhere.py tests/test_schema.py
 
 # Write the reference and the transcripts anew from the program.
 docs: $(STAMP) compiled

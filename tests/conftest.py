@@ -138,8 +138,13 @@ def vault(folder: Path) -> Iterator[Vault]:
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def filled(_filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vault with a little of everything; its index is made anew in each copy."""
+    return Path(shutil.copytree(_filled, tmp_path_factory.mktemp("filled") / "vault"))
+
+
+@pytest.fixture(scope="session")
+def _filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("filled") / "vault"
     write(root, "memvault.toml", "version = 1\nworld.enabled = true\n")
     write(root, "places/wood.md", "---\nx: 0\ny: 0\nterrain: wood\nresources: {wood: 30}\n---\n")

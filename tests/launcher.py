@@ -62,9 +62,14 @@ class Launcher:
         theirs.close()
 
     def run(
-        self, arguments: Sequence[str], stdin: bytes, cwd: Path, seconds: float
+        self,
+        arguments: Sequence[str],
+        stdin: bytes,
+        cwd: Path,
+        seconds: float,
+        merged: bool = False,
     ) -> tuple[int, bytes, bytes] | None:
-        """Run a command; return its exit code, output and errors.
+        """Run a command; return its exit code, output and errors, these with the output if merged.
 
         Returns None, and runs nothing, where a command could tell that it was forked: other
         limits or variables that count from a process's start, a large input, or two at once.
@@ -79,12 +84,12 @@ class Launcher:
                 self._start()
             if _surroundings() != self._at:
                 return None
-            return self._run(arguments, stdin, cwd, seconds)
+            return self._run(arguments, stdin, cwd, seconds, merged)
         finally:
             self._lock.release()
 
     def _run(
-        self, arguments: Sequence[str], stdin: bytes, cwd: Path, seconds: float
+        self, arguments: Sequence[str], stdin: bytes, cwd: Path, seconds: float, merged: bool
     ) -> tuple[int, bytes, bytes]:
         (reads, feeds), (out, out_end), (err, err_end) = (os.pipe() for _ in range(3))
         umask = os.umask(0)
@@ -92,7 +97,7 @@ class Launcher:
         asked = [[*arguments], str(cwd), dict(os.environ), umask]
         message = json.dumps(asked).encode()
         size = len(message).to_bytes(_SIZE, "big")
-        socket.send_fds(self._socket, [size], [reads, out_end, err_end])
+        socket.send_fds(self._socket, [size], [reads, out_end, out_end if merged else err_end])
         self._socket.sendall(message)
         for number in (reads, out_end, err_end):
             os.close(number)

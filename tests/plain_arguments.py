@@ -1,15 +1,20 @@
-"""What arguments mean by the table of leniencies, said as the schema has it, for tests."""
+"""What arguments mean by the table of leniencies, and what a function gets of them, for tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from conftest import examples
 from memvault import schema
 from memvault.leniency import LENIENCIES, UNREAD, Leniency
 from memvault.schema import Parameter
+from memvault.tools.core.registry import Tool
 
 
 def plain_arguments(
@@ -47,3 +52,69 @@ def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
         more = parameter.arg.open
         return [plain_arguments(parameter.items, entry, used, more) for entry in value]
     return value
+
+
+def named(expected: Iterable[Parameter], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a function gets of arguments as the schema has them."""
+    known = {parameter.key: parameter for parameter in expected}
+    return {
+        known[key].name if key in known else key: _got(known[key], value) if key in known else value
+        for key, value in plain.items()
+    }
+
+
+def _got(parameter: Parameter, value: Any) -> Any:
+    """Return one argument: a number is whole where it may be, and else with a point."""
+    if parameter.items and isinstance(value, list):
+        return [named(parameter.items, entry) for entry in value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if int in parameter.kinds and value == int(value):
+        return int(value)
+    return float(value) if float in parameter.kinds else value
+
+
+def exactly(value: Any) -> Any:
+    """Return a value with the type of each part of it: to Python 3 is 3.0, and 1 is True."""
+    if isinstance(value, Mapping):
+        return {key: exactly(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [exactly(entry) for entry in value]
+    return type(value), value
+
+
+def shape(parameters: Iterable[Parameter]) -> tuple[Any, ...]:
+    """Return what binding arguments to parameters depends on, which is all but names and help."""
+    return tuple(
+        (
+            *(entry.kinds, entry.choices, entry.required, entry.anything, shape(entry.items)),
+            *(entry.arg.least, entry.arg.most, entry.arg.open, len(entry.entries("a,b"))),
+        )
+        for entry in parameters
+    )
+
+
+def try_tools(
+    subtests: pytest.Subtests,
+    tools: Iterable[Tool],
+    number: int,
+    check: Callable[[Tool, st.DataObject], None],
+) -> None:
+    """Check a property of each tool with examples, with few where another has like parameters."""
+    known = set()
+    for tool in tools:
+        new = shape(tool.parameters) not in known
+        known.add(shape(tool.parameters))
+        with subtests.test(tool=tool.name):
+            try_tool(tool, examples(number if new else 2), check)
+
+
+def try_tool(tool: Tool, most: int, check: Callable[[Tool, st.DataObject], None]) -> None:
+    """Check a property of one tool with a number of examples."""
+
+    @settings(max_examples=most)
+    @given(st.data())
+    def holds(data: st.DataObject) -> None:
+        check(tool, data)
+
+    holds()

@@ -10,18 +10,17 @@ import shlex
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from conftest import Ran, Run, write
-from memvault.__main__ import main
+from copies import Copy
 from memvault.cli.overview import EXTRA_COMMANDS
+from memvault.command_table import COMMANDS
 from memvault.tools.core import registry
-from memvault.tools.core.registry import Tool
-from tool_calls import WORKING, call_of, normal, words
+from tool_calls import WORKING, call_of, normal, typed, words
 
 COMMAND = [sys.executable, "-m", "memvault"]
 NOTE = "---\nid: wombats-are-nocturnal-abc123\ntags: [animal]\n---\n\n# Wombats\n\nThey dig.\n"
@@ -47,27 +46,26 @@ def _same(root: Path, ran: Ran) -> str:
     return normal(root, ran.json).replace(root.name, "copy")
 
 
-@pytest.mark.parametrize("tool", WORKING, ids=lambda tool: tool.name)
 def test_a_tool_answers_alike_however_it_is_called(
-    filled: Path, tmp_path: Path, run: Run, tool: Tool
+    filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """A command, a tool's exact name, and call with JSON take the same and give the same."""
-    arguments = call_of(tool)
-    line = words(tool, arguments)
-    forms = (
-        ["--quiet", "--json", *line],
-        ["--json", tool.name, *line[len(tool.command.split()) :]],
-        ["call", tool.name, json.dumps(arguments)],
-    )
-
-    def answer(number: int) -> str:
-        copy = tmp_path / f"copy{number}"
-        shutil.copytree(filled, copy)
-        return _same(copy, run(*forms[number], cwd=copy))
-
-    with ThreadPoolExecutor() as pool:
-        first, second, third = pool.map(answer, range(3))
-    assert first == second == third
+    copy = Copy(filled, tmp_path / "copy")
+    vault = ["--vault", str(copy.root)]
+    for tool in WORKING:
+        arguments = call_of(tool)
+        line = words(tool, arguments)
+        forms = (
+            ["--quiet", "--json", *line],
+            ["--json", tool.name, *line[len(tool.command.split()) :]],
+            ["call", tool.name, json.dumps(arguments)],
+        )
+        with subtests.test(tool=tool.name):
+            found = []
+            for form in forms:
+                copy.put_back()
+                found.append(_same(copy.root, typed(*vault, *form)))
+            assert found[0] == found[1] == found[2]
 
 
 SPELLINGS = {
@@ -261,14 +259,44 @@ def test_a_misspelling_gets_a_suggestion(notes: Path, run: Run, arguments: str) 
 HELPED = [tool.command for tool in registry.all_tools()] + [*EXTRA_COMMANDS, "model", ""]
 
 
-@pytest.mark.parametrize("command", HELPED)
-def test_every_command_has_help(command: str, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(subtests: pytest.Subtests) -> None:
     """Help is on standard output, exits 0 and names every argument, with --help and with -h."""
-    ran = run(*command.split(), "--help")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("Usage: memvault")
-    assert main([*command.split(), "-h"]) == 0
-    assert capsys.readouterr().out == ran.out
+    for command in HELPED:
+        with subtests.test(command=command):
+            ran = typed(*command.split(), "--help")
+            assert (ran.code, ran.err) == (0, "")
+            assert ran.out.startswith("Usage: memvault")
+            assert typed(*command.split(), "-h") == ran
+
+
+ALONE = """
+import os, sys, traceback
+import memvault, typer
+import frontmatter, numpy, platformdirs, py_rust_stemmers, tokenizers, whoosh.index
+own = [name for name in sys.modules if name.startswith("memvault.")]
+assert own == [], own
+for line in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            from memvault.__main__ import main
+            code = main([*line.split(), "--help"])
+        except BaseException:
+            traceback.print_exc()
+        os._exit(code)
+    if os.waitpid(child, 0)[1]:
+        print("FAILED:", line, file=sys.stderr)
+"""
+
+
+def test_a_command_is_the_first_thing_that_a_process_loads(folder: Path) -> None:
+    """Each module of commands can be loaded before any other of them."""
+    first = {command.module: command.words for command in COMMANDS}
+    lines = [*first.values(), *EXTRA_COMMANDS]
+    line = [sys.executable, "-c", ALONE, *lines]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import select
-import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from conftest import Run, refused, succeeded, write
-from memvault import Vault
+from conftest import Run, refused, succeeded
 from memvault.cli import shell_words
 from memvault.cli.completing import fitting
+from shells import completing_shell, hostile_names, typed_in_shell
 
 SHELLS = ["bash", "zsh", "fish"]
-
-
-@pytest.fixture
-def filled(folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A vault with memories, one of them hostile, an agent and a space."""
-    header = "---\nid: {}\ntags: [{}]\n---\n\n# {}\n"
-    write(folder, "a.md", header.format("use-wombats-abc123", "animals, dig", "Use: wombats"))
-    write(folder, "b.md", header.format("use-quokkas-abc123", "animals", "Use\x1b[31m $(quokkas)"))
-    write(folder, "c.md", header.format("other-abc123", "'$(touch ran)', 'a;b', x", "Other"))
-    write(folder, "odd/d.md", "---\nmemory_type: field-note\n---\nx\n")
-    write(folder, "agents/bob.md", "x")
-    write(folder, "spaces/team/space.md", "x")
-    assert vault.call("memory_list")["success"]
-    monkeypatch.setenv("MEMVAULT_VAULT", str(folder))
-    return folder
+filled = pytest.fixture(hostile_names)
 
 
 def offered(line: str) -> list[str]:
@@ -109,68 +88,12 @@ def test_whatever_a_shell_asks(words: list[str], run: Run, tmp_path: Path) -> No
     assert (ran.code, ran.out) == (0, "")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_in_the_shell_itself(shell: str, filled: Path, tmp_path: Path) -> None:
+def test_in_the_shell_itself(filled: Path, tmp_path: Path) -> None:
     """After completion install a new shell completes memIds, which the Tab key types out."""
-    program = shutil.which(shell)
-    if program is None:
-        pytest.skip(f"there is no {shell}")
-    home = tmp_path / "home"
-    home.mkdir()
-    memvault = tmp_path / "bin" / "memvault"
-    write(tmp_path, "bin/memvault", f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n')
-    memvault.chmod(0o755)
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("XDG_")},
-        "PATH": f"{memvault.parent}:{os.environ['PATH']}",
-        "HOME": str(home),
-        "ZDOTDIR": str(home),
-        "TERM": "dumb" if shell != "fish" else "xterm",
-    }
-    for words in (["completion", "install", shell], ["list", "--quiet"]):
-        command = [str(memvault), *words]
-        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-    if shell == "fish":  # whose own way to ask answers without a terminal
-        command = [program, "-c", "complete -C 'memvault show use-w'"]
-        out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert out.stdout == "use-wombats-abc123\tUse: wombats\n"
-        return
-    flags = ["--noprofile"] if shell == "bash" else []
-    typed = typed_out([program, *flags, "-i"], environment, "memvault show use-w\t --json\n")
+    environment = completing_shell("bash", tmp_path)
+    typed = typed_in_shell(["bash", "--noprofile", "-i"], environment, "memvault show use-w\t")
     assert "show use-wombats-abc123" in typed
     assert '"title": "Use: wombats"' in typed
-
-
-def typed_out(command: list[str], environment: dict[str, str], text: str) -> str:
-    """Type into a shell on a terminal; return what stands there when it has ended."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execvpe(command[0], command, environment)
-    shown = b""
-    deadline = time.monotonic() + 60
-    steps = [text.encode(), b"exit\n"]
-    quiet = 0
-    while time.monotonic() < deadline:
-        ready, _, _ = select.select([terminal], [], [], 1.0)
-        if ready:
-            quiet = 0
-            try:
-                piece = os.read(terminal, 4096)
-            except OSError:
-                break
-            if not piece:
-                break
-            shown += piece
-        else:
-            quiet += 1
-            if quiet >= 2 and steps:
-                for byte in steps.pop(0):
-                    os.write(terminal, bytes([byte]))
-                    time.sleep(0.7 if byte == 9 else 0.0)
-                quiet = 0
-    os.close(terminal)
-    os.waitpid(child, 0)
-    return shown.decode("utf-8", "replace")
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from conftest import Run, succeeded, write
+from copies import Copy
 from git_clones import git
 from memvault import open_vault
 from memvault.cli.examples import EXAMPLES, NOT_RUN
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.command_table import COMMANDS
+from tool_calls import typed
 
 SETTINGS = "version = 1\n\n[world]\nenabled = true\n"
 FOREST = (
@@ -24,11 +26,25 @@ FOREST = (
 )
 TOOL = '{"name": "word_count", "description": "Count words", "parameters": [], "command": ["wc"]}'
 LINES = [line for lines in EXAMPLES.values() for line in lines if line not in NOT_RUN]
+_MARKS = {*"|<>~"}
+"""What needs a shell."""
+PLAIN = [
+    line
+    for command in COMMANDS
+    for line in EXAMPLES[command.words]
+    if line not in NOT_RUN and not _MARKS & {*line}
+]
+"""Examples of tools that need none."""
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vault with what the examples speak of."""
+def example(_example: Path, tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """A vault with what the examples speak of, which is put back after each that writes."""
+    return Copy(_example, tmp_path_factory.mktemp("examples") / "all")
+
+
+@pytest.fixture(scope="module")
+def _example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("examples")
     root = base / "vault"
     write(root, "memvault.toml", SETTINGS)
@@ -92,18 +108,31 @@ def test_each_command_has_examples() -> None:
     assert set(LINES) | NOT_RUN == {line for lines in EXAMPLES.values() for line in lines}
 
 
-@pytest.mark.parametrize("line", LINES)
+def test_each_example_of_a_tool_works(
+    example: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """An example of a tool's command that needs no shell ends well."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        for line in PLAIN:
+            with subtests.test(line=line):
+                if "git" in line.split() and not shutil.which("git"):
+                    pytest.skip("there is no git")
+                example.put_back()
+                monkeypatch.chdir(example.root / "vault")
+                succeeded(typed(*shlex.split(line)[1:]))
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line not in PLAIN])
 def test_each_example_works(
-    line: str, example: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    line: str, example: Copy, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An example typed into a shell in a vault ends well."""
-    if "git" in line.split() and not shutil.which("git"):
-        pytest.skip("there is no git")
-    shutil.copytree(example, tmp_path / "all", symlinks=True)
-    root = tmp_path / "all/vault"
+    example.put_back()
+    root = example.root / "vault"
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("MEMVAULT_DEEP", "off")
-    if not set("|<>~") & set(line):
+    if not _MARKS & {*line}:
         succeeded(run(*shlex.split(line)[1:], cwd=root))
         return
     program = tmp_path / "bin" / "memvault"

@@ -20,8 +20,7 @@ from memvault.command_table import COMMANDS
 from memvault.schema import Parameter, kebab, normal_key
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
-
-TOOLS = [pytest.param(tool, id=tool.name) for tool in registry.all_tools()]
+from tool_calls import typed
 
 
 @pytest.fixture
@@ -174,9 +173,14 @@ def _values(tool: Tool) -> Iterator[tuple[Parameter, list[str]]]:
             yield entry, ["3"]
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_an_option_may_be_spelled_as_the_documents_have_it(tool: Tool) -> None:
+def test_an_option_may_be_spelled_as_the_documents_have_it(subtests: pytest.Subtests) -> None:
     """Each argument's key is an option in any spelling, of what goes by position too."""
+    for tool in registry.all_tools():
+        with subtests.test(tool=tool.name):
+            _may_be_spelled_otherwise(tool)
+
+
+def _may_be_spelled_otherwise(tool: Tool) -> None:
     command = commands.tool_command(tool, tool.name, Options())
     flags = {normal_key(entry.flag) for entry in tool.shell_parameters}
 
@@ -213,32 +217,26 @@ def test_arguments_may_be_given_by_name(run: Run, folder: Path) -> None:
 WORDS = [command.words for command in COMMANDS] + list(EXTRA_COMMANDS)
 
 
-@pytest.mark.parametrize("words", WORDS)
-def test_help_shows_any_command(words: str, capsys: pytest.CaptureFixture[str], run: Run) -> None:
+def test_help_shows_any_command(run: Run, subtests: pytest.Subtests) -> None:
     """``help COMMAND`` is ``COMMAND --help``, of groups too, and ``help`` alone the first page."""
-    from memvault.__main__ import main
-
-    for line in ([*words.split()], [words.split()[0]]):
-        assert main([*line, "--help"]) == 0
-        expected = capsys.readouterr().out
-        assert main(["help", *line]) == 0
-        assert capsys.readouterr().out == expected
-    if words == WORDS[0]:
-        assert run("help").out == run("--help").out == run("--json", "help").out
+    for line in {*WORDS, *(words.split()[0] for words in WORDS)}:
+        with subtests.test(line=line):
+            page = typed(*line.split(), "--help")
+            assert page.code == 0
+            assert typed("help", *line.split()) == page
+    assert run("help").out == run("--help").out == run("--json", "help").out
 
 
 GROUPS = sorted({words.split()[0] for words in WORDS if " " in words} - {"experience"})
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_group_alone_shows_its_commands(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_alone_shows_its_commands() -> None:
     """A group without a command writes what it has to standard output, and that is no error."""
-    from memvault.__main__ import main
-
-    assert main([group]) == 0
-    shown = capsys.readouterr()
-    assert main([group, "--help"]) == 0
-    assert shown == (capsys.readouterr().out, "")
+    for group in GROUPS:
+        shown = typed(group)
+        assert shown == (0, shown.out, ""), group
+        assert shown.out
+        assert typed(group, "--help") == shown
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from copies import Copy
 from memvault.schema import Parameter
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
@@ -76,11 +76,18 @@ def error(found: Any) -> str:
     return str(found.get("error", {}).get("code", ""))
 
 
-@pytest.mark.parametrize("tool", registry.all_tools(), ids=lambda tool: tool.name)
-def test_half_a_character_is_no_bug(tool: Tool, filled: Path, tmp_path: Path) -> None:
+def test_half_a_character_is_no_bug(
+    filled: Path, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     """In every text, list, object and key that a tool takes, by flags, JSON and MCP."""
-    root = tmp_path / "copy"
-    shutil.copytree(filled, root)
+    copy = Copy(filled, tmp_path / "copy")
+    for tool in registry.all_tools():
+        with subtests.test(tool=tool.name):
+            copy.put_back()
+            _halves_are_no_bug(tool, copy.root)
+
+
+def _halves_are_no_bug(tool: Tool, root: Path) -> None:
     parameters = tool.parameters
     arguments = sayable(tool, whole(parameters, call_of(tool)))
     objects = [entry.key for entry in parameters if entry.kinds == (dict,)]
@@ -95,24 +102,24 @@ def test_half_a_character_is_no_bug(tool: Tool, filled: Path, tmp_path: Path) ->
             assert code(root, *words(tool, broken(arguments, way, BYTE))) != "bug", f"{way} flags"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        ("list", "--agent", BYTE),
-        ("inbox", "peek", "--agent", f"x{BYTE}"),
-        ("call", BYTE),
-        ("call", "memory_list", BYTE),
-        (BYTE,),
-        ("list", f"--{BYTE}"),
-        ("tools", "trust", BYTE),
-        ("tools", "untrust", BYTE),
-        ("tools", "register", BYTE),
-        ("list", "--vault", f"x{BYTE}"),
-        ("remember", "x", f"@{BYTE}"),
-    ],
-)
-def test_a_byte_that_is_no_text_is_no_bug(filled: Path, tmp_path: Path, line: list[str]) -> None:
+LINES = [
+    ("list", "--agent", BYTE),
+    ("inbox", "peek", "--agent", f"x{BYTE}"),
+    ("call", BYTE),
+    ("call", "memory_list", BYTE),
+    (BYTE,),
+    ("list", f"--{BYTE}"),
+    ("tools", "trust", BYTE),
+    ("tools", "untrust", BYTE),
+    ("tools", "register", BYTE),
+    ("list", "--vault", f"x{BYTE}"),
+    ("remember", "x", f"@{BYTE}"),
+]
+
+
+def test_a_byte_that_is_no_text_is_no_bug(filled: Path, tmp_path: Path) -> None:
     """Wherever it stands on a command line, a byte that is no UTF-8 is kept or refused."""
-    root = tmp_path / "copy"
-    shutil.copytree(filled, root)
-    assert code(root, *line) != "bug"
+    copy = Copy(filled, tmp_path / "copy")
+    for line in LINES:
+        copy.put_back()
+        assert code(copy.root, *line) != "bug", line

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
-from conftest import Run, examples
-from memvault import Vault, schema
+from conftest import Run
+from memvault import Vault
 from memvault.cli.examples import EXAMPLES
 from memvault.errors import UsageError
 from memvault.leniency import LENIENCIES, Leniency
 from memvault.tools.core import reference, registry
-from memvault.tools.core.registry import Tool
 from plain_arguments import plain_arguments
-
-TOOLS = [pytest.param(tool, id=tool.name) for tool in registry.all_tools()]
 
 SENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("memory_recall", {"query": "a", "limit": None, "tags": None, "full": None}, {"query": "a"}),
@@ -121,69 +113,6 @@ def test_a_near_choice_is_named() -> None:
         with pytest.raises(UsageError) as caught:
             registry.find(name).bind(sent)
         assert caught.value.hint == f"did you mean {meant}?"
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 2**60) | st.floats(-9, 9) | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=3,
-)
-"""Any JSON."""
-
-
-def _sent(entry: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Values that somebody may send for a property of a schema, right ones among them."""
-    right = _right(entry)
-    spelled = right.map(lambda value: value if isinstance(value, str) else json.dumps(value))
-    respelled = spelled.map(str.swapcase) | spelled.map(lambda text: f" {text} ")
-    whole = st.lists(st.text(max_size=3) | st.integers(-9, 9), max_size=3)
-    inner = _sent(entry["items"]) if "items" in entry else st.sampled_from(["a,b", "1", 0, "TRUE"])
-    return right | spelled | respelled | whole | inner | JSON
-
-
-def _right(entry: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Values that a property of a schema allows, and objects of what may be sent."""
-    if "enum" in entry:
-        return st.sampled_from(entry["enum"])
-    least, most = entry.get("minimum", -9), min(entry.get("maximum", 9), 9)
-    known: dict[str, Callable[[], st.SearchStrategy[Any]]] = {
-        "string": lambda: st.text(max_size=5),
-        "integer": lambda: st.integers(int(least), int(max(least, most))),
-        "number": lambda: st.floats(max(least, -9), max(least, most, -9)),
-        "boolean": st.booleans,
-        "object": lambda: _calls(entry),
-        "array": lambda: st.lists(_right(entry.get("items", {"type": "string"})), max_size=2),
-    }
-    kinds = [entry["type"]] if isinstance(entry["type"], str) else entry["type"]
-    return st.one_of(*(known[kind]() for kind in kinds))
-
-
-def _calls(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects of values that somebody may send, the required ones mostly there."""
-    properties = whole.get("properties", {})
-    values = {key: _right(entry) | _sent(entry) for key, entry in properties.items()}
-    must = {key: values.pop(key) for key in whole.get("required", ())}
-    return st.fixed_dictionaries(must, optional=values)
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-@settings(max_examples=examples(60))
-@given(data=st.data())
-def test_what_is_taken_beyond_the_schema_is_in_the_table(tool: Tool, data: st.DataObject) -> None:
-    """A call is taken just if the schema allows it, or what the table makes of it."""
-    whole = schema.input_schema(tool.parameters)
-    allows = Draft202012Validator(whole).is_valid
-    sent = data.draw(_calls(whole))
-    used: set[Leniency] = set()
-    plain = plain_arguments(tool.parameters, sent, used)
-    if allows(sent):
-        assert (plain, used) == (sent, set())
-    if allows(plain):
-        assert tool.bind(sent) == tool.bind(plain)
-        assert used or allows(sent)
-    else:
-        with pytest.raises(UsageError):
-            tool.bind(sent)
 
 
 def test_every_leniency_is_in_the_reference_and_has_an_example() -> None:

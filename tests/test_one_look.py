@@ -49,26 +49,34 @@ def notes(folder: Path, vault: Vault) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_a_question_looks_once(folder: Path, notes: list[str], subtests: pytest.Subtests) -> None:
+    """A question and a name each cost one look at the folder."""
+    for line in (
         ["recall", "wombat"],
         ["recall", "wombat", "--mode", "keyword"],
         ["list"],
         ["types"],
         ["show", "N1"],
+        ["load", "N1"],
+        ["context", "wombat"],
+        ["experience", "A wombat"],
+    ):
+        with subtests.test(line=line):
+            assert looks(folder, *line) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
         ["remember", "New", "A bilby.", "--type", "fact"],
         ["remember", "New", "A bilby.", "--type", "fact", "--supersedes", "N1"],
         ["compound", "N1", "More."],
         ["compound", "the wombat digs which burrow 3", "More."],
-        ["load", "N1"],
-        ["context", "wombat"],
-        ["experience", "A wombat"],
     ],
     ids=" ".join,
 )
-def test_a_call_looks_once(folder: Path, notes: list[str], arguments: list[str]) -> None:
-    """A question, a name and a write each cost one look at the folder."""
+def test_a_write_looks_once(folder: Path, notes: list[str], arguments: list[str]) -> None:
+    """A write costs one look at the folder."""
     assert looks(folder, *arguments) == 1
 
 

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from jsonschema import Draft202012Validator
 
 from conftest import examples
+from copies import Copy
 from memvault import schema
 from memvault.call import Call
 from memvault.errors import UsageError
+from memvault.leniency import Leniency
 from memvault.schema import Arg, Parameter
 from memvault.tools.core import reference, registry
 from memvault.tools.core.registry import Tool
-from plain_arguments import plain_arguments
+from plain_arguments import exactly, named, plain_arguments, try_tool, try_tools
 from tool_calls import normal, over_mcp, printed, sayable, words
 
 TOOLS = registry.all_tools()
-each_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 
 WORDS = ["zebra", "Alpha", "beta.md", "m2", "k", "main", "bob", "team", "7d", "2 hours", "b == 1"]
 WORDS += ["life.dig.deep", "life.dig", "life", "wood", "memory_list_types", "m3"]
@@ -93,30 +92,33 @@ def anything(
 KINDS = [*TOOLS, Tool("anything", "anything", "test", anything, False, False)]
 
 
-@each_tool
-@settings(max_examples=examples(6))
-@given(data=st.data())
 def test_flags_json_and_mcp_give_the_same_result(
-    tool: Tool, filled: Path, data: st.DataObject
+    filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """Whatever a tool is given, each way to call it returns the same and writes the same files."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
-    arguments = sayable(tool, data.draw(objects(tool.parameters)))
-    ways: dict[str, Callable[[Path], Any]] = {
-        "flags": lambda root: printed(root, *words(tool, arguments)),
-        "call": lambda root: printed(root, "call", tool.name, json.dumps(arguments)),
-        "mcp": lambda root: over_mcp(root, tool.name, arguments),
-    }
-    found = {}
-    for name, way in ways.items():
-        with tempfile.TemporaryDirectory() as folder:
-            root = Path(folder).resolve() / "vault"
-            shutil.copytree(filled, root)
-            result = normal(root, way(root))
+    copy = Copy(filled, tmp_path / "copy")
+    root = copy.root
+
+    def same(tool: Tool, data: st.DataObject) -> None:
+        arguments = sayable(tool, data.draw(objects(tool.parameters)))
+        ways: dict[str, Callable[[], Any]] = {
+            "flags": lambda: printed(root, *words(tool, arguments)),
+            "call": lambda: printed(root, "call", tool.name, json.dumps(arguments)),
+            "mcp": lambda: over_mcp(root, tool.name, arguments),
+        }
+        found = {}
+        for name, way in ways.items():
+            copy.put_back()
+            result = normal(root, way())
             files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.md"))
             found[name] = result, normal(root, [f for f in files if not f.startswith(".")])
-    assert found["call"] == found["mcp"]
-    assert found["flags"] == found["call"], words(tool, arguments)
+        assert found["call"] == found["mcp"]
+        assert found["flags"] == found["call"], words(tool, arguments)
+
+    for tool in TOOLS:
+        with subtests.test(tool=tool.name):
+            try_tool(tool, examples(3), same)
 
 
 def test_a_no_is_a_no_by_flag_too(filled: Path, tmp_path: Path) -> None:
@@ -132,6 +134,7 @@ def test_a_no_is_a_no_by_flag_too(filled: Path, tmp_path: Path) -> None:
 ANY_NUMBER = st.sampled_from(
     [0, 1, -1, 0.0, -0.0, 1.0, 2.5, -0.5, 1e9, 1e9 + 1, 1e300, -1e300, 1e301, 10**300, 10**301]
 )
+OFTEN = ["a,b", "1", 0, "TRUE", '["a"]', "{}"]
 ANY_JSON: SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | ANY_NUMBER | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
@@ -150,40 +153,50 @@ def attempted(parameters: tuple[Parameter, ...]) -> SearchStrategy[Any]:
 
 
 def near(parameter: Parameter) -> SearchStrategy[Any]:
-    """Draw a value for a parameter that may or may not fit."""
-    kinds = [ANY_JSON, ANY_NUMBER, drawn(parameter)]
-    if parameter.choices:
-        kinds.append(st.sampled_from(parameter.choices))
+    """Draw a value for a parameter that fits, fits if it is read kindly, or does not."""
+    right = drawn(parameter)
+    spelled = right.map(lambda value: value if isinstance(value, str) else json.dumps(value))
+    respelled = spelled.map(str.swapcase) | spelled.map(lambda text: f" {text} ")
+    loose = st.lists(st.text(max_size=3) | st.integers(-9, 9), max_size=3)
+    kinds = [right, spelled, respelled, loose, ANY_JSON, ANY_NUMBER, st.sampled_from(OFTEN)]
     if parameter.items:
         kinds.append(st.lists(attempted(parameter.items), max_size=2))
+        kinds.append(attempted(parameter.items))
+    ends = [end for end in schema.bounds(parameter) if end is not None]
+    if ends:
+        kinds.append(st.sampled_from([*ends, *(end + way for end in ends for way in (-1, 1, 0.5))]))
     return st.one_of(kinds)
 
 
-@pytest.mark.parametrize("tool", KINDS, ids=lambda tool: tool.name)
-@given(data=st.data())
-def test_the_schema_accepts_exactly_what_the_tool_takes(tool: Tool, data: st.DataObject) -> None:
+def test_the_schema_accepts_exactly_what_the_tool_takes(subtests: pytest.Subtests) -> None:
     """Arguments that fit a tool's schema, by the table of leniencies, are taken, and no others."""
-    parameters = tool.parameters
-    arguments = data.draw(attempted(parameters))
-    plain = plain_arguments(parameters, arguments, set())
-    fits = Draft202012Validator(schema.input_schema(tool.parameters)).is_valid(plain)
-    try:
-        tool.bind(arguments)
-        taken = True
-    except UsageError:
-        taken = False
-    assert fits == taken, arguments
+
+    def exact(tool: Tool, data: st.DataObject) -> None:
+        allows = Draft202012Validator(schema.input_schema(tool.parameters)).is_valid
+        sent = data.draw(attempted(tool.parameters))
+        used: set[Leniency] = set()
+        plain = plain_arguments(tool.parameters, sent, used)
+        if allows(sent):
+            assert (plain, used) == (sent, set())
+        if allows(plain):
+            assert exactly(tool.bind(sent)) == exactly(named(tool.parameters, plain))
+        else:
+            with pytest.raises(UsageError):
+                tool.bind(sent)
+
+    try_tools(subtests, KINDS, 30, exact)
 
 
-@each_tool
-def test_a_listed_tool_is_one_by_the_protocols_own_schema(tool: Tool) -> None:
+def test_a_listed_tool_is_one_by_the_protocols_own_schema(subtests: pytest.Subtests) -> None:
     """What is listed of a tool fits what the Model Context Protocol says of tools."""
     types = pytest.importorskip("mcp_types", reason="the MCP SDK is not installed")
-    listed = types.Tool.model_validate(reference.described(tool), by_name=False)
-    shown = listed.model_dump(by_alias=True, exclude_none=True)
-    assert shown == reference.described(tool)
-    Draft202012Validator.check_schema(shown["inputSchema"])
-    for entry in shown["inputSchema"]["properties"].values():
-        assert entry["description"]
-        if "default" in entry:
-            assert Draft202012Validator(entry).is_valid(entry["default"])
+    for tool in TOOLS:
+        with subtests.test(tool=tool.name):
+            listed = types.Tool.model_validate(reference.described(tool), by_name=False)
+            shown = listed.model_dump(by_alias=True, exclude_none=True)
+            assert shown == reference.described(tool)
+            Draft202012Validator.check_schema(shown["inputSchema"])
+            for entry in shown["inputSchema"]["properties"].values():
+                assert entry["description"]
+                if "default" in entry:
+                    assert Draft202012Validator(entry).is_valid(entry["default"])

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import examples
 from memvault import schema
 from memvault.errors import UsageError
 from memvault.leniency import UNREAD, meant
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
+from plain_arguments import exactly, named, try_tools
 
 JSON: dict[str, st.SearchStrategy[Any]] = {
     "string": st.text(max_size=20),
@@ -24,9 +23,6 @@ JSON: dict[str, st.SearchStrategy[Any]] = {
     "array": st.lists(st.text(max_size=5), max_size=3),
     "object": st.dictionaries(st.text(max_size=5), st.integers(), max_size=2),
 }
-
-
-TOOLS = [pytest.param(tool, id=tool.name) for tool in registry.all_tools()]
 
 
 def _kinds(entry: dict[str, Any]) -> list[str]:
@@ -41,7 +37,9 @@ def _fitting(entry: dict[str, Any]) -> st.SearchStrategy[Any]:
         return st.lists(_object(entry["items"]), max_size=2)
     least, most = entry.get("minimum"), entry.get("maximum")
     number = st.floats(least, most, allow_nan=False, allow_infinity=False)
-    bounded = {"integer": st.integers(least, most), "number": number}
+    whole = st.integers(least, most)
+    exact = st.integers(max(least or 0, -(2**53)), min(most or 2**53, 2**53)).map(float)
+    bounded = {"integer": whole | exact, "number": number}
     return st.one_of(*(bounded.get(kind, JSON[kind]) for kind in _kinds(entry)))
 
 
@@ -56,27 +54,18 @@ def _arguments(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
     return _object(schema.input_schema(tool.parameters))
 
 
-def _named(expected: Iterable[schema.Parameter], given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments under the names that functions have for them."""
-    return {
-        parameter.name: [_named(parameter.items, entry) for entry in given[parameter.key]]
-        if parameter.items
-        else given[parameter.key]
-        for parameter in expected
-        if parameter.key in given
-    }
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-@given(data=st.data())
-def test_a_tool_takes_what_its_schema_says(tool: Tool, data: st.DataObject) -> None:
+def test_a_tool_takes_what_its_schema_says(subtests: pytest.Subtests) -> None:
     """Arguments that fit a tool's schema are taken as they are, however their keys are spelled."""
-    given_values = data.draw(_arguments(tool))
-    bound = tool.bind(given_values)
-    assert bound == _named(tool.parameters, given_values)
-    for spell in (str.upper, str.lower, "_".join, "-{}_".format, schema.kebab):
-        respelled = {spell(key): value for key, value in given_values.items()}
-        assert tool.bind(respelled) == bound
+
+    def takes(tool: Tool, data: st.DataObject) -> None:
+        given_values = data.draw(_arguments(tool))
+        expected = exactly(named(tool.parameters, given_values))
+        assert exactly(tool.bind(given_values)) == expected
+        for spell in (str.upper, str.lower, "_".join, "-{}_".format, schema.kebab):
+            respelled = {spell(key): value for key, value in given_values.items()}
+            assert exactly(tool.bind(respelled)) == expected
+
+    try_tools(subtests, registry.all_tools(), 60, takes)
 
 
 def _wrong(draw: Any, entry: dict[str, Any]) -> Iterator[object]:
@@ -99,24 +88,25 @@ def _wrong(draw: Any, entry: dict[str, Any]) -> Iterator[object]:
         yield entry["maximum"] + 1
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@settings(max_examples=examples(15))
-@given(data=st.data())
-def test_a_tool_refuses_what_its_schema_does_not_say(tool: Tool, data: st.DataObject) -> None:
+def test_a_tool_refuses_what_its_schema_does_not_say(subtests: pytest.Subtests) -> None:
     """A wrong type, a number out of range, an unknown, missing or doubled key is a usage error."""
-    fitting = data.draw(_arguments(tool))
-    whole = schema.input_schema(tool.parameters)
-    wrong: list[dict[str, Any]] = [{**fitting, "noSuchKey": 1}]
-    wrong += ({**fitting, f"{key}_": value} for key, value in fitting.items())
-    wrong += ({k: v for k, v in fitting.items() if k != key} for key in whole["required"])
-    wrong += ({**fitting, key: None} for key in whole["required"])
-    for parameter in tool.parameters:
-        values = _wrong(data.draw, whole["properties"][parameter.key])
-        unread = (value for value in values if meant(parameter, value) is UNREAD)
-        wrong += ({**fitting, parameter.key: value} for value in unread)
-    for arguments in wrong:
-        with pytest.raises(UsageError):
-            tool.bind(arguments)
+
+    def refuses(tool: Tool, data: st.DataObject) -> None:
+        fitting = data.draw(_arguments(tool))
+        whole = schema.input_schema(tool.parameters)
+        wrong: list[dict[str, Any]] = [{**fitting, "noSuchKey": 1}]
+        wrong += ({**fitting, f"{key}_": value} for key, value in fitting.items())
+        wrong += ({k: v for k, v in fitting.items() if k != key} for key in whole["required"])
+        wrong += ({**fitting, key: None} for key in whole["required"])
+        for parameter in tool.parameters:
+            values = _wrong(data.draw, whole["properties"][parameter.key])
+            unread = (value for value in values if meant(parameter, value) is UNREAD)
+            wrong += ({**fitting, parameter.key: value} for value in unread)
+        for arguments in wrong:
+            with pytest.raises(UsageError):
+                tool.bind(arguments)
+
+    try_tools(subtests, registry.all_tools(), 15, refuses)
 
 
 @pytest.mark.parametrize("digits", [400, 5_000])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import Run, write
+from copies import Copy
 from made_secrets import MADE, made
 from memvault import Vault, open_vault
 from memvault.tools.core.registry import Tool
@@ -38,18 +39,21 @@ def refusing(root: Path) -> None:
         settings.write(REFUSE)
 
 
-@pytest.mark.parametrize("kind", MADE)
-def test_a_secret_is_written_with_a_warning(vault: Vault, folder: Path, kind: str) -> None:
+def test_a_secret_is_written_with_a_warning(
+    vault: Vault, folder: Path, subtests: pytest.Subtests
+) -> None:
     """The result says which kind stands in which line of which file, and never the secret."""
-    value, said = made(kind)
-    found = remember(vault, f"For the deploy job:\n\n{said}\n")
-    (warning,) = found["warnings"]
-    text = (folder / "fact/deploy.md").read_text("utf-8")
-    line = text[: text.index(value)].count("\n") + 1
-    assert value in text
-    assert f"fact/deploy.md holds a secret now: {kind} in line {line};" in warning
-    assert value not in warning
-    assert "secrets: allowed" in warning
+    for number, kind in enumerate(MADE):
+        with subtests.test(kind=kind):
+            value, said = made(kind)
+            found = remember(vault, f"For the deploy job:\n\n{said}\n", f"Deploy {number}")
+            (warning,) = found["warnings"]
+            text = (folder / found["filePath"]).read_text("utf-8")
+            line = text[: text.index(value)].count("\n") + 1
+            assert value in text
+            assert f"{found['filePath']} holds a secret now: {kind} in line {line};" in warning
+            assert value not in warning
+            assert "secrets: allowed" in warning
 
 
 def test_a_secret_in_a_title_is_in_no_name(vault: Vault) -> None:
@@ -218,20 +222,25 @@ def holding(root: Path, secret: str) -> list[str]:
     return [str(path.relative_to(root)) for path in every if secret.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize(
-    "tool", [tool for tool in WRITING if tool.name != "wait_for"], ids=lambda tool: str(tool.name)
-)
 def test_no_tool_writes_a_secret_that_is_refused_or_unsaid(
-    filled: Path, tmp_path: Path, tool: Tool
+    filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """With refuse a tool writes all or nothing, and no secret; with warn it says where it did."""
+    made = shutil.copytree(filled, tmp_path / "made")
+    refusing(made)
+    copies = {"refuse": Copy(made, tmp_path / "refuse"), "warn": Copy(filled, tmp_path / "warn")}
+    for tool in WRITING:
+        if tool.name != "wait_for":
+            with subtests.test(tool=tool.name):
+                _writes_no_secret(tool, copies)
+
+
+def _writes_no_secret(tool: Tool, copies: dict[str, Copy]) -> None:
     arguments = writing_call(tool)
     warned = False
-    for mode in ("refuse", "warn"):
-        root = tmp_path / mode
-        shutil.copytree(filled, root)
-        if mode == "refuse":
-            refusing(root)
+    for mode, copy in copies.items():
+        copy.put_back()
+        root = copy.root
         with open_vault(root) as vault:
             for given in replaced(arguments, secret := made("GitHub token")[0]):
                 before = files(root)
@@ -246,6 +255,5 @@ def test_no_tool_writes_a_secret_that_is_refused_or_unsaid(
                     assert told, (given, found)
                     assert [path for path in holding(root, secret) if "journal" in path] == []
                     warned = True
-                    shutil.rmtree(root)
-                    shutil.copytree(filled, root)
+                    copy.put_back()
     assert warned == (tool.name in KEEPING)

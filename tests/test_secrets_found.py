@@ -161,19 +161,27 @@ def test_a_secret_that_stands_twice_is_masked_twice() -> None:
 
 
 def test_as_many_secrets_as_there_may_be_take_no_more_than_their_share() -> None:
-    """Twenty thousand secrets in one line or in many are found and masked in seconds."""
+    """Of four times as many secrets, up to 20,000, each takes about as long."""
     for front, back in (("", " "), ("http://a:", "@h "), ("Authorization: Bearer ", "\n")):
-        tokens = [f"{front}ghp_{number:036}{back}" for number in range(123_456_000, 123_476_000)]
-        text = "".join(tokens)
-        began = time.perf_counter()
-        known = values(text)
-        assert "ghp_0" not in masked_part(masked(text), known)
-        assert len(known) == 20_000
-        assert time.perf_counter() - began < 10
+
+        def masking(many: int, front: str = front, back: str = back) -> float:
+            numbers = range(123_456_000, 123_456_000 + many)
+            text = "".join(f"{front}ghp_{number:036}{back}" for number in numbers)
+            began = time.process_time()
+            known = values(text)
+            assert "ghp_0" not in masked_part(masked(text), known)
+            assert len(known) == many
+            return time.process_time() - began
+
+        assert masking(20_000) < 8 * max(masking(5_000), 0.05)
 
 
 def test_dashes_before_a_web_token_do_not_stall() -> None:
     """A text of half web tokens takes no more time than grows with it."""
-    began = time.process_time()
-    masked("-eyJ" * 50_000 + " .eyJ")
-    assert time.process_time() - began < 5
+
+    def masking(many: int) -> float:
+        began = time.process_time()
+        masked("-eyJ" * many + " .eyJ")
+        return time.process_time() - began
+
+    assert masking(50_000) < 8 * max(masking(12_500), 0.02)

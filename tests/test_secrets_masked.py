@@ -24,9 +24,14 @@ def deploy(root: Path, said: str, header: str = "") -> None:
     write(root, "deploy.md", f"---\nid: deploy-1\n{header}---\n\n{text}\n")
 
 
-@pytest.mark.parametrize("kind", MADE)
-def test_the_context_tells_no_secret(vault: Vault, folder: Path, kind: str) -> None:
+def test_the_context_tells_no_secret(vault: Vault, folder: Path, subtests: pytest.Subtests) -> None:
     """Memories, values, goals and messages come with the kind in the place of the secret."""
+    for kind in MADE:
+        with subtests.test(kind=kind):
+            _context_tells_none(vault, folder, kind)
+
+
+def _context_tells_none(vault: Vault, folder: Path, kind: str) -> None:
     value, said = made(kind)
     deploy(folder, said)
     vault.call("set_memories", memories=[{"key": "k", "value": said}])
@@ -36,6 +41,7 @@ def test_the_context_tells_no_secret(vault: Vault, folder: Path, kind: str) -> N
     told = json.dumps(found)
     assert found["context"].count(f"[masked: {kind}]") >= 3
     assert not any(line in told for line in value.split("\n") if len(line) > 8)
+    assert vault.call("peek_inbox", count=100)["success"]  # what was delivered is not told again
 
 
 def test_the_context_tells_what_a_memory_allows(vault: Vault, folder: Path) -> None:
@@ -80,14 +86,17 @@ def asked(root: Path, said: str = "deploy", vault: str = "") -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("kind", MADE)
-def test_no_answer_over_mcp_tells_a_secret(vault: Vault, folder: Path, kind: str) -> None:
+def test_no_answer_over_mcp_tells_a_secret(
+    vault: Vault, folder: Path, subtests: pytest.Subtests
+) -> None:
     """No tool tells a client a secret, nor eight characters of one where a text is cut."""
-    value, said = made(kind)
-    deploy(folder, said)
-    told = json.dumps(asked(folder, value))
-    assert f"[masked: {kind}]" in told
-    assert pieces(value, told) == []
+    for kind in MADE:
+        with subtests.test(kind=kind):
+            value, said = made(kind)
+            deploy(folder, said)
+            told = json.dumps(asked(folder, value))
+            assert f"[masked: {kind}]" in told
+            assert pieces(value, told) == []
 
 
 def pieces(value: str, told: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,8 +17,14 @@ from pathlib import Path
 
 import pytest
 
+from conftest import write
+from launcher import Launcher
+
 PAGES = sorted((Path(__file__).parent / "transcripts").glob("*.md"))
 _BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"$`\\]*\"")
+_MARKS = set("|&;<>()$`\\\"'*?[#~!{\n")
+"""What a shell reads as more than a letter, outside of quotes."""
 _VARYING = (
     (re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-z]{10}"), "<event>"),
     (re.compile(r"\b\d\.\d+(?= seconds have passed)"), "<seconds>"),
@@ -50,28 +57,47 @@ _VARYING = (
 )
 
 
-def _played(block: str, folder: Path) -> str:
-    """Return a block with every command's output as it is now."""
-    shim = folder.parent / "bin" / "memvault"
-    if not shim.exists():
-        shim.parent.mkdir()
-        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n', "utf-8")
+class _Shell:
+    """Runs command lines in a folder, with both streams as one, in ``sh`` where one needs it."""
+
+    def __init__(self, launcher: Launcher, folder: Path) -> None:
+        self._launcher = launcher
+        self._folder = folder
+        shim = write(
+            folder.parent, "bin/memvault", f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n'
+        )
         shim.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{shim.parent}:{os.environ['PATH']}", "HOME": str(folder)}
+
+    def run(self, line: str) -> tuple[int, str]:
+        """Return the exit code and what was printed."""
+        plain = _QUOTED.sub("", line)
+        if plain.startswith("memvault ") and not _MARKS & {*plain}:
+            words = shlex.split(line)[1:]
+            found = self._launcher.run(words, b"", self._folder, 60, merged=True)
+            assert found is not None
+            code, said, _ = found
+        else:
+            done = subprocess.run(
+                ["/bin/sh", "-c", line],
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=60,
+            )
+            code, said = done.returncode, done.stdout
+        return code, said.decode()
+
+
+def _played(block: str, shell: _Shell, folder: Path) -> str:
+    """Return a block with every command's output as it is now."""
     lines = []
     for command in [line[2:] for line in block.splitlines() if line.startswith("$ ")]:
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            timeout=60,
-        )
-        lines += [f"$ {command}", *done.stdout.decode().replace(str(folder), "~").splitlines()]
-        if done.returncode:
-            lines.append(f"[exit {done.returncode}]")
+        code, said = shell.run(command)
+        lines += [f"$ {command}", *said.replace(str(folder), "~").splitlines()]
+        if code:
+            lines.append(f"[exit {code}]")
     return "\n".join(lines) + "\n"
 
 
@@ -83,7 +109,11 @@ def _formal(text: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_a_page_shows_what_the_program_does(
-    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+    page: Path,
+    tmp_path: Path,
+    launcher: Launcher,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """What the documentation shows of a session is what a user sees."""
     folder = tmp_path / "notes"
@@ -91,7 +121,10 @@ def test_a_page_shows_what_the_program_does(
     text = page.read_text("utf-8")
     if "$ git " in text and shutil.which("git") is None:
         pytest.skip("there is no git")
-    played = _BLOCK.sub(lambda block: _played(block[0], folder), text)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(folder))
+    shell = _Shell(launcher, folder)
+    played = _BLOCK.sub(lambda block: _played(block[0], shell, folder), text)
     if request.config.getoption("--rewrite-transcripts"):
         if _formal(played) != _formal(text):
             page.write_text(played, "utf-8")

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Run, write
+from copies import Copy
 from episodes import WEEK, put_all
 from memvault import Vault, open_vault
 from memvault.tools.core.registry import Tool
@@ -45,15 +46,22 @@ def changes(vault: Vault) -> list[dict[str, Any]]:
     return list(found["changes"])
 
 
-@pytest.mark.parametrize("tool", WRITING, ids=lambda tool: str(tool.name))
 def test_every_writing_tool_is_in_the_log_and_can_be_undone(
-    filled: Path, tmp_path: Path, tool: Tool
+    filled: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """Whatever a tool writes, the log names each file, and undo brings all back byte for byte."""
-    root = tmp_path / "vault"
-    shutil.copytree(filled, root)
-    with open_vault(root) as vault:
+    made = shutil.copytree(filled, tmp_path / "made")
+    with open_vault(made) as vault:
         assert vault.call("memory_compound", query="m1", modifications="More.")["success"]
+    copy = Copy(made, tmp_path / "vault")
+    for tool in WRITING:
+        with subtests.test(tool=tool.name):
+            copy.put_back()
+            _can_be_undone(tool, copy.root)
+
+
+def _can_be_undone(tool: Tool, root: Path) -> None:
+    with open_vault(root) as vault:
         before, known = files(root), {change["changeId"] for change in changes(vault)}
         result = vault.call(tool.name, **writing_call(tool))
         after = files(root)

@@ -15,7 +15,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +24,9 @@ from memvault.call import Call, Caller
 from memvault.schema import Parameter
 from memvault.tools.core.registry import Tool, all_tools
 from memvault.workspace import Workspace
+
+if TYPE_CHECKING:
+    from conftest import Ran
 
 VALUES: dict[str, Any] = {
     "query": "zebra",
@@ -253,12 +256,19 @@ def _for_command(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
             return arguments
 
 
+def typed(*line: str) -> Ran:
+    """Run a command line in this process."""
+    from conftest import Ran  # which processes that only make calls need not load
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([*line])
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
 def printed(root: Path, *line: str) -> Any:
     """Run a command line in this process; return what it prints as JSON."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        main(["--vault", str(root), "--json", *line])
-    return json.loads(out.getvalue())
+    return typed("--vault", str(root), "--json", *line).json
 
 
 TRUSTED = Caller()

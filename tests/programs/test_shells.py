@@ -1,0 +1,28 @@
+"""Completion in the shells that few machines have all of; a shell that is missing is a failure."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from shells import completing_shell, hostile_names, typed_in_shell
+
+filled = pytest.fixture(hostile_names)
+
+
+def test_zsh_types_out_what_is_completed(filled: Path, tmp_path: Path) -> None:
+    """After completion install a new zsh completes memIds, which the Tab key types out."""
+    environment = completing_shell("zsh", tmp_path)
+    typed = typed_in_shell(["zsh", "-i"], environment, "memvault show use-w\t")
+    assert "show use-wombats-abc123" in typed
+    assert '"title": "Use: wombats"' in typed
+
+
+def test_fish_offers_what_is_completed(filled: Path, tmp_path: Path) -> None:
+    """After completion install a new fish completes memIds, and shows their titles."""
+    environment = completing_shell("fish", tmp_path)
+    command = ["fish", "-c", "complete -C 'memvault show use-w'"]
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert out.stdout == "use-wombats-abc123\tUse: wombats\n"
