@@ -24,7 +24,6 @@ from memvault.upkeep.git.program import (
     Git,
     Repository,
     check_idle,
-    opened,
 )
 from memvault.upkeep.git.replay import Replay
 from memvault.vault import layout, new_secrets
@@ -85,7 +84,7 @@ class Synced:
         }
 
 
-def sync(call: Call) -> dict[str, Any]:
+def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
     """Commit, pull with rebase, and push.
 
     Raises:
@@ -93,8 +92,7 @@ def sync(call: Call) -> dict[str, Any]:
         GitFailed: git, a hook or the other side refused.
         Conflict: others changed files or pushed again and again meanwhile.
     """
-    setup.check_allowed(call)
-    found = opened(call.root)
+    found = setup.opened(call, agree)
     if found.prefix:
         hint = "commit and pull it as you are used to; memories are merged there too"
         raise Refused(LARGER, hint)
@@ -167,9 +165,9 @@ def _remote(repository: Repository, branch: str) -> Remote:
     git = repository.git
     name = git.config(f"branch.{branch}.remote")
     merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
-    if name and name != "." and merge:
-        return Remote(name, merge, True)
     known = git.line("remote").split()
+    if name in known and merge:  # else it is a path, whose repository has hooks of its own
+        return Remote(name, merge, True)
     if not known:
         raise Refused("The repository has no remote to sync with", "git remote add origin URL")
     if "origin" not in known and len(known) > 1:
