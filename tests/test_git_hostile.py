@@ -5,8 +5,10 @@ A vault may be unpacked with its ``.git``, whose settings, hooks and pipes git w
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 from conftest import Run, refused, succeeded, write
 from git_clones import git, without_identity
-from memvault import Vault, open_vault
+from memvault import Vault, grants, open_vault
 from memvault.call import Call, Caller
 from memvault.errors import Refused
 from memvault.upkeep.git.sync import sync
@@ -297,6 +299,7 @@ def test_what_was_allowed_is_allowed_as_it_was(folder: Path, vault: Vault, file:
         "[include] path = {}\n",
         '[remote "origin"]\n\turl = ext::{}\n',
         '[remote "origin"]\n\turl = -{}\n',
+        '[remote "--upload-pack={}"]\n\turl = ssh://example.org/x\n',
         '[remote "origin"]\n\turl = {}\n',
         '[branch "main"]\n\tremote = {}\n\tmerge = refs/heads/main\n',
         '[remote "origin"]\n\turl = https://example.org/x\n\tfetch = +refs/heads/*:refs/heads/*\n',
@@ -353,3 +356,46 @@ def at_terminal(folder: Path, answer: str, *words: str) -> subprocess.CompletedP
         [sys.executable, "-c", code, *words],
         cwd=folder, input=f"{answer}\n", capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
+
+
+def test_a_note_of_a_sync_names_no_option(folder: Path, vault: Vault, tmp_path: Path) -> None:
+    """What .git holds as the note of a sync that was killed is no option to git."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "remote", "add", "origin", "../shared.git")
+    file = tmp_path / "outside"
+    noted = {"before": f"--output={file}", "new": "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
+    write(folder, ".git/memvault-sync.json", json.dumps(noted))
+    vault.call("git_sync", confirm=True)
+    assert not file.exists()
+
+
+def test_a_repository_that_git_mends_is_looked_at_again(
+    folder: Path, ran: Path, vault: Vault
+) -> None:
+    """What a half repository leads to once git init has mended it is asked about too."""
+    write(folder, ".git/HEAD", "ref: refs/heads/main\n")
+    write(folder, ".git/commondir", "../other\n")
+    write(folder, "other/config", "[core]\n\tbare = false\n")
+    program(ran, folder / "other/hooks/post-index-change")
+    assert vault.call("git_init")["error"]["code"] == "refused"
+    vault.call("git_sync")
+    vault.call("git_status")
+    assert not ran.exists()
+
+
+def test_what_was_allowed_before_there_were_digests_is_allowed(folder: Path, vault: Vault) -> None:
+    """A repository in which nothing may run needs no new word after an update."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "config", "merge.memvault.driver", "memvault git merge-file %O %A %B %L %P")
+    grants.grant(folder, "git", "repository", {"folder": str(folder / ".git")})
+    assert vault.call("git_status")["changed"] == 1
+    git(folder, "config", "core.pager", "less")
+    assert "core.pager" in vault.call("git_status")["warnings"][0]
+
+
+def test_a_socket_in_git_is_no_pipe(folder: Path, vault: Vault) -> None:
+    """What git's own monitor of files leaves in .git keeps nobody from anything."""
+    assert vault.call("git_init")["success"]
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(folder / ".git/fsmonitor--daemon.ipc"))
+        assert vault.call("git_status")["success"]

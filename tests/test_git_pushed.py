@@ -140,3 +140,18 @@ def test_a_private_file_that_others_stop_sharing_stays_here(both: tuple[Clone, .
     one.git("push", "--quiet", "origin", "main")
     assert two.sync()["pulled"] == 1
     assert kept.read_text() == "{}\n"
+
+
+def test_no_push_writes_through_a_link_that_is_here(
+    both: tuple[Clone, ...], tmp_path: Path
+) -> None:
+    """A folder that others push under the name of a link of one's own does not lead through it."""
+    one, two = both
+    outside = tmp_path / "outside"
+    write(two.root, ".git/info/exclude", "private\n")
+    (two.root / "private").symlink_to(outside)
+    for name in ("private/evil.md", "private/evil.bin"):
+        write(one.root, name, "Evil.\n")
+    one.sync()
+    two.vault.call("git_sync")
+    assert list(outside.iterdir()) == []

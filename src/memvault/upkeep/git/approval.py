@@ -116,6 +116,8 @@ class _Line(NamedTuple):
     def is_harmless(self) -> bool:
         is_ours = (self.section, self.below) == ("merge", "memvault")
         section = "merge memvault" if is_ours else self.section
+        if self.below.startswith("-"):  # of a remote: git would take it for an option
+            return False
         return bool(self.key and _HARMLESS.fullmatch(f"{section}.{self.key}={self.value}"))
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -24,6 +25,7 @@ from memvault.vault.store import Store
 
 _NOTE = "memvault-sync.json"
 """Names the two commits while files change from one to the other; it lies in git's own folder."""
+_NAME = re.compile(r"[0-9a-f]{40,64}")
 
 
 class Busy(Conflict):
@@ -81,6 +83,8 @@ def recover(repository: Repository, objects: Objects, store: Store) -> None:
     try:
         noted = json.loads(plain_files.read(note, plain_files.SETTING))
         before, new = str(noted["before"]), str(noted["new"])
+        if not (_NAME.fullmatch(before) and _NAME.fullmatch(new)):
+            raise ValueError("not the name of a commit")  # it may be an option
     except FileNotFoundError:
         return
     except (OSError, ValueError, KeyError, TypeError):

@@ -107,12 +107,12 @@ def check_plain(place: Place) -> None:
     Loose objects, and what lies deeper in the vault, are not looked at.
 
     Raises:
-        Refused: something is a pipe, a socket or a device.
+        Refused: something is a pipe or a device; a socket is an error to git at once.
     """
     for path in _opened(place):
         with contextlib.suppress(OSError):
             mode = os.stat(path).st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
                 hint = "git would wait for it; move it away"
                 named = printable(os.path.relpath(path, place.top))
                 raise Refused(f"{named} is a pipe or a device, and no file", hint)

@@ -95,6 +95,7 @@ def begin(call: Call, agree: Agree | None = None) -> tuple[Repository, bool]:
         Refused: the caller may not, or there is no git.
     """
     git = Git(call.root, {})
+    on_new: Agree | None = _agreed
     try:
         place = find(call.root)
         if place is not None:
@@ -107,12 +108,18 @@ def begin(call: Call, agree: Agree | None = None) -> tuple[Repository, bool]:
         folder = call.root / ".git"
         if folder.is_symlink() or not folder.is_dir():
             raise
-        _allow(call, Place(call.root, folder, folder), agree)  # git may mend it
+        folder = Path(os.path.realpath(folder))
+        _allow(call, Place(folder.parent, folder, folder), agree)  # git may mend it
+        on_new = agree
     if not call.caller.programs:
         raise NotAllowed([], None)
     named = [] if Git(call.root).config("init.defaultBranch") else ["--initial-branch=main"]
     git.run("init", "--quiet", *named)
-    return opened(call, lambda _: None), True
+    return opened(call, on_new), True
+
+
+def _agreed(_: NotAllowed) -> None:
+    """Agree to what git has just made, by the user's own settings alone."""
 
 
 def _allow(call: Call, place: Place, agree: Agree | None) -> None:

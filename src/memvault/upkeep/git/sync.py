@@ -183,7 +183,7 @@ def _fetched(repository: Repository, remote: Remote) -> str:
     git = repository.git
     hint = f"git ls-remote {remote.name} says whether it can be reached"
     listed = git.run(
-        "ls-remote", "--heads", remote.name, seconds=NETWORK_SECONDS, hint=hint
+        "ls-remote", "--heads", "--", remote.name, seconds=NETWORK_SECONDS, hint=hint
     ).decode("utf-8", "replace")
     heads = [line.partition("\trefs/heads/")[2] for line in listed.splitlines()]
     if remote.branch not in heads:
@@ -196,7 +196,7 @@ def _fetched(repository: Repository, remote: Remote) -> str:
             )
         return ""
     source = f"+refs/heads/{remote.branch}:{remote.tracking}"
-    words = ("fetch", "--quiet", "--no-tags", remote.name, source)
+    words = ("fetch", "--quiet", "--no-tags", "--", remote.name, source)
     git.run(*words, seconds=NETWORK_SECONDS, hint=hint)
     return git.commit_id(remote.tracking)
 
@@ -275,7 +275,7 @@ def _pushed(repository: Repository, remote: Remote, head: str) -> bool:
         return True
     git = repository.git
     target = f"{head}:refs/heads/{remote.branch}"
-    words = ("push", "--porcelain", remote.name, target)
+    words = ("push", "--porcelain", "--", remote.name, target)
     ran = git.tried(*words, seconds=NETWORK_SECONDS)
     if ran.code:
         said = f"{ran.output}\n{ran.complaint}"
