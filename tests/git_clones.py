@@ -33,8 +33,8 @@ class Clone(NamedTuple):
         return self.call("memory_remember", title=title, content=content, memoryType="context")
 
     def sync(self) -> dict[str, Any]:
-        """Sync with the others."""
-        return self.call("git_sync")
+        """Sync with the others, whose repository is a folder here and has hooks of its own."""
+        return self.call("git_sync", confirm=True)
 
     def git(self, *words: str) -> str:
         """Run git in the clone, as somebody; return what it prints."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import struct
 from pathlib import Path
 
 import pytest
@@ -101,8 +103,6 @@ def test_whatever_a_vault_holds(
 @given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda data: b"DIRC" + data))
 def test_whatever_an_index_of_git_holds(data: bytes) -> None:
     """Bytes that are no index of git end the look at them, and nothing else."""
-    import struct
-
     try:
         for count, _ in enumerate(paths(data)):
             assert count < 1_000
@@ -123,3 +123,30 @@ def test_only_with_nothing_named_fixes_nothing(run: Run, folder: Path) -> None:
     write(folder, "b.md", "---\nid: note-abc123\n---\n\nTwo.\n")
     assert "only names no code" in refused(run("doctor", "--fix", "--only", ""), 2)
     assert "note-abc123" in (folder / "b.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_crafted_index_of_git_costs_no_more_than_it_grows(version: int) -> None:
+    """Four times the entries take about four times the work, however long their paths claim to be.
+
+    Before, each path of version 4 was the whole one before it and more.
+    """
+    few, many = (_bytes_made(_index(version, entries)) for entries in (2_000, 8_000))
+    assert few > 0
+    assert many < 5 * few
+
+
+def _index(version: int, entries: int) -> bytes:
+    """Return an index each of whose paths is the one before, with ten bytes more."""
+    entry = bytes(60) + b"\0\x0a" + (b"\0" if version == 4 else b"") + b"aaaaaaaaaa\0"
+    whole = entry if version == 4 else entry + bytes(-len(entry) % 8 or 0)
+    return struct.pack(">4sII", b"DIRC", version, entries) + whole * entries
+
+
+def _bytes_made(data: bytes) -> int:
+    """Return how many bytes of paths are made of an index before it ends or is refused."""
+    made = 0
+    with contextlib.suppress(ValueError, IndexError, struct.error):
+        for path in paths(data):
+            made += len(path)
+    return made

@@ -104,7 +104,7 @@ def test_status_says_what_is_to_be_done(
     with open_vault(tmp_path / "three") as third:
         found = third.call("git_status")
         assert (found["driver"], found["todo"]) == (False, ["memvault git init"])
-        assert third.call("git_sync")["success"]
+        assert third.call("git_sync", confirm=True)["success"]
         assert third.call("git_status")["driver"]
 
 
@@ -219,15 +219,18 @@ def test_autocommit_of_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vau
     assert made["success"]
     assert "memvault git init" in made["warnings"][0]
     assert not (folder / "ran").exists()
-    assert vault.call("git_init")["success"]
+    assert vault.call("git_init", confirm=True)["success"]
     vault.call("memory_compound", query=made["memId"], modifications="More.")
     assert (folder / "ran").exists()
 
 
-def test_a_vault_in_a_larger_repository_is_committed_too(tmp_path: Path, folder: Path) -> None:
+def test_a_vault_in_a_larger_repository_is_committed_too(
+    tmp_path: Path, folder: Path, vault: Vault
+) -> None:
     """Where the repository begins above the vault, a commit is of the vault's files alone."""
     git(tmp_path, "init", "--quiet")
     write(tmp_path, "code.py", "1\n")
+    assert vault.call("git_init")["success"]
     write(folder, "a.md", "1\n")
     assert commit(folder, ["a.md"], "m") == ""
     assert last(tmp_path) == "m\n\n\nvault/a.md"
@@ -241,7 +244,7 @@ def test_a_message_names_tool_titles_and_agent() -> None:
     assert len(message("t", ["A" * 200], "main").splitlines()[0]) <= 72
 
 
-def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path) -> None:
+def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path, vault: Vault) -> None:
     """Without a repository, in a rebase, or where a hook says no, the call has still succeeded."""
     write(repository, "a.md", "1\n")
     (repository / ".git" / "index.lock").touch()
@@ -250,6 +253,8 @@ def test_a_commit_that_fails_is_a_note(folder: Path, repository: Path) -> None:
     hook = repository / ".git" / "hooks" / "pre-commit"
     hook.write_text("#!/bin/sh\necho 'no secrets please' >&2\nexit 1\n")
     hook.chmod(0o755)
+    assert "hooks/pre-commit: memvault git init" in commit(repository, ["a.md"], "m")
+    assert vault.call("git_init", confirm=True)["success"]
     assert "no secrets please" in commit(repository, ["a.md"], "m")
     hook.unlink()
     git(repository, "switch", "--quiet", "--detach")
@@ -292,7 +297,7 @@ def test_what_keeps_sync_from_its_work_is_said(
     script = prepare.replace("git checkout", "git -c user.name=x -c user.email=x commit -q "
                              "--allow-empty -m x; git checkout")  # fmt: skip
     subprocess.run(["sh", "-c", script], cwd=folder, check=True)
-    assert said in refused(run("git", "sync"), 1)
+    assert said in refused(run("git", "sync", "--confirm", "true"), 1)
 
 
 def test_without_git_it_is_said(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -309,7 +314,7 @@ def test_a_hook_that_refuses_is_told(clones: tuple[Clone, ...]) -> None:
     hook.write_text("#!/bin/sh\necho 'no secrets please' >&2\nexit 1\n")
     hook.chmod(0o755)
     made = one.remember("Wombats", "They dig.")
-    failed = one.vault.call("git_sync")["error"]
+    failed = one.vault.call("git_sync", confirm=True)["error"]
     assert "no secrets please" in failed["message"]
     assert "hook" in failed["hint"]
     hook.unlink()

@@ -42,7 +42,7 @@ def repository(home: Path, folder: Path, vault: Vault) -> Path:
 
 def failure(clone: Clone) -> dict[str, Any]:
     """Return why a sync failed."""
-    return dict(clone.vault.call("git_sync")["error"])
+    return dict(clone.vault.call("git_sync", confirm=True)["error"])
 
 
 def hook(clone: Clone, name: str, script: str) -> Path:
@@ -250,6 +250,7 @@ def test_a_commit_that_takes_too_long_leaves_no_lock(
     slow.write_text("#!/bin/sh\nsleep 60\n")
     slow.chmod(0o755)
     with open_vault(repository) as vault:
+        assert vault.call("git_init", confirm=True)["success"]
         made = vault.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
         assert "took more than" in made["warnings"][0]
         assert list((repository / ".git").glob("*.lock")) == []

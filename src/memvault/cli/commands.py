@@ -16,7 +16,7 @@ import typer.main
 from memvault import schema, visible
 from memvault.cli import output, showing, spelling
 from memvault.cli.options import SHARED, Options
-from memvault.errors import UsageError
+from memvault.errors import Refused, UsageError
 from memvault.schema import Parameter
 from memvault.tools.core.registry import Tool
 
@@ -70,7 +70,11 @@ def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
     showing.check(options)
     workspace = options.workspace()
     try:
-        result, delivery = invoke.call(workspace, name, arguments, options.caller())
+        try:
+            result, delivery = invoke.call(workspace, name, arguments, options.caller())
+        except Refused as error:
+            more = _agreed(error)
+            result, delivery = invoke.call(workspace, name, arguments | more, options.caller())
         try:
             query = arguments.get("query") or arguments.get("around") or ""
             showing.show(options, name, result, str(query))
@@ -84,6 +88,25 @@ def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
         workspace.close()
     if result.get(_FOUND_WRONG.get(name, "")):
         raise typer.Exit(1)
+
+
+def _agreed(error: Refused) -> dict[str, Any]:
+    """Ask the person at the terminal what a tool wants to have confirmed; return the argument.
+
+    Raises:
+        Refused: it is the error again, where nobody is there or the answer is no.
+    """
+    token, runs = error.details.get("confirmToken"), error.details.get("runs")
+    if not token:
+        raise error
+    from memvault.cli import asking
+
+    if not asking.has_terminal():
+        raise error
+    shown = [f"   {line}" for line in runs] if isinstance(runs, list) else []
+    if not asking.agrees([error.message, *shown], "May it, on this machine, as you?"):
+        raise error
+    return {"confirm": token}
 
 
 def long_text(value: str) -> str:

@@ -34,7 +34,8 @@ _EVENTS = """*events
 {remaining} left in the inbox"""
 
 FORMS = {
-    "a failure": """   gone already: {files:each}
+    "a failure": """   {runs:each}
+   gone already: {files:each}
 *refused
    line {line}: {problem}  {text}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memvault import visible
-from memvault.cli import output, showing
+from memvault.cli import asking, output, showing
 from memvault.cli.options import Options
 from memvault.errors import Refused, UsageError
 from memvault.upkeep.clients import NAMES
@@ -142,9 +142,6 @@ def _ask(changes: Sequence[Change]) -> None:
     Raises:
         Refused: the answer is no.
     """
-    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return
     count = f"these {len(changes)} files" if len(changes) > 1 else "this file"
-    print(f"Write {count}? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if asking.has_terminal() and not asking.agrees([], f"Write {count}?"):
         raise Refused("Nothing was changed", "memvault setup PROGRAM --dry-run only shows it")

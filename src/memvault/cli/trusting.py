@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
-from memvault import visible
-from memvault.cli import showing
+from memvault.cli import asking, showing
 from memvault.cli.options import Options
 from memvault.errors import NotFound, Refused, UsageError
 from memvault.schema import normal_name
@@ -111,14 +109,12 @@ def _ask(name: str, shown: dict[str, Any]) -> None:
     Raises:
         Refused: nobody is there, or the answer is no.
     """
-    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not asking.has_terminal():
         raise Refused(
             f"There is no terminal to ask whether {name} may run {shown['command']}",
             f"whoever owns this machine types memvault tools trust {name} at a terminal",
         )
-    for key, value in shown.items():
-        told = ", ".join(value) if isinstance(value, list) else value
-        print(visible.line(f"{key}: {told}"), file=sys.stderr)
-    print("May it run on this machine, as you? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    told = {k: ", ".join(v) if isinstance(v, list) else v for k, v in shown.items()}
+    lines = [f"{key}: {value}" for key, value in told.items()]
+    if not asking.agrees(lines, "May it run on this machine, as you?"):
         raise Refused(f"{name} is not trusted", "nothing was changed")

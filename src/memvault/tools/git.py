@@ -2,44 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from memvault.call import Call
+from memvault.errors import Refused
+from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
 from memvault.tools.core.registry import Group
+
+if TYPE_CHECKING:
+    from memvault.upkeep.git.setup import NotAllowed
 
 group = Group("git", "Sharing a vault with git", place=105)
 
 
 @group.tool("git_init", "git init", idempotent=True, scope="all")
-def git_init(call: Call) -> dict[str, Any]:
+def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     """Set the vault up in git: a repository where there is none, and a merge driver for memories.
 
     .gitignore and .gitattributes get the lines that they lack. Doing it again
-    changes nothing. Nothing is committed.
+    changes nothing. Nothing is committed. What git would run of a repository that is there,
+    or what of that has changed, is shown first and has to be confirmed.
     """
     from memvault.upkeep.git import setup
 
-    found, made = setup.begin(call)
+    found, made = setup.begin(call, partial(_confirmed, call, confirm, "git init"))
     changed = setup.prepare(call, found)
     return {"made": made, "branch": found.branch, "changed": changed, "driver": True}
 
 
 @group.tool("git_sync", "git sync", destructive=True, open_world=True, scope="all")
-def git_sync(call: Call) -> dict[str, Any]:
+def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     """Sync the vault: commit all changes, put them on top of what others pushed, and push.
 
     Nothing is forced. Headers are merged by key, lists as sets, texts as git does. A memory
     whose text both sides changed is kept as two files that name each other in conflict_with;
-    what one side deleted and the other changed stays. This uses the network.
+    what one side deleted and the other changed stays. This uses the network. What git would
+    run of a repository that is new here has to be confirmed, as for git init.
     """
     from memvault.upkeep.git.sync import sync
 
-    return sync(call)
+    return sync(call, partial(_confirmed, call, confirm, "git sync"))
 
 
 @group.tool("git_status", "git status", read_only=True, scope="all")
 def git_status(call: Call) -> dict[str, Any]:
-    """Show how the vault is in git: branch, remote, what waits, and memories kept as two files."""
+    """Show how the vault is in git: branch, remote, what waits, and memories kept as two files.
+
+    Git itself is not asked before somebody at this machine allowed it with git init or sync.
+    """
     from memvault.upkeep.git.status import status
 
     return status(call)
+
+
+def _confirmed(call: Call, confirm: bool | str | None, command: str, asked: NotAllowed) -> None:
+    """Make sure that what git would run was confirmed.
+
+    Raises:
+        Conflict: it is not what was confirmed.
+        Refused: nothing was.
+    """
+    token = token_of(asked.covered)
+    if not is_confirmed(confirm, token, "what git would run here now"):
+        said = f"Git would run this here, or be led by it: {asked.told}"
+        raise Refused(
+            asked.message if asked.was_allowed else said,
+            f"look at it, then memvault {command} --confirm {token}",
+            {**({"runs": asked.runs} if call.caller.paths else {}), "confirmToken": token},
+        )

@@ -21,6 +21,8 @@ _FIXED = 62
 """Bytes of an entry before its path, with the SHA-1 that names its content."""
 _LONGER = 0x4000
 """The flag of an entry that has two bytes more."""
+_LONGEST = 4_096
+"""Bytes of a path at most: longer ones no system here has."""
 _OLD = 3_600.0
 
 
@@ -32,12 +34,14 @@ def private_file(root: Path) -> str:
             if repository.is_symlink() or not repository.is_dir():
                 return ""  # it lies elsewhere, and this file says where: not to be followed
             below = root.relative_to(folder).as_posix()
-            prefix = ".memvault/" if below == "." else f"{below}/.memvault/"
+            prefix = os.fsencode(".memvault/" if below == "." else f"{below}/.memvault/")
             with contextlib.suppress(OSError, ValueError, IndexError, struct.error):
                 data = plain_files.read(repository / "index", plain_files.MEMORY)
                 for path in paths(data):
                     if path.startswith(prefix):
-                        return path[len(prefix) - len(".memvault/") :]
+                        return os.fsdecode(path[len(prefix) - len(".memvault/") :])
+                    if path > prefix:
+                        break  # they are in order
             return ""
     return ""
 
@@ -62,8 +66,8 @@ def is_locked(root: Path) -> bool:
     return False
 
 
-def paths(data: bytes) -> Iterator[str]:
-    """Yield the paths in an index of version 2, 3 or 4.
+def paths(data: bytes) -> Iterator[bytes]:
+    """Yield the paths in an index of version 2, 3 or 4, in a time that grows with its size.
 
     Raises:
         ValueError: it is none; also ``IndexError`` or ``struct.error``.
@@ -79,9 +83,11 @@ def paths(data: bytes) -> Iterator[str]:
         if version == 4:
             strip, start = _number(data, start)
             kept = len(before) - strip
-        end = data.index(b"\0", start)
+            if kept < 0:
+                raise ValueError("not an index")
+        end = data.index(b"\0", start, start + _LONGEST + 1 - kept)
         name = before[:kept] + data[start:end]
-        yield os.fsdecode(name)
+        yield name
         before = name
         place = end + 1 if version == 4 else place + (end - place + 8) // 8 * 8
 

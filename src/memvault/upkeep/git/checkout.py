@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -17,14 +18,15 @@ from memvault import plain_files
 from memvault.agents.locking import locks_of
 from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.model import FileState
-from memvault.upkeep.git.objects import Difference, Objects
-from memvault.upkeep.git.program import GitFailed, Repository
+from memvault.upkeep.git.objects import Difference, Objects, is_private
+from memvault.upkeep.git.program import QUIET_INSIDE, GitFailed, Repository
 from memvault.vault import atomic, layout
 from memvault.vault.store import Store
 from memvault.vault.walk import walk
 
 _NOTE = "memvault-sync.json"
 """Names the two commits while files change from one to the other; it lies in git's own folder."""
+_NAME = re.compile(r"[0-9a-f]{40,64}")
 
 
 class Busy(Conflict):
@@ -46,12 +48,13 @@ def switch(
     """
     git = repository.git
     before = old or git.empty_tree()
+    objects.check_names(new)
     try:
         git.run("read-tree", "-m", "-i", "--dry-run", before, new)
     except GitFailed as error:
         hint = "commit it, or take it back with git restore --staged"
         raise Refused(f"What is staged is in the way: {error.message}", hint) from error
-    found = objects.differences(before, new)
+    found = _shared(objects, before, new)
     memories = _memories(repository, store, found)
     with _held(store, found):
         if git.commit_id("HEAD") != old:
@@ -81,6 +84,8 @@ def recover(repository: Repository, objects: Objects, store: Store) -> None:
     try:
         noted = json.loads(plain_files.read(note, plain_files.SETTING))
         before, new = str(noted["before"]), str(noted["new"])
+        if not (_NAME.fullmatch(before) and _NAME.fullmatch(new)):
+            raise ValueError("not the name of a commit")  # it may be an option
     except FileNotFoundError:
         return
     except (OSError, ValueError, KeyError, TypeError):
@@ -88,17 +93,19 @@ def recover(repository: Repository, objects: Objects, store: Store) -> None:
         return
     git = repository.git
     head = git.commit_id("HEAD")
-    with _held(store, objects.differences(new, before)):
+    with _held(store, _shared(objects, new, before)):
         if not head or git.tried("merge-base", "--is-ancestor", new, head).code:
             git.run("read-tree", head or before)
             files = objects.files(head or before)
             found = [
                 entry
-                for entry in objects.differences(new, before)
+                for entry in _shared(objects, new, before)
                 if files.get(entry.path) == entry.after  # else somebody committed it since
             ]
             memories = _memories(repository, store, found)
-            changed = git.run("diff", "--no-renames", "--name-only", "-z", new).split(b"\0")
+            changed = git.run("diff", QUIET_INSIDE, "--no-renames", "--name-only", "-z", new).split(
+                b"\0"
+            )
             found = [
                 entry
                 for entry in found
@@ -118,6 +125,19 @@ def _held(store: Store, found: list[Difference]) -> Iterator[None]:
         yield
 
 
+def _shared(objects: Objects, before: str, after: str) -> list[Difference]:
+    """Return what two trees differ in, but for what is of one machine: that is never touched."""
+    return [entry for entry in objects.differences(before, after) if not is_private(entry.path)]
+
+
+def _is_inside(root: Path, path: str) -> bool:
+    """Return whether no folder on the way to a path is a link."""
+    with contextlib.suppress(Refused):
+        layout.check_folders(root, PurePosixPath(path).parent.as_posix())
+        return True
+    return False
+
+
 def _memories(repository: Repository, store: Store, found: list[Difference]) -> set[str]:
     """Return the paths of plain files whose bytes are the same in git and in the folder."""
     paths = [
@@ -125,7 +145,6 @@ def _memories(repository: Repository, store: Store, found: list[Difference]) -> 
         for entry in found
         if entry.path.endswith(".md")
         and all(side is None or side.mode == "100644" for side in (entry.before, entry.after))
-        and not entry.path.startswith(".memvault/")
     ]
     data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     words = ("check-attr", "-z", "--stdin", "text", "filter", "ident", "working-tree-encoding")
@@ -135,12 +154,7 @@ def _memories(repository: Repository, store: Store, found: list[Difference]) -> 
         for path, name, value in zip(parts[::3], parts[1::3], parts[2::3], strict=False)
         if value not in ("unset", "unspecified") or (name == "text" and value != "unset")
     }
-    kept = set()
-    for path in paths:
-        with contextlib.suppress(Refused):
-            layout.check_folders(store.root, PurePosixPath(path).parent.as_posix())
-            kept.add(path)
-    return kept - other
+    return {path for path in paths if path not in other and _is_inside(store.root, path)}
 
 
 def _check(repository: Repository, found: list[Difference], memories: set[str]) -> None:
@@ -168,7 +182,7 @@ def _check(repository: Repository, found: list[Difference], memories: set[str]) 
         if entry.before is None and os.path.lexists(file) and not file.is_dir():
             raise Busy(entry.path)
     repository.git.run("update-index", "-q", "--refresh", good=(0, 1))
-    changed = repository.git.run("diff-files", "--name-only", "-z").split(b"\0")
+    changed = repository.git.run("diff-files", QUIET_INSIDE, "--name-only", "-z").split(b"\0")
     for entry in others:
         if entry.path.encode("utf-8", "surrogateescape") in changed:
             raise Busy(entry.path)
@@ -188,7 +202,9 @@ def _change(
     _write(objects, store, [entry for entry in own if entry.after is None], is_recovery)
     for entry in found:
         folder = repository.top / entry.path
-        if entry.after is not None and folder.is_dir() and not folder.is_symlink():
+        if entry.after is None or not _is_inside(repository.top, entry.path):
+            continue
+        if folder.is_dir() and not folder.is_symlink():
             for parent, _, _ in reversed(list(walk(folder))):
                 with contextlib.suppress(OSError):
                     Path(parent).rmdir()
@@ -199,7 +215,7 @@ def _change(
 def _restore(repository: Repository, tree: str, found: list[Difference]) -> None:
     paths = [entry.path for entry in found if entry.after is not None]
     for entry in found:
-        if entry.after is None:
+        if entry.after is None and _is_inside(repository.top, entry.path):
             with contextlib.suppress(OSError):
                 (repository.top / entry.path).unlink()
     if paths:
@@ -224,6 +240,7 @@ class _Already(Exception):
 
 def _write_one(store: Store, path: str, before: bytes | None, after: bytes | None) -> None:
     file = store.root / path
+    layout.check_folders(store.root, PurePosixPath(path).parent.as_posix())
     try:
         if before is None:
             assert after is not None

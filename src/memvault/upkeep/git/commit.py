@@ -10,12 +10,14 @@ from typing import TypeVar
 from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.upkeep.git import inner, setup
-from memvault.upkeep.git.program import Git, GitFailed, Repository, check_idle, repository
+from memvault.upkeep.git.place import find
+from memvault.upkeep.git.program import QUIET_INSIDE, Git, GitFailed, Repository, check_idle
 from memvault.vault.lock import FileLock
 from memvault.vault.private import private_folder
 
 Result = TypeVar("Result")
 
+_SET = "git.autocommit is set"
 _HELD = ("index.lock", "cannot lock ref", "Unable to create", "unable to create")
 _PAUSE = 0.05
 _SHORTLY = 1.0
@@ -54,8 +56,6 @@ def message(tool: str, titles: Iterable[str], agent: str) -> str:
 def of_call(call: Call) -> list[str]:
     """Commit what a call wrote; return what to say of it."""
     files = call.deed.files
-    if not setup.is_allowed(call):
-        return ["git.autocommit is set, but nobody at this machine set git up: memvault git init"]
     text = message(call.deed.tool, [file.title for file in files], call.deed.agent)
     said = commit(call.root, [file.path for file in files], text)
     return [said] if said else []
@@ -68,12 +68,17 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     files has succeeded, whatever git says: nothing is raised.
     """
     try:
-        found = repository(root)
-        if found is None:
-            return "git.autocommit is set, but the vault is in no git repository: memvault git init"
+        place = find(root)
+        if place is None:
+            return f"{_SET}, but the vault is in no git repository: memvault git init"
+        found = setup.as_allowed(root, place)
         check_idle(found)
         with lock(root, _SHORTLY):
             patiently(lambda: _commit(found, list(dict.fromkeys(paths)), message))
+    except setup.NotAllowed as error:
+        if not error.was_allowed:
+            return f"{_SET}, but nobody at this machine set git up: memvault git init"
+        return f"not committed to git: {error.message}: memvault git init"
     except (MemvaultError, OSError) as error:
         said = error.message if isinstance(error, MemvaultError) else str(error)
         return f"not committed to git: {said}"
@@ -112,9 +117,9 @@ def commit_all(repository: Repository, subject: str, look: Callable[[str], None]
 
 def _add_all(git: Git) -> None:
     """Stage whatever changed, but for repositories of their own: git would keep their name only."""
-    git.run("add", "--update")
+    changed = git.run("diff-files", QUIET_INSIDE, "--name-only", "-z")
     new = _named(inner.new_files(git))
-    git.run("update-index", "--add", "--remove", "-z", "--stdin", data=new)
+    git.run("update-index", "--add", "--remove", "-z", "--stdin", data=changed + new)
 
 
 def patiently(action: Callable[[], Result]) -> Result:
@@ -136,7 +141,7 @@ def patiently(action: Callable[[], Result]) -> Result:
 
 def _commit(repository: Repository, paths: list[str], message: str) -> None:
     git = repository.git
-    about = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
+    about = ("--porcelain", "-z", "--no-renames", "--untracked-files=all", QUIET_INSIDE)
     changed: dict[str, str] = {}
     for at in range(0, len(paths), _AT_ONCE):
         some = paths[at : at + _AT_ONCE]
@@ -148,7 +153,8 @@ def _commit(repository: Repository, paths: list[str], message: str) -> None:
         git.run("add", "--intent-to-add", *_NAMED_BELOW, data=_named(new))
     if changed:
         words = ("commit", "--quiet", "--only", "--message", message, *_NAMED_BELOW)
-        git.run(*words, data=_named(changed), more=git.identity(), seconds=_SECONDS)
+        names = _named(repository.prefix + path for path in changed)
+        git.run(*words, data=names, more=git.identity(), seconds=_SECONDS)
 
 
 def _named(paths: Iterable[str]) -> bytes:

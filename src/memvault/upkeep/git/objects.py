@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
+import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from memvault.errors import Refused
 from memvault.upkeep.git.program import Git
+from memvault.vault.codec import printable
+from memvault.vault.normal_form import normal_form
 
 SCRATCH = "memvault-sync-"
 """How the folders begin that a killed sync leaves in git's own."""
+_SHORT = re.compile(r"(?:git|memvau)~[0-9]+")
+"""What Windows calls .git and .memvault besides."""
 _FIELDS = "%H%x00%T%x00%P%x00%an%x00%ae%x00%ad%x00%B"
 
 
@@ -90,6 +97,27 @@ class Objects:
             found.append(Difference(path, _entry(mode, name), _entry(new_mode, new_name)))
         return found
 
+    def check_names(self, tree: str) -> None:
+        """Make sure that each name in a tree means one file, whatever system it comes to.
+
+        Raises:
+            Refused: one is .memvault or .git to some system, or a file and a folder at once.
+        """
+        files: dict[str, str] = {}
+        folders: set[str] = set()
+        words = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)
+        for path in _parts(self._git.run(*words)):
+            if is_private(path):
+                hint = "take it out with git rm -r --cached where it was committed, and push that"
+                raise Refused(f"{printable(path)} is of one machine, and no file to share", hint)
+            above = _folded(path)
+            files[above] = path
+            while (above := above.rpartition("/")[0]) and above not in folders:
+                folders.add(above)
+        for name in folders & files.keys():
+            hint = "rename one of the two where it was committed, and push that with git"
+            raise Refused(f"{printable(files[name])} is a file and a folder at once", hint)
+
     def read(self, names: Iterable[str]) -> dict[str, bytes]:
         """Return the bytes of files by their names."""
         wanted = list(dict.fromkeys(names))
@@ -160,6 +188,20 @@ class Objects:
         more = {**who, **author}
         words = ("commit-tree", *signed, *above, tree)
         return self._git.run(*words, data=data, more=more).decode().strip()
+
+
+def is_private(path: str) -> bool:
+    """Return whether a path leads into .git or .memvault on Linux, macOS or Windows."""
+    names = (name.partition(":")[0].rstrip(" .") for name in _folded(path).split("/"))
+    return any(name in (".git", ".memvault") or _SHORT.fullmatch(name) for name in names)
+
+
+def _folded(path: str) -> str:
+    """Return a path as a file system sees it that tells neither cases nor normal forms apart."""
+    if path.isascii():
+        return path.lower()
+    kept = "".join(char for char in path if unicodedata.category(char) != "Cf")
+    return normal_form("NFC", normal_form("NFC", kept).casefold())
 
 
 def _entry(mode: str, name: str) -> Entry | None:

@@ -1,4 +1,8 @@
-"""The git program: run without a shell, and its refusals told in one sentence."""
+"""The git program: run without a shell, and its refusals told in one sentence.
+
+It is led to one repository, whatever settings say, and only ``setup`` opens one: where
+its user allowed git to run.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from typing import NamedTuple
 
 from memvault import process
 from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
+from memvault.upkeep.git.place import Place, check_plain
+from memvault.user_folders import is_owned
 from memvault.vault.codec import printable
 
 _MOST = 4 << 30
@@ -18,23 +24,17 @@ NETWORK_SECONDS = 600.0
 """How long a transfer may take."""
 _OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR",
         "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX", "GIT_NAMESPACE",
-        "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS")  # fmt: skip
+        "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE",
+        "GIT_REPLACE_REF_BASE", "GIT_QUARANTINE_PATH", "GIT_CONFIG")  # fmt: skip
 """What git tells a hook of its repository, which is not the vault's."""
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _LEFT = ".lock': File exists"
 _PASSED_OVER = "error: failed to push some refs"
 """What stands behind the reason for a push that failed."""
 _FALLBACK = {"NAME": "memvault", "EMAIL": "memvault@localhost"}
-_UNDER_WAY = {
-    "rebase-merge": "rebase",
-    "rebase-apply": "rebase",
-    "MERGE_HEAD": "merge",
-    "CHERRY_PICK_HEAD": "cherry-pick",
-    "REVERT_HEAD": "revert",
-}
-
-
 _SHOWN = 3
+QUIET_INSIDE = "--ignore-submodules=dirty"
+"""Keeps git from running in repositories inside of one, which have settings of their own."""
 LARGER = "The repository holds more than the vault, which sync would push along"
 
 
@@ -46,35 +46,55 @@ class GitFailed(MemvaultError):
         self.said = said
 
 
-class NoRepository(Refused):
-    """What git should keep its own in is there, and is none of git's."""
+_SETTINGS = (
+    "core.fsmonitor=false",
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    "fetch.fsckObjects=true",
+    "transfer.fsckObjects=true",
+    "fetch.recurseSubmodules=false",
+    "push.recurseSubmodules=no",
+    "submodule.recurse=false",
+    "log.showSignature=false",
+)
+_HOOKED = "commit", "push"
+"""Commands whose hooks are wanted; they run in the top folder."""
+_NETWORK = "fetch", "push", "ls-remote"
+_PROTOCOLS = "https:http:ssh:git:file"
+_NOWHERE = {"GIT_DIR": os.devnull}
 
 
 class Git:
     """Git in one folder."""
 
-    def __init__(self, folder: Path, programs: bool = True) -> None:
-        """Prepare to run git; without ``programs`` no hook or monitor of the repository is run.
+    def __init__(self, folder: Path, leads: Mapping[str, str] = _NOWHERE) -> None:
+        """Prepare to run git; ``leads`` says which repository is meant, else there is none.
 
         Raises:
             Refused: there is no git.
         """
         self.folder = folder
-        quiet = [] if programs else ["-c", f"core.hooksPath={os.devnull}"]
         kept = process.environment(folder)
         try:
             program = process.located("git", folder, kept)
         except UsageError as error:
             raise Refused("There is no git program on this machine", "install git") from error
-        self._prefix = [program, *quiet, "-c", "core.fsmonitor=false", "--literal-pathspecs"]
+        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        self._prefix = [program, "--no-pager", "--literal-pathspecs", *settings]
         self._environment = {key: value for key, value in kept.items() if key not in _OWN}
-        self._environment.update(LC_ALL="C", LANGUAGE="C", GIT_TERMINAL_PROMPT="0")
+        # A helper that asks on a screen is the user's own word, one in a repository is not.
+        askpass = kept.get("GIT_ASKPASS", kept.get("SSH_ASKPASS", ""))
+        self._protocols = kept.get("GIT_ALLOW_PROTOCOL", _PROTOCOLS)
+        self._environment.update(
+            LC_ALL="C", LANGUAGE="C", GIT_TERMINAL_PROMPT="0", GIT_ASKPASS=askpass,
+            GIT_EDITOR=":", GIT_SEQUENCE_EDITOR=":", GIT_NO_LAZY_FETCH="1", **leads,
+        )  # fmt: skip
 
     def tried(
         self,
         *words: str,
         data: bytes = b"",
-        seconds: float = _SECONDS,
+        seconds: float = 0,
         more: Mapping[str, str] | None = None,
     ) -> process.Finished:
         """Run git, whatever comes of it.
@@ -83,12 +103,18 @@ class Git:
             UsageError: it cannot be started.
             TimedOut: it took too long.
         """
-        environment = {**self._environment, **(more or {})}
-        command = [*self._prefix, *words]
+        seconds = seconds or _SECONDS
+        allowed = {"GIT_ALLOW_PROTOCOL": self._protocols if words[0] in _NETWORK else ""}
+        environment = {**self._environment, **allowed, **(more or {})}
+        folder, quiet = self.folder, ["-c", f"core.hooksPath={os.devnull}"]
+        if words[0] in _HOOKED:  # a hook that goes to another repository may unset GIT_DIR alone
+            folder, quiet = Path(environment.pop("GIT_WORK_TREE", folder)), []
+        command = [*self._prefix, *quiet, *words]
         # Gently: git takes its locks away when it is asked to end.
-        ran = process.run(command, data, seconds, _MOST, self.folder, environment, gently=True)
+        ran = process.run(command, data, seconds, _MOST, folder, environment, gently=True)
         if ran.timed_out:
-            raise TimedOut(f"git {words[0]} took more than {seconds:.0f} seconds", "try again")
+            hint = "try again; a pipe in the vault or in .git may keep git waiting"
+            raise TimedOut(f"git {words[0]} took more than {seconds:.0f} seconds", hint)
         return ran
 
     def run(
@@ -96,7 +122,7 @@ class Git:
         *words: str,
         data: bytes = b"",
         good: tuple[int, ...] = (0,),
-        seconds: float = _SECONDS,
+        seconds: float = 0,
         more: Mapping[str, str] | None = None,
         hint: str = "",
     ) -> bytes:
@@ -150,13 +176,15 @@ class Git:
 class Repository(NamedTuple):
     """A repository that holds a vault: git in it, its top folder, and where git keeps its own.
 
-    ``prefix`` is the way from the top to the vault, empty where they are one.
+    ``prefix`` is the way from the top to the vault, empty where they are one, and
+    ``under_way`` what git is in the middle of: rebase, merge and such, or nothing.
     """
 
     git: Git
     top: Path
     folder: Path
     prefix: str
+    under_way: str
 
     @property
     def branch(self) -> str:
@@ -164,46 +192,28 @@ class Repository(NamedTuple):
         return self.git.line("symbolic-ref", "--quiet", "--short", "HEAD", good=(0, 1))
 
     @property
-    def under_way(self) -> str:
-        """What git is in the middle of: rebase, merge and such, or nothing."""
-        found = (what for name, what in _UNDER_WAY.items() if (self.folder / name).exists())
-        return next(found, "")
-
-    @property
     def unmerged(self) -> list[str]:
         """The files in conflict that a person has to settle."""
-        listed = self.git.line("diff", "--name-only", "--diff-filter=U", "-z")
+        words = ("diff", QUIET_INSIDE, "--name-only", "--diff-filter=U", "-z")
+        listed = self.git.line(*words)
         return [path for path in listed.split("\0") if path]
 
 
-def repository(root: Path, programs: bool = True) -> Repository | None:
-    """Return the repository that a vault lies in, or None.
+def at(root: Path, place: Place) -> Repository:
+    """Return a vault's repository with git led to it; its user has allowed that.
 
     Raises:
-        GitFailed: git refuses to use it.
-        NoRepository: the vault's .git is none.
-        Refused: there is no git.
+        GitFailed: it is another user's, and git refuses to use it.
+        Refused: there is no git, or a pipe would keep it waiting.
     """
-    git = Git(root, programs)
-    try:
-        found = git.line("rev-parse", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
-    except GitFailed as error:
-        if "not a git repository" not in error.said:
-            raise
-        if os.path.lexists(root / ".git"):
-            hint = "git status says more; if nothing in it is needed, move it away"
-            raise NoRepository("The vault's .git is no git repository", hint) from error
-        return None
-    top, folder, prefix = f"{found}\n".split("\n")[:3]
-    return Repository(git, Path(top), Path(folder), prefix)
-
-
-def opened(root: Path, programs: bool = True) -> Repository:
-    """Return the repository that a vault lies in; without one it is ``Refused``."""
-    found = repository(root, programs)
-    if found is None:
-        raise Refused("The vault is in no git repository", "memvault git init makes one")
-    return found
+    root = Path(os.path.realpath(root))
+    check_plain(place)
+    if not all(is_owned(path.lstat()) for path in (place.top, place.folder)):
+        Git(place.top, {}).run("rev-parse", "--git-dir")  # git asks only when it looks itself
+    leads = {"GIT_DIR": str(place.folder), "GIT_WORK_TREE": str(place.top)}
+    return Repository(
+        Git(root, leads), place.top, place.folder, place.prefix_of(root), place.under_way
+    )
 
 
 def check_idle(repository: Repository) -> str:

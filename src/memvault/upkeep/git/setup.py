@@ -1,58 +1,144 @@
 """Setting a repository up: what git passes over, how it merges, and whose word counts.
 
 Git runs what a repository's own settings and hooks say, and a vault may come
-from anyone with both. So nothing is run in a repository that was not set up by
-somebody at this machine, which is written down outside of the vault.
+from anyone with both. So git is not run at all in a repository before somebody at
+this machine allowed that, for what counts in it as it is then (``approval``); it is
+written down outside of the vault.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
-from memvault import grants, plain_files, process
+from memvault import plain_files, process
 from memvault.call import Call
 from memvault.errors import MemvaultError, Refused, UsageError
-from memvault.upkeep.git.program import (
-    LARGER,
-    Git,
-    NoRepository,
-    Repository,
-    opened,
-    repository,
-)
+from memvault.upkeep.git import approval
+from memvault.upkeep.git.place import NoRepository, Place, find
+from memvault.upkeep.git.program import LARGER, Git, Repository, at
 from memvault.vault import atomic
 
 _IGNORED = ".gitignore", (".memvault/", ".*.tmp")
 _ATTRIBUTES = ".gitattributes", ("*.md -text merge=memvault",)
 _DRIVER = "merge.memvault.driver"
+_SHOWN = 5
 _ARGUMENTS = "git merge-file %O %A %B %L %P"
-_KIND, _NAME = "git", "repository"
 
 
-def begin(call: Call) -> tuple[Repository, bool]:
-    """Make the vault's folder a repository where it lies in none; say whether it was made.
+class NotAllowed(Refused):
+    """Git may not run in a repository; ``runs`` is what it would run and nobody allowed.
+
+    ``was_allowed`` says that it might run there before something changed. The message gives
+    names alone: values of settings may be private.
+    """
+
+    def __init__(self, now: list[approval.Part], before: list[approval.Part] | None) -> None:
+        self.runs = approval.new(now, before or [])
+        self.was_allowed = before is not None
+        self.covered = [f"{part.name}\n{part.digest}" for part in now]
+        said = "Git runs programs that a repository names, and nobody at this machine allowed it"
+        if self.was_allowed:
+            said = f"What git may run here, or lead to, has changed since: {self.told}"
+        super().__init__(said, "run memvault git init there once")
+
+    @property
+    def told(self) -> str:
+        """The first of the names."""
+        names = list(dict.fromkeys(run.partition(" = ")[0] for run in self.runs))
+        more = len(names) - _SHOWN
+        return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+Agree = Callable[[NotAllowed], None]
+"""Asks whoever may allow something; raises where that is refused."""
+
+
+def as_allowed(root: Path, place: Place) -> Repository:
+    """Return a vault's repository where git may run as it is.
+
+    Raises:
+        NotAllowed: nobody allowed it, or something that counts has changed since.
+        Refused: there is no git, or the repository cannot be looked at.
+    """
+    before = approval.allowed(root, place)
+    if before is None:
+        raise NotAllowed([], None)
+    now = approval.parts(place)
+    if not approval.is_within(now, before):
+        raise NotAllowed(now, before)
+    return at(root, place)
+
+
+def opened(call: Call, agree: Agree | None = None) -> Repository:
+    """Return the vault's repository, which ``agree`` may allow git to run in.
+
+    Raises:
+        NotAllowed: nobody did.
+        Refused: there is no repository or no git.
+    """
+    Git(call.root)  # there is one
+    found = find(call.root)
+    if found is None:
+        raise Refused("The vault is in no git repository", "memvault git init makes one")
+    _allow(call, found, agree)
+    return at(call.root, found)
+
+
+def begin(call: Call, agree: Agree | None = None) -> tuple[Repository, bool]:
+    """Make the vault's folder a repository where it lies in none; return whether it was made.
 
     Raises:
         Refused: the caller may not, or there is no git.
     """
-    check_allowed(call)
+    git = Git(call.root, {})
+    on_new: Agree | None = _agreed
     try:
-        found = repository(call.root)
+        place = find(call.root)
+        if place is not None:
+            _allow(call, place, agree)
+            found = at(call.root, place)
+            if found.prefix:
+                call.notes.append(LARGER)
+            return found, False
     except NoRepository:
-        if not (call.root / ".git").is_dir():
+        folder = call.root / ".git"
+        if folder.is_symlink() or not folder.is_dir():
             raise
-        found = None  # git may mend it
-    if found is not None:
-        if found.prefix:
-            call.notes.append(LARGER)
-        return found, False
-    git = Git(call.root)
-    named = [] if git.config("init.defaultBranch") else ["--initial-branch=main"]
+        folder = Path(os.path.realpath(folder))
+        _allow(call, Place(folder.parent, folder, folder), agree)  # git may mend it
+        on_new = agree
+    if not call.caller.programs:
+        raise NotAllowed([], None)
+    named = [] if Git(call.root).config("init.defaultBranch") else ["--initial-branch=main"]
     git.run("init", "--quiet", *named)
-    return opened(call.root), True
+    return opened(call, on_new), True
+
+
+def _agreed(_: NotAllowed) -> None:
+    """Agree to what git has just made, by the user's own settings alone."""
+
+
+def _allow(call: Call, place: Place, agree: Agree | None) -> None:
+    """Keep that git may run in a repository, once somebody agreed to what is new in it.
+
+    Raises:
+        NotAllowed: nobody did, or the caller may not.
+    """
+    before, now = approval.allowed(call.root, place), approval.parts(place)
+    if before is not None and approval.is_within(now, before):
+        return
+    if not call.caller.programs or (now and agree is None):
+        raise NotAllowed(now, before)
+    if now and agree is not None:
+        agree(NotAllowed(now, before))
+    try:
+        approval.allow(call.root, place, now)
+    except MemvaultError as error:
+        call.notes.append(f"that you allowed git here cannot be kept: {error.message}")
 
 
 def prepare(call: Call, repository: Repository) -> list[str]:
@@ -61,28 +147,7 @@ def prepare(call: Call, repository: Repository) -> list[str]:
     if not is_registered(repository):
         repository.git.run("config", "merge.memvault.name", "memvault: front matter by key")
         repository.git.run("config", _DRIVER, driver_command(repository))
-    if call.caller.programs and not is_allowed(call):
-        try:
-            grants.grant(call.root, _KIND, _NAME, {"folder": str(repository.folder)})
-        except MemvaultError as error:
-            call.notes.append(f"that you allowed git here cannot be kept: {error.message}")
     return changed
-
-
-def is_allowed(call: Call) -> bool:
-    """Say whether somebody at this machine set the vault's repository up."""
-    with contextlib.suppress(MemvaultError):
-        return bool(grants.granted(call.root, _KIND, _NAME))
-    return False
-
-
-def check_allowed(call: Call) -> None:
-    """Make sure that git may run what the repository says; else the call is ``Refused``."""
-    if not call.caller.programs and not is_allowed(call):
-        raise Refused(
-            "Git runs programs that a repository names, and nobody at this machine allowed it",
-            "run memvault git init there once",
-        )
 
 
 def is_registered(repository: Repository) -> bool:

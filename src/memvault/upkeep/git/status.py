@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.call import Call
-from memvault.upkeep.git import inner, setup
+from memvault.upkeep.git import approval, inner, setup
+from memvault.upkeep.git.place import Place, find
 from memvault.upkeep.git.program import (
     LARGER,
+    QUIET_INSIDE,
+    Git,
     Repository,
-    repository,
     to_go_on,
     without_credentials,
 )
@@ -45,18 +47,41 @@ def pairs(memories: Iterable[Record]) -> list[Pair]:
 
 
 def status(call: Call) -> dict[str, Any]:
-    """Say which repository the vault is in, what waits there, and what is to be done."""
+    """Return which repository the vault is in, what waits there, and what is to be done.
+
+    Before somebody at this machine allowed git there, only what can be read without it.
+    """
     from memvault.recall.filters import Filters
 
-    found = repository(call.root, programs=False)
+    Git(call.root)  # there is one
+    place = find(call.root)
     twice = pairs(call.engine.listed(Filters()))
     shown = {
         "autocommit": call.settings.autocommit,
         "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
     }
-    if found is None:
+    if place is None:
         return {"repository": False, "todo": ["memvault git init"], **shown}
+    if place.prefix_of(call.root):
+        call.notes.append(LARGER)
+    try:
+        found = setup.as_allowed(call.root, place)
+    except setup.NotAllowed as error:
+        if error.was_allowed:
+            call.notes.append(f"{error.message}: memvault git init")
+        return {"repository": True, **_without_git(call, place), **shown}
     return {"repository": True, **_about(call, found), **shown}
+
+
+def _without_git(call: Call, place: Place) -> Mapping[str, Any]:
+    known = approval.remotes(place)
+    remote = "origin" if "origin" in known else next(iter(known), "")
+    about: dict[str, Any] = {"branch": printable(place.branch), "remote": printable(remote)}
+    if remote and call.caller.paths:
+        about["url"] = printable(without_credentials(known[remote]))
+    if place.under_way:
+        about["underWay"] = place.under_way
+    return {**about, "driver": False, "todo": ["memvault git init"]}
 
 
 def _about(call: Call, found: Repository) -> Mapping[str, Any]:
@@ -73,21 +98,16 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
     if others and head:
         counted = git.line("rev-list", "--left-right", "--count", f"{head}...{others}")
         about["ahead"], about["behind"] = map(int, counted.split())
-    todo = []
-    allowed = setup.is_allowed(call)
-    if allowed:  # git runs filters to see what changed
-        listed = git.run(
-            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", "."
-        )
-        about["changed"] = sum(part[2:3] == b" " for part in listed.split(b"\0"))
+    listed = git.run(
+        "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", QUIET_INSIDE,
+        "--", ".",
+    )  # fmt: skip
+    about["changed"] = sum(part[2:3] == b" " for part in listed.split(b"\0"))
     apart = [] if found.prefix else inner.repositories(found)
     if apart:
         about["notSynced"] = list(map(printable, apart))
     about["driver"] = setup.is_registered(found)
-    if not (allowed and about["driver"]):
-        todo.append("memvault git init")
-    if found.prefix:
-        call.notes.append(LARGER)
+    todo = [] if about["driver"] else ["memvault git init"]
     if found.under_way:
         about["underWay"] = found.under_way
         todo.insert(0, to_go_on(found))

@@ -23,7 +23,6 @@ from memvault.upkeep.git.program import (
     Git,
     Repository,
     check_idle,
-    opened,
 )
 from memvault.upkeep.git.replay import Replay
 from memvault.vault import layout, new_secrets, walk
@@ -84,7 +83,7 @@ class Synced:
         }
 
 
-def sync(call: Call) -> dict[str, Any]:
+def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
     """Commit, pull with rebase, and push.
 
     Raises:
@@ -92,8 +91,7 @@ def sync(call: Call) -> dict[str, Any]:
         GitFailed: git, a hook or the other side refused.
         Conflict: others changed files or pushed again and again meanwhile.
     """
-    setup.check_allowed(call)
-    found = opened(call.root)
+    found = setup.opened(call, agree)
     if found.prefix:
         hint = "commit and pull it as you are used to; memories are merged there too"
         raise Refused(LARGER, hint)
@@ -166,9 +164,9 @@ def _remote(repository: Repository, branch: str) -> Remote:
     git = repository.git
     name = git.config(f"branch.{branch}.remote")
     merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
-    if name and name != "." and merge:
-        return Remote(name, merge, True)
     known = git.line("remote").split()
+    if name in known and merge:  # else it is a path, whose repository has hooks of its own
+        return Remote(name, merge, True)
     if not known:
         raise Refused("The repository has no remote to sync with", "git remote add origin URL")
     if "origin" not in known and len(known) > 1:
@@ -184,7 +182,7 @@ def _fetched(repository: Repository, remote: Remote) -> str:
     git = repository.git
     hint = f"git ls-remote {remote.name} says whether it can be reached"
     listed = git.run(
-        "ls-remote", "--heads", remote.name, seconds=NETWORK_SECONDS, hint=hint
+        "ls-remote", "--heads", "--", remote.name, seconds=NETWORK_SECONDS, hint=hint
     ).decode("utf-8", "replace")
     heads = [line.partition("\trefs/heads/")[2] for line in listed.splitlines()]
     if remote.branch not in heads:
@@ -197,7 +195,7 @@ def _fetched(repository: Repository, remote: Remote) -> str:
             )
         return ""
     source = f"+refs/heads/{remote.branch}:{remote.tracking}"
-    words = ("fetch", "--quiet", "--no-tags", remote.name, source)
+    words = ("fetch", "--quiet", "--no-tags", "--", remote.name, source)
     git.run(*words, seconds=NETWORK_SECONDS, hint=hint)
     return git.commit_id(remote.tracking)
 
@@ -276,7 +274,7 @@ def _pushed(repository: Repository, remote: Remote, head: str) -> bool:
         return True
     git = repository.git
     target = f"{head}:refs/heads/{remote.branch}"
-    words = ("push", "--porcelain", remote.name, target)
+    words = ("push", "--porcelain", "--", remote.name, target)
     ran = git.tried(*words, seconds=NETWORK_SECONDS)
     if ran.code:
         said = f"{ran.output}\n{ran.complaint}"

@@ -1,0 +1,401 @@
+"""A repository that means harm: nothing of it runs before its user allowed exactly that.
+
+A vault may be unpacked with its ``.git``, whose settings, hooks and pipes git would follow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import Run, refused, succeeded, write
+from git_clones import git, without_identity
+from memvault import Vault, grants, open_vault
+from memvault.call import Call, Caller
+from memvault.errors import Refused
+from memvault.upkeep.git.sync import sync
+from memvault.workspace import Workspace
+
+CLIENT = Caller(programs=False, paths=False)
+"""A client over MCP whose server was started without ``--programs``."""
+AUTOCOMMIT = "version = 1\n\n[git]\nautocommit = true\n"
+
+
+@pytest.fixture(autouse=True)
+def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_identity(monkeypatch, tmp_path / "home")
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Path:
+    """The file that the attacker's program writes, and nothing else does."""
+    return tmp_path / "ran"
+
+
+def program(ran: Path, file: Path) -> str:
+    """Write the attacker's program; return its path."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"#!/bin/sh\necho $0 >>'{ran}'\ncat\n")
+    file.chmod(0o755)
+    return str(file)
+
+
+def filtered(folder: Path, ran: Path) -> None:
+    """Make a repository that waits for a person to end a merge, with a filter over every file."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    write(folder, "a.md", "zebra\n")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "First")
+    (folder / ".git/MERGE_HEAD").write_text(git(folder, "rev-parse", "HEAD"))
+    evil = program(ran, folder / "evil.sh")
+    for name in ("filter.x.clean", "filter.x.process", "core.fsmonitor"):
+        git(folder, "config", name, evil)
+    write(folder, ".gitattributes", "* filter=x\n")
+    os.utime(folder / "a.md", (1, 1))  # so that git reads it again
+    ran.unlink(missing_ok=True)
+
+
+def lazy(folder: Path, ran: Path) -> None:
+    """Make a repository without some objects, which git fetches with a program of its settings."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    evil = program(ran, folder / "evil.sh")
+    missing = "1234567890123456789012345678901234567890"
+    (folder / ".git/refs/remotes/origin").mkdir(parents=True)
+    write(folder, ".git/refs/heads/main", f"{missing}\n")
+    write(folder, ".git/refs/remotes/origin/main", f"{missing[::-1]}\n")
+    settings = {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": "ssh://nowhere.invalid/x",
+        "remote.origin.promisor": "true",
+        "core.sshCommand": evil,
+        "branch.main.remote": "origin",
+        "branch.main.merge": "refs/heads/main",
+    }
+    for name, value in settings.items():
+        subprocess.run(
+            ["git", "config", "--file", str(folder / ".git/config"), name, value], check=True
+        )
+    ran.unlink(missing_ok=True)
+
+
+def pulled(folder: Path, ran: Path) -> None:
+    """Make a repository that names the other side's program, in place of the connection's."""
+    lazy(folder, ran)
+    file = ["git", "config", "--file", str(folder / ".git/config")]
+    program(ran, folder / "evil.sh")
+    subprocess.run([*file, "remote.origin.url", str(folder)], check=True)
+    subprocess.run([*file, "remote.origin.uploadpack", str(folder / "evil.sh")], check=True)
+
+
+KINDS = {"filter": filtered, "ssh": lazy, "uploadpack": pulled}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_status_runs_nothing_of_a_repository_from_anyone(
+    folder: Path, ran: Path, kind: str
+) -> None:
+    """Neither a person's status nor a client's runs a filter, monitor or transport of .git."""
+    KINDS[kind](folder, ran)
+    with open_vault(folder) as vault:
+        found = vault.call("git_status")
+    assert found["success"], found
+    assert (found["repository"], found["branch"]) == (True, "main")
+    assert "memvault git init" in found["todo"][-1]
+    workspace = Workspace(folder)
+    with pytest.raises(Refused, match="nobody at this machine"):
+        sync(Call(workspace, CLIENT))
+    workspace.close()
+    assert not ran.exists()
+
+
+def test_no_command_runs_git_before_somebody_allowed_it(
+    folder: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until git init or sync was confirmed there, no command starts a git program at all."""
+    filtered(folder, tmp_path / "ran")
+    write(folder, "memvault.toml", AUTOCOMMIT)
+    log, real = tmp_path / "log", shutil.which("git")
+    write(tmp_path, "bin/git", f"#!/bin/sh\necho $* >>'{log}'\nexec {real} \"$@\"\n").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    for command in (
+        ("git", "status"), ("status",), ("doctor",), ("doctor", "--fix"), ("recall", "zebra"),
+        ("context",), ("log",), ("remember", "New", "Text"), ("undo",), ("show", "a.md"),
+        ("setup", "claude-code", "--dry-run"),
+    ):  # fmt: skip
+        assert run(*command).code in (0, 1), command
+    assert "memvault git sync --confirm" in run("git", "sync").err
+    assert "memvault git init --confirm" in run("git", "init").err
+    assert not log.exists(), log.read_text()
+    succeeded(run("git", "init", "--confirm", "true"))
+    assert log.exists()
+
+
+def test_a_pipe_in_git_keeps_nobody_waiting(folder: Path, run: Run) -> None:
+    """Pipes in the places of git's files are named, before git is allowed there and after."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    head = folder / ".git/HEAD"
+    head.unlink()
+    os.mkfifo(head)
+    succeeded(run("git", "status"))
+    for command in ("init", "sync"):
+        assert "HEAD" in refused(run("git", command), 1)
+    head.unlink()
+    head.write_text("ref: refs/heads/main\n")
+    succeeded(run("git", "init"))
+    for name in ("MERGE_HEAD", "index", "info/exclude", "refs/heads/main", "packed-refs"):
+        file = folder / ".git" / name
+        before = file.read_bytes() if file.exists() else None
+        file.unlink(missing_ok=True)
+        os.mkfifo(file)
+        assert name in refused(run("git", "status"), 1)
+        file.unlink()
+        if before is not None:
+            file.write_bytes(before)
+    succeeded(run("git", "status"))
+
+
+def test_a_git_that_waits_is_ended_with_a_hint(
+    folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe that git finds on its way ends in an error that says what may keep it waiting."""
+    assert vault.call("git_init")["success"]
+    (folder / "deep").mkdir()
+    os.mkfifo(folder / "deep/.gitignore")
+    write(folder, "deep/a.md", "x\n")
+    monkeypatch.setattr("memvault.upkeep.git.program._SECONDS", 0.5)
+    failed = vault.call("git_status")["error"]
+    assert failed["code"] == "timed_out", failed
+    assert "pipe" in failed["hint"]
+
+
+def test_settings_lead_git_nowhere_else(folder: Path, vault: Vault, tmp_path: Path) -> None:
+    """After git is allowed, a worktree that its settings name elsewhere is not looked at."""
+    assert vault.call("git_init")["success"]
+    write(tmp_path, "elsewhere/private.md", "zebra\n")
+    git(folder, "config", "core.worktree", str(tmp_path / "elsewhere"))
+    for tool in ("git_status", "git_init", "git_sync"):
+        failed = vault.call(tool)["error"]
+        assert "core.worktree" in failed["message"], failed
+    git(folder, "--git-dir=.git", "config", "core.worktree", str(folder))
+    found = vault.call("git_status")
+    assert found["changed"] == 3, found  # memvault.toml, .gitignore, .gitattributes
+
+
+def test_what_git_lacks_is_fetched_by_no_program(folder: Path, ran: Path, vault: Vault) -> None:
+    """After git is allowed, an object that is missing is an error and starts no connection."""
+    lazy(folder, ran)
+    assert vault.call("git_init", confirm=True)["success"]
+    vault.call("git_status")
+    assert not ran.exists()
+
+
+def test_a_repository_inside_runs_nothing(folder: Path, ran: Path, vault: Vault) -> None:
+    """A repository that lies in the vault's own, as a submodule does, has no say in what runs."""
+    assert vault.call("git_init")["success"]
+    inner = folder / "sub"
+    inner.mkdir()
+    filtered(inner, ran)
+    (inner / ".git/MERGE_HEAD").unlink()
+    git(folder, "-c", "protocol.file.allow=always", "-c", "core.fsmonitor=false",
+        "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")  # fmt: skip
+    write(folder, ".gitmodules", '[submodule "sub"]\npath = sub\nurl = ./sub\nignore = none\n')
+    write(folder, "memvault.toml", AUTOCOMMIT)
+    with open_vault(folder) as again:
+        assert again.call("git_status")["success"]
+        again.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
+        again.call("git_sync")
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("what", ["hook", "filter", "include", "attributes", "hooks path", "ssh"])
+def test_another_repository_in_its_place_is_not_allowed(
+    folder: Path, ran: Path, vault: Vault, what: str
+) -> None:
+    """Whatever in .git may run something is allowed as it was, and a change is named and asked."""
+    write(folder, "memvault.toml", AUTOCOMMIT)
+    if what == "attributes":
+        git(folder, "init", "--quiet")
+        git(folder, "config", "filter.x.clean", "cat")
+        assert vault.call("git_init", confirm=True)["success"]
+    else:
+        assert vault.call("git_init")["success"]
+        shutil.rmtree(folder / ".git")
+        git(folder, "init", "--quiet", "--initial-branch=main")
+    evil = program(ran, folder / "evil.sh")
+    named = what
+    if what == "hook":
+        program(ran, folder / ".git/hooks/pre-commit")
+        named = "hooks/pre-commit"
+    elif what == "filter":
+        git(folder, "config", "filter.x.clean", evil)
+        named = "filter.x.clean"
+        write(folder, ".gitattributes", "*.md filter=x\n")
+    elif what == "include":
+        settings = write(folder, "more.txt", f"[core]\n\tsshCommand = {evil}\n")
+        git(folder, "config", "include.path", "../more.txt")
+        named = "include.path"
+        assert settings.exists()
+    elif what == "attributes":
+        write(folder, ".git/info/attributes", "* filter=x\n")
+        named = "info/attributes"
+    elif what == "hooks path":
+        program(ran, folder / "inner/pre-commit")
+        git(folder, "config", "core.hooksPath", "inner")
+        named = "core.hookspath"
+    else:
+        git(folder, "config", "core.sshCommand", evil)
+        named = "core.sshcommand"
+    ran.unlink(missing_ok=True)
+    with open_vault(folder) as again:
+        made = again.call("memory_remember", title="Wombats", content="Dig.", memoryType="fact")
+        assert made["success"]
+        assert named in made["warnings"][0].lower()
+        for tool in ("git_sync", "git_init"):
+            failed = again.call(tool)
+            assert failed["error"]["code"] == "refused"
+            assert named in failed["error"]["message"].lower()
+            assert failed["confirmToken"] in failed["error"]["hint"]
+            assert any(named in entry.lower() for entry in failed["runs"])
+        assert not ran.exists()
+        assert again.call("git_init", confirm="abc")["error"]["code"] == "conflict"
+        token = again.call("git_init")["confirmToken"]
+        assert again.call("git_init", confirm=token)["success"]
+        more = again.call("memory_compound", query=made["memId"], modifications="More.")
+        assert "warnings" not in more
+
+
+@pytest.mark.parametrize("file", [".git/hooks/pre-commit", "inner/pre-commit", "more.txt"])
+def test_what_was_allowed_is_allowed_as_it_was(folder: Path, vault: Vault, file: str) -> None:
+    """A hook, or a file that the settings name, that changes afterwards is asked about again."""
+    git(folder, "init", "--quiet")
+    write(folder, file, "#!/bin/sh\n").chmod(0o755)
+    git(folder, "config", "core.hooksPath", "inner")
+    git(folder, "config", "include.path", "../more.txt")
+    write(folder, "more.txt", "[user]\n" if file != "more.txt" else "")
+    assert vault.call("git_init", confirm=True)["success"]
+    assert "warnings" not in vault.call("git_status")
+    write(folder, file, "#!/bin/sh\nexit 1\n" if file != "more.txt" else "[core]\n\tpager = x\n")
+    warned = vault.call("git_status")["warnings"][0]
+    assert Path(file).name in warned or "core.pager" in warned
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[core]\n\tx = a\\\n[user]\n\tname = {}\n\thooksPath = {}\n",
+        "[core] hooksPath = {}\n",
+        "[user][core]\n\thooksPath = {}\n",
+        "[CORE]\n\thooksPath = {}\n",
+        '[user]\n\tname = "a\\\n[core]\n\thookspath = {}\n',
+        "[user]\n\tname = x\n[alias]\n\tsshCommand = x\n[core]\n\tsshCommand = {}\n",
+        "[include] path = {}\n",
+        '[remote "origin"]\n\turl = ext::{}\n',
+        '[remote "origin"]\n\turl = -{}\n',
+        '[remote "--upload-pack={}"]\n\turl = ssh://example.org/x\n',
+        '[remote "origin"]\n\turl = {}\n',
+        '[branch "main"]\n\tremote = {}\n\tmerge = refs/heads/main\n',
+        '[remote "origin"]\n\turl = https://example.org/x\n\tfetch = +refs/heads/*:refs/heads/*\n',
+        "[merge]\n\tdriver = {}\n",
+        "\ufeff[core]\n\tfsmonitor = {}\n",
+    ],
+)
+def test_no_spelling_hides_a_setting(folder: Path, ran: Path, vault: Vault, text: str) -> None:
+    """However a setting that may run something is spelled, git is not run before it was shown."""
+    git(folder, "init", "--quiet")
+    evil = program(ran, folder / "evil.sh")
+    with (folder / ".git/config").open("a", encoding="utf-8") as file:
+        file.write(text.replace("{}", evil))
+    assert vault.call("git_init")["error"]["code"] == "refused"
+    assert not ran.exists()
+
+
+def test_what_is_harmless_is_not_asked_about(folder: Path, vault: Vault, run: Run) -> None:
+    """A clone as git makes it, a remote over the network and one's own name need no word."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    for url in ("https://example.org/a.git", "git@example.org:me/notes.git", "ssh://me@h/x"):
+        git(folder, "remote", "add", "origin", url)
+        git(folder, "config", "user.name", "Me O'Neill")
+        git(folder, "config", "branch.main.remote", "origin")
+        git(folder, "config", "branch.main.merge", "refs/heads/main")
+        assert "warnings" not in vault.call("git_init")
+        git(folder, "remote", "remove", "origin")
+    succeeded(run("git", "init"))
+    git(folder, "remote", "add", "origin", "../shared.git")
+    assert "remote.origin.url" in vault.call("git_sync")["error"]["message"]
+
+
+def test_a_terminal_is_asked(folder: Path, ran: Path) -> None:
+    """At a terminal, what git would run is shown and asked about, and no leaves all as it was."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    program(ran, folder / ".git/hooks/pre-commit")
+    for answer, code in (("n", 1), ("y", 0)):
+        done = at_terminal(folder, answer, "git", "init")
+        assert "hooks/pre-commit" in done.stdout
+        assert "[y/N]" in done.stdout
+        assert done.returncode == code, done
+        assert (folder / ".gitattributes").exists() == (answer == "y")
+    assert not ran.exists()
+
+
+def at_terminal(folder: Path, answer: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run memvault at a terminal of its own that somebody answers at."""
+    code = (
+        "import os, pty, sys\n"
+        "status = pty.spawn([sys.executable, '-m', 'memvault', *sys.argv[1:]])\n"
+        "sys.exit(os.waitstatus_to_exitcode(status))\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=folder, input=f"{answer}\n", capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def test_a_note_of_a_sync_names_no_option(folder: Path, vault: Vault, tmp_path: Path) -> None:
+    """What .git holds as the note of a sync that was killed is no option to git."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "remote", "add", "origin", "../shared.git")
+    file = tmp_path / "outside"
+    noted = {"before": f"--output={file}", "new": "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
+    write(folder, ".git/memvault-sync.json", json.dumps(noted))
+    vault.call("git_sync", confirm=True)
+    assert not file.exists()
+
+
+def test_a_repository_that_git_mends_is_looked_at_again(
+    folder: Path, ran: Path, vault: Vault
+) -> None:
+    """What a half repository leads to once git init has mended it is asked about too."""
+    write(folder, ".git/HEAD", "ref: refs/heads/main\n")
+    write(folder, ".git/commondir", "../other\n")
+    write(folder, "other/config", "[core]\n\tbare = false\n")
+    program(ran, folder / "other/hooks/post-index-change")
+    assert vault.call("git_init")["error"]["code"] == "refused"
+    vault.call("git_sync")
+    vault.call("git_status")
+    assert not ran.exists()
+
+
+def test_what_was_allowed_before_there_were_digests_is_allowed(folder: Path, vault: Vault) -> None:
+    """A repository in which nothing may run needs no new word after an update."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "config", "merge.memvault.driver", "memvault git merge-file %O %A %B %L %P")
+    grants.grant(folder, "git", "repository", {"folder": str(folder / ".git")})
+    assert vault.call("git_status")["changed"] == 1
+    git(folder, "config", "core.pager", "less")
+    assert "core.pager" in vault.call("git_status")["warnings"][0]
+
+
+def test_a_socket_in_git_is_no_pipe(folder: Path, vault: Vault) -> None:
+    """What git's own monitor of files leaves in .git keeps nobody from anything."""
+    assert vault.call("git_init")["success"]
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(folder / ".git/fsmonitor--daemon.ipc"))
+        assert vault.call("git_status")["success"]
