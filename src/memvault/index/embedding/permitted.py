@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
