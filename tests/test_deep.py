@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +235,7 @@ def test_a_process_that_could_add_nothing_lets_others_wait(
     assert _deep(folder)["waiting"] == 1
     shutil.copy(folder / "n" / "0.md", folder / "n" / "1.md")  # what the index lacks is gone
     following.failed(deep, BUILTIN, "for a test")
-    command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder)]
+    command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder), str(deep)]
     subprocess.run(command, check=True)
     assert (deep / "state.json").exists()
 
@@ -406,3 +407,38 @@ def test_a_setting_that_makes_no_sense_is_said_so(
     monkeypatch.delenv("MEMVAULT_DEEP")
     write(folder, "memvault.toml", '[embedder]\ndeep = "later"\n')
     assert "embedder.deep must be auto, off or now" in run("recall", "zebra").err
+
+
+def test_a_deleted_index_stays_deleted(folder: Path, run: Run, auto: None, tmp_path: Path) -> None:
+    """A user may delete the cache while vectors are made: nothing of it is there afterwards."""
+    _filled(folder, 3)
+    succeeded(run("recall", "green", "--mode", "keyword"))
+    lock = index_of(folder) / "deep" / "lock"
+    with FileLock(lock):
+        succeeded(run("recall", "green"))
+        until(lambda: any(_has_open(number, lock) for number in _processes(folder)))
+        shutil.rmtree(tmp_path / "cache")
+    until(lambda: not _processes(folder))
+    assert not (tmp_path / "cache").exists()
+    assert "warnings" not in succeeded(run("recall", "green", "--json")).json
+
+
+def test_a_process_that_starts_too_late_makes_no_index(
+    folder: Path, run: Run, tmp_path: Path
+) -> None:
+    """A process that starts after the index was deleted ends at once, without a word."""
+    _filled(folder, 3)
+    succeeded(run("recall", "green"))
+    deep = index_of(folder) / "deep"
+    shutil.rmtree(tmp_path / "cache")
+    command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder), str(deep)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert not (tmp_path / "cache").exists()
+
+
+def _has_open(number: int, file: Path) -> bool:
+    """Say whether a process has a file open."""
+    with suppress(OSError):
+        return any(entry.resolve() == file for entry in Path(f"/proc/{number}/fd").iterdir())
+    return False
