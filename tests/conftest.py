@@ -323,6 +323,15 @@ def until(happens: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def lie_still(root: Path) -> None:
+    """Wait until no file below a folder was changed within the last second.
+
+    The index reads such a file again at each look, and goes by a time that nobody can set back.
+    """
+    newest = max(path.lstat().st_ctime_ns for path in root.rglob("*"))
+    until(lambda: time.time_ns() > newest + 1_000_000_000)
+
+
 def sooner_or_later(ask: Callable[[], str]) -> str:
     """Ask until something is said: a hook gives up within a second, also on a busy machine."""
     deadline = time.monotonic() + 60
