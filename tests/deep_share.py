@@ -1,0 +1,31 @@
+"""Puts a vault's deep vectors where the process in the background would be at some moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memvault.index import deep_side, following
+from memvault.index.protocol import WHOLE
+from memvault.vault.lock import FileLock
+from memvault.workspace import Workspace
+
+
+@contextmanager
+def stopped_at(root: Path, share: float) -> Iterator[None]:
+    """Give a share of a vault's memories deep vectors, those changed last first, and no more."""
+    if not (root / "memvault.toml").exists():
+        yield
+        return
+    workspace = Workspace(root)
+    index = workspace.index
+    view = index.look(True, WHOLE)
+    wanted = sum(1 for _ in view.records()) * (1 - share)
+    assert index.deep.folder is not None
+    with FileLock(index.deep.folder / following.FOLLOWING):  # no other process begins
+        if index.deep_waiting() > wanted and index.deep.mode != "off":
+            deep_side._BATCH = 1  # to stop after any memory
+            index.embed_deep(lambda: index.deep_waiting() > wanted)
+        workspace.close()
+        yield
