@@ -11,6 +11,9 @@ from memvault.index.protocol import WHOLE
 from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
+_FEW = 10
+"""Memories of which a batch of passages would be too large a share."""
+
 
 @contextmanager
 def stopped_at(root: Path, share: float) -> Iterator[None]:
@@ -21,11 +24,13 @@ def stopped_at(root: Path, share: float) -> Iterator[None]:
     workspace = Workspace(root)
     index = workspace.index
     view = index.look(True, WHOLE)
-    wanted = sum(1 for _ in view.records()) * (1 - share)
+    count = sum(1 for _ in view.records())
+    wanted = count * (1 - share)
     assert index.deep.folder is not None
     with FileLock(index.deep.folder / following.FOLLOWING):  # no other process begins
         if index.deep_waiting() > wanted and index.deep.mode != "off":
-            deep_side._BATCH = 1  # to stop after any memory
+            if count < _FEW:
+                deep_side._BATCH = 1
             index.embed_deep(lambda: index.deep_waiting() > wanted)
         workspace.close()
         yield

@@ -28,6 +28,18 @@ _ASKING = re.compile(r"memvault (?:\w+ )?(?:recall|search|context|compound|remem
 _SHELL = re.compile(r"[|<>;&$`*?~\\]")
 _TOKEN = re.compile(r"(?<=--confirm )(?!0{12})[0-9a-f]{12}")
 
+_STOPPED = """
+import sys
+from pathlib import Path
+
+if sys.orig_argv[1:3] == ["-m", "memvault"]:
+    from deep_share import stopped_at
+
+    kept = stopped_at(Path.cwd(), {})
+    kept.__enter__()
+"""
+"""Run by Python before each command of the demo, whose process then holds the lock to its end."""
+
 pytestmark = pytest.mark.usefixtures("_as_a_user")
 
 
@@ -54,9 +66,7 @@ class Session:
 
     def play(self, block: str) -> str:
         """Return a block with every command's output as it is now."""
-        return "".join(
-            f"$ {command}\n{self._output(command)}" for command in _commands(block)
-        )
+        return "".join(f"$ {command}\n{self._output(command)}" for command in _commands(block))
 
     def _output(self, command: str) -> str:
         typed = _TOKEN.sub(lambda shown: self._token or shown[0], command)
@@ -116,3 +126,20 @@ def test_the_readmes_session_is_what_a_user_sees(share: str, run: Run, tmp_path:
     played = Session(run, tmp_path, tmp_path, SHARES[share]).play(shown)
     pattern = re.escape(_formal(shown)).replace("\\ \\ \\ …\\\n", "(?:   .*\n)*").replace("…", ".*")
     assert re.fullmatch(pattern, _formal(played)), played
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_the_demo_succeeds_however_far_the_vectors_are(
+    share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demo, played in a fresh copy, finds what it says, whatever is done in the background."""
+    shutil.copytree(ROOT / "sample", tmp_path / "copy" / "sample")
+    script = tmp_path / "copy" / "scripts" / "demo.py"
+    script.parent.mkdir()
+    shutil.copy(ROOT / "scripts" / "demo.py", script)
+    (tmp_path / "sitecustomize.py").write_text(_STOPPED.format(SHARES[share]), "utf-8")
+    paths = [str(tmp_path), str(Path(__file__).parent)]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
