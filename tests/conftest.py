@@ -122,6 +122,18 @@ def deep_now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def auto(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a process follow behind, and have it end with the test."""
+    if not Path("/proc/self").exists():
+        pytest.skip("there is no list of processes")
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    yield
+    for number in followers(folder):
+        os.kill(number, signal.SIGKILL)
+    until(lambda: not followers(folder))
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """An empty vault's folder, made with ``init --bare``'s one file."""
     root = tmp_path / "vault"
@@ -347,6 +359,20 @@ def is_alive(number: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def followers(folder: Path) -> list[int]:
+    """The processes in the background that make deep vectors for a vault."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        number = int(path.parent.name)
+        if b"memvault.index.follower" in words and os.fsencode(folder) in words:
+            found += [number] if is_alive(number) else []
+    return found
 
 
 def all_gone(file: Path) -> bool:

@@ -9,8 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ import pytest
 from conftest import (
     Run,
     explained,
+    followers,
     index_of,
-    is_alive,
     lie_still,
     succeeded,
     titles,
@@ -60,32 +59,6 @@ def _deep(folder: Path) -> dict[str, Any]:
     with open_vault(folder) as vault:
         found: dict[str, Any] = vault.call("vault_status")["deep"]
     return found
-
-
-def _processes(folder: Path) -> list[int]:
-    """The processes that follow behind in a vault."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        number = int(path.parent.name)
-        if b"memvault.index.follower" in words and os.fsencode(folder) in words:
-            found += [number] if is_alive(number) else []
-    return found
-
-
-@pytest.fixture
-def auto(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a process follow behind, and have it end with the test."""
-    if not Path("/proc/self").exists():
-        pytest.skip("there is no list of processes")
-    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
-    yield
-    for number in _processes(folder):
-        os.kill(number, signal.SIGKILL)
-    until(lambda: not _processes(folder))
 
 
 @pytest.fixture
@@ -139,7 +112,7 @@ def test_a_recall_has_the_rest_made_behind_it(folder: Path, run: Run, auto: None
         (first, *_) = explained(vault, "a young cat napping", type="vector")
     assert first["title"] == "Pets"
     assert first["why"]["deep"] > first["why"]["cosine"]
-    assert not _processes(folder)
+    assert not followers(folder)
 
 
 def test_there_is_one_process_a_vault(folder: Path, auto: None) -> None:
@@ -158,12 +131,12 @@ def test_there_is_one_process_a_vault(folder: Path, auto: None) -> None:
 
     with FileLock(deep / "following.lock"):  # as the process that is at it holds it
         recall_four_times_at_once()
-        assert not _processes(folder)
+        assert not followers(folder)
         late = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder), str(deep)]
         subprocess.run(late, check=True)
         assert _deep(folder)["vectors"] == 0
     recall_four_times_at_once()
-    until(lambda: len(_processes(folder)) <= 1)
+    until(lambda: len(followers(folder)) <= 1)
     until(lambda: _deep(folder)["waiting"] == 0)
 
 
@@ -172,7 +145,7 @@ def test_a_killed_process_loses_a_batch_at_most(folder: Path, run: Run, auto: No
     _filled(folder, 150)
     succeeded(run("recall", "green"))
     until(lambda: _deep(folder)["vectors"] > 20)
-    (number,) = _processes(folder)
+    (number,) = followers(folder)
     os.kill(number, signal.SIGKILL)
     until(lambda: not _deep(folder)["working"])
     assert 20 < _deep(folder)["vectors"] < 150
@@ -188,7 +161,7 @@ def test_a_process_ends_with_its_vault(folder: Path, run: Run, auto: None) -> No
     succeeded(run("recall", "green"))
     until(lambda: _deep(folder)["vectors"])
     shutil.rmtree(index)
-    until(lambda: not _processes(folder))
+    until(lambda: not followers(folder))
     assert not index.exists()
 
 
@@ -200,7 +173,7 @@ def test_whoever_does_it_in_the_foreground_takes_over(folder: Path, run: Run, au
     succeeded(run("reindex"))
     found = _deep(folder)
     assert (found["waiting"], found["vectors"]) == (0, 150)
-    assert not _processes(folder)
+    assert not followers(folder)
 
 
 def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, auto: None) -> None:
@@ -208,12 +181,12 @@ def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, 
     write(folder, "memvault.toml", '[embedder]\nmodel = "BAAI/bge-small-en-v1.5"\n')
     write(folder, "a.md", "# Alpha\n\nzebra\n")
     succeeded(run("recall", "zebra"))
-    until(lambda: "problem" in _deep(folder) and not _processes(folder))
+    until(lambda: "problem" in _deep(folder) and not followers(folder))
     state = index_of(folder) / "deep" / "state.json"
     before = state.read_bytes()
     (note,) = succeeded(run("recall", "zebra", "--json")).json["warnings"]
     assert "not on this machine" in note
-    assert not _processes(folder)
+    assert not followers(folder)
     assert state.read_bytes() == before
     assert json.loads(before)["until"] < time.time() + 3_600
 
@@ -229,7 +202,7 @@ def test_a_memory_that_cannot_be_read_has_its_vector_too(
     succeeded(run("reindex"))
     assert (_deep(folder)["waiting"], _deep(folder)["vectors"]) == (0, 3)
     succeeded(run("recall", "green"))
-    assert not _processes(folder)
+    assert not followers(folder)
     shutil.rmtree(index_of(folder))
     succeeded(run("recall", "green", "--mode", "keyword"))  # quick vectors are made later
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
@@ -423,38 +396,3 @@ def test_a_setting_that_makes_no_sense_is_said_so(
     monkeypatch.delenv("MEMVAULT_DEEP")
     write(folder, "memvault.toml", '[embedder]\ndeep = "later"\n')
     assert "embedder.deep must be auto, off or now" in run("recall", "zebra").err
-
-
-def test_a_deleted_index_stays_deleted(folder: Path, run: Run, auto: None, tmp_path: Path) -> None:
-    """A user may delete the cache while vectors are made: nothing of it is there afterwards."""
-    _filled(folder, 3)
-    succeeded(run("recall", "green", "--mode", "keyword"))
-    lock = index_of(folder) / "deep" / "lock"
-    with FileLock(lock):
-        succeeded(run("recall", "green"))
-        until(lambda: any(_has_open(number, lock) for number in _processes(folder)))
-        shutil.rmtree(tmp_path / "cache")
-    until(lambda: not _processes(folder))
-    assert not (tmp_path / "cache").exists()
-    assert "warnings" not in succeeded(run("recall", "green", "--json")).json
-
-
-def test_a_process_that_starts_too_late_makes_no_index(
-    folder: Path, run: Run, tmp_path: Path
-) -> None:
-    """A process that starts after the index was deleted ends at once, without a word."""
-    _filled(folder, 3)
-    succeeded(run("recall", "green"))
-    deep = index_of(folder) / "deep"
-    shutil.rmtree(tmp_path / "cache")
-    command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder), str(deep)]
-    done = subprocess.run(command, capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert not (tmp_path / "cache").exists()
-
-
-def _has_open(number: int, file: Path) -> bool:
-    """Say whether a process has a file open."""
-    with suppress(OSError):
-        return any(entry.resolve() == file for entry in Path(f"/proc/{number}/fd").iterdir())
-    return False

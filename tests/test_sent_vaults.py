@@ -16,14 +16,12 @@ from typing import Any
 
 import pytest
 
-from conftest import Ran, Run, refused, succeeded, until, write
+from conftest import Ran, Run, refused, succeeded, write
 
 pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
 pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
-from memvault.index import following
 from memvault.tools.core import registry
-from memvault.vault.lock import FileLock
 
 LOADED = ("pymilvus", "milvus_lite")
 """What most commands here would load, at half a second each."""
@@ -363,23 +361,6 @@ def test_a_name_that_is_removed_leaves_nothing_here(
     succeeded(there("vaults", "remove", team))
     assert not list(indexes.iterdir())
     assert not list((tmp_path / "there" / "state" / "sent").iterdir())
-
-
-def test_deleting_an_index_ends_its_process_first(
-    team: str, tmp_path: Path, there: There, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is deleted from under a process that makes deep vectors: it ends before."""
-    succeeded(there("--vault", team, "recall", "tea"))
-    (index,) = (tmp_path / "there" / "cache" / "indexes").iterdir()
-    deep = index / "deep"
-    deep.mkdir(exist_ok=True)
-    words = [sys.executable, "-m", "memvault", "vaults", "remove", team]
-    with FileLock(deep / following.FOLLOWING), machine(monkeypatch, tmp_path / "there"):
-        removing = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-        until(lambda: following.is_at_work(deep, following.FOREGROUND))
-        assert (index / "index").is_dir() or list(index.glob("engine-*"))
-    assert removing.wait(60) == 0
-    assert not index.exists()
 
 
 def killed_at(words: list[str], folder: Path, name: str) -> None:
