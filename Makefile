@@ -27,7 +27,7 @@ $(STAMP): $(PACKAGE)
 # and each process would compile all the modules that it loads.
 .PHONY: compiled
 compiled: $(PACKAGE)
-	@$(BIN)/python -m compileall -q src
+	@$(BIN)/python -m compileall -q -j 0 src
 
 demo: compiled
 	$(BIN)/python scripts/demo.py

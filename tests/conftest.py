@@ -122,6 +122,18 @@ def deep_now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def auto(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a process follow behind, and have it end with the test."""
+    if not Path("/proc/self").exists():
+        pytest.skip("there is no list of processes")
+    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
+    yield
+    for number in followers(folder):
+        os.kill(number, signal.SIGKILL)
+    until(lambda: not followers(folder))
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """An empty vault's folder, made with ``init --bare``'s one file."""
     root = tmp_path / "vault"
@@ -328,6 +340,15 @@ def until(happens: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def lie_still(root: Path) -> None:
+    """Wait until no file below a folder was changed within the last second.
+
+    The index reads such a file again at each look, and goes by a time that nobody can set back.
+    """
+    newest = max(path.lstat().st_ctime_ns for path in root.rglob("*"))
+    until(lambda: time.time_ns() > newest + 1_000_000_000)
+
+
 def sooner_or_later(ask: Callable[[], str]) -> str:
     """Ask until something is said: a hook gives up within a second, also on a busy machine."""
     deadline = time.monotonic() + 60
@@ -343,6 +364,20 @@ def is_alive(number: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def followers(folder: Path) -> list[int]:
+    """The processes in the background that make deep vectors for a vault."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        number = int(path.parent.name)
+        if b"memvault.index.follower" in words and os.fsencode(folder) in words:
+            found += [number] if is_alive(number) else []
+    return found
 
 
 def all_gone(file: Path) -> bool:

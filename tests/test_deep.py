@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from conftest import Run, explained, index_of, is_alive, succeeded, titles, until, write
+from conftest import (
+    Run,
+    explained,
+    followers,
+    index_of,
+    lie_still,
+    succeeded,
+    titles,
+    until,
+    write,
+)
 from memvault import Vault, open_vault
 from memvault.config import Settings
 from memvault.index import following
@@ -49,32 +59,6 @@ def _deep(folder: Path) -> dict[str, Any]:
     with open_vault(folder) as vault:
         found: dict[str, Any] = vault.call("vault_status")["deep"]
     return found
-
-
-def _processes(folder: Path) -> list[int]:
-    """The processes that follow behind in a vault."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        number = int(path.parent.name)
-        if b"memvault.index.follower" in words and os.fsencode(folder) in words:
-            found += [number] if is_alive(number) else []
-    return found
-
-
-@pytest.fixture
-def auto(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a process follow behind, and have it end with the test."""
-    if not Path("/proc/self").exists():
-        pytest.skip("there is no list of processes")
-    monkeypatch.setenv("MEMVAULT_DEEP", "auto")
-    yield
-    for number in _processes(folder):
-        os.kill(number, signal.SIGKILL)
-    until(lambda: not _processes(folder))
 
 
 @pytest.fixture
@@ -128,26 +112,32 @@ def test_a_recall_has_the_rest_made_behind_it(folder: Path, run: Run, auto: None
         (first, *_) = explained(vault, "a young cat napping", type="vector")
     assert first["title"] == "Pets"
     assert first["why"]["deep"] > first["why"]["cosine"]
-    assert not _processes(folder)
+    assert not followers(folder)
 
 
 def test_there_is_one_process_a_vault(folder: Path, auto: None) -> None:
     """However many recalls see that something is missing, one process makes it."""
-    _filled(folder, 400)
+    _filled(folder, 40)
     with open_vault(folder) as vault:
         assert vault.call("memory_list")["success"]
+    deep = index_of(folder) / "deep"
     command = [sys.executable, "-m", "memvault", "recall", "green", "--quiet"]
-    several = [subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) for _ in range(4)]
-    most = 0
-    while any(entry.poll() is None for entry in several):
-        most = max(most, len(_processes(folder)))
-    assert [entry.returncode for entry in several] == [0] * 4
-    assert most >= 1
-    alone = time.monotonic()
-    while _deep(folder)["waiting"]:
-        if len(_processes(folder)) <= 1:
-            alone = time.monotonic()
-        assert time.monotonic() - alone < 3  # whoever finds the other's lock ends
+
+    def recall_four_times_at_once() -> None:
+        several = [subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE) for _ in range(4)]
+        for entry in several:
+            entry.communicate()
+            assert entry.returncode == 0
+
+    with FileLock(deep / "following.lock"):  # as the process that is at it holds it
+        recall_four_times_at_once()
+        assert not followers(folder)
+        late = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder), str(deep)]
+        subprocess.run(late, check=True)
+        assert _deep(folder)["vectors"] == 0
+    recall_four_times_at_once()
+    until(lambda: len(followers(folder)) <= 1)
+    until(lambda: _deep(folder)["waiting"] == 0)
 
 
 def test_a_killed_process_loses_a_batch_at_most(folder: Path, run: Run, auto: None) -> None:
@@ -155,7 +145,7 @@ def test_a_killed_process_loses_a_batch_at_most(folder: Path, run: Run, auto: No
     _filled(folder, 150)
     succeeded(run("recall", "green"))
     until(lambda: _deep(folder)["vectors"] > 20)
-    (number,) = _processes(folder)
+    (number,) = followers(folder)
     os.kill(number, signal.SIGKILL)
     until(lambda: not _deep(folder)["working"])
     assert 20 < _deep(folder)["vectors"] < 150
@@ -171,7 +161,7 @@ def test_a_process_ends_with_its_vault(folder: Path, run: Run, auto: None) -> No
     succeeded(run("recall", "green"))
     until(lambda: _deep(folder)["vectors"])
     shutil.rmtree(index)
-    until(lambda: not _processes(folder))
+    until(lambda: not followers(folder))
     assert not index.exists()
 
 
@@ -183,7 +173,7 @@ def test_whoever_does_it_in_the_foreground_takes_over(folder: Path, run: Run, au
     succeeded(run("reindex"))
     found = _deep(folder)
     assert (found["waiting"], found["vectors"]) == (0, 150)
-    assert not _processes(folder)
+    assert not followers(folder)
 
 
 def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, auto: None) -> None:
@@ -191,12 +181,12 @@ def test_a_model_that_fails_is_not_tried_at_each_recall(folder: Path, run: Run, 
     write(folder, "memvault.toml", '[embedder]\nmodel = "BAAI/bge-small-en-v1.5"\n')
     write(folder, "a.md", "# Alpha\n\nzebra\n")
     succeeded(run("recall", "zebra"))
-    until(lambda: "problem" in _deep(folder) and not _processes(folder))
+    until(lambda: "problem" in _deep(folder) and not followers(folder))
     state = index_of(folder) / "deep" / "state.json"
     before = state.read_bytes()
     (note,) = succeeded(run("recall", "zebra", "--json")).json["warnings"]
     assert "not on this machine" in note
-    assert not _processes(folder)
+    assert not followers(folder)
     assert state.read_bytes() == before
     assert json.loads(before)["until"] < time.time() + 3_600
 
@@ -208,11 +198,11 @@ def test_a_memory_that_cannot_be_read_has_its_vector_too(
     _filled(folder, 2)
     with open(write(folder, "large.md", ""), "r+b") as file:
         file.truncate(66 << 20)
-    time.sleep(1.1)  # what has just been changed is read again by each look
+    lie_still(folder)
     succeeded(run("reindex"))
     assert (_deep(folder)["waiting"], _deep(folder)["vectors"]) == (0, 3)
     succeeded(run("recall", "green"))
-    assert not _processes(folder)
+    assert not followers(folder)
     shutil.rmtree(index_of(folder))
     succeeded(run("recall", "green", "--mode", "keyword"))  # quick vectors are made later
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
@@ -234,7 +224,7 @@ def test_a_process_that_could_add_nothing_lets_others_wait(
     assert _deep(folder)["waiting"] == 1
     shutil.copy(folder / "n" / "0.md", folder / "n" / "1.md")  # what the index lacks is gone
     following.failed(deep, BUILTIN, "for a test")
-    command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder)]
+    command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder), str(deep)]
     subprocess.run(command, check=True)
     assert (deep / "state.json").exists()
 

@@ -45,14 +45,14 @@ def test_two_processes_add_each_text_once(tmp_path: Path) -> None:
     """Whoever adds sees what others have added, and what they dropped."""
     card = VectorCard("m", "1", 2)
     rows = np.eye(2, dtype=np.float32)
-    mine = DeepVectors.create(tmp_path / "deep" / "m", card)
-    other = DeepVectors.open(tmp_path / "deep" / "m")
+    mine = DeepVectors.create(tmp_path / "m", card)
+    other = DeepVectors.open(tmp_path / "m")
     assert other is not None
     mine.add(np.array([7, 9], np.uint64), rows)
     other.add(np.array([9, 7], np.uint64), rows[::-1])
     other.add(np.array([5, 5], np.uint64), rows)
     assert other.card.rows == 3
-    found = DeepVectors.open(tmp_path / "deep" / "m")
+    found = DeepVectors.open(tmp_path / "m")
     assert found is not None
     assert found.places(np.array([5, 6, 7, 9], np.uint64)).tolist() == [2, -1, 0, 1]
     cosines = found.measured(rows[0], found.places(np.array([7, 6], np.uint64)))
@@ -64,16 +64,16 @@ def test_whoever_begins_second_goes_on_with_what_is_there(tmp_path: Path) -> Non
     """A process that saw no vectors a moment ago does not throw away another's."""
     card = VectorCard("m", "1", 2)
     hashes = np.array([7, 9], np.uint64)
-    DeepVectors.create(tmp_path / "deep" / "m", card).add(hashes, np.eye(2, dtype=np.float32))
-    second = DeepVectors.create(tmp_path / "deep" / "m", card)
+    DeepVectors.create(tmp_path / "m", card).add(hashes, np.eye(2, dtype=np.float32))
+    second = DeepVectors.create(tmp_path / "m", card)
     assert second.places(hashes).tolist() == [0, 1]
-    newer = DeepVectors.create(tmp_path / "deep" / "m", card._replace(version="2"))
+    newer = DeepVectors.create(tmp_path / "m", card._replace(version="2"))
     assert newer.card.rows == 0
 
 
 def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> None:
     """Whoever has read the card when its files are replaced opens the new ones."""
-    folder = tmp_path / "deep" / "m"
+    folder = tmp_path / "m"
     writer = DeepVectors.create(folder, VectorCard("m", "1", 2))
     hashes = np.array([7, 9], np.uint64)
     writer.add(hashes, np.eye(2, dtype=np.float32))
@@ -94,7 +94,7 @@ def test_vectors_are_there_while_another_process_compacts(tmp_path: Path) -> Non
 
 def test_what_no_memory_uses_is_dropped(tmp_path: Path) -> None:
     """Where more than half of many vectors belong to no memory, those go."""
-    found = DeepVectors.create(tmp_path / "deep" / "m", VectorCard("m", "1", 2))
+    found = DeepVectors.create(tmp_path / "m", VectorCard("m", "1", 2))
     hashes = np.arange(1_500, dtype=np.uint64)
     found.add(hashes, np.ones((1_500, 2), np.float32))
     found.compact(hashes[:800])

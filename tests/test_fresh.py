@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, examples, index_of, titles, write
+from conftest import Run, examples, index_of, lie_still, titles, write
 from memvault import Vault, open_vault
 
 Ask = Callable[..., list[str]]
@@ -189,7 +188,7 @@ def test_changes_to_files_that_lay_still_are_seen(
     for case in CASES.values():
         for path, text in case.files.items():
             write(folder, path, text)
-    time.sleep(1.1)  # older than any doubt about the resolution of file times
+    lie_still(folder)  # older than any doubt about the resolution of file times
     for case in CASES.values():
         assert answers(case.asked) == case.asked.before, case
     for case in CASES.values():

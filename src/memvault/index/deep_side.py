@@ -50,7 +50,8 @@ _MODES = ("auto", "off", "now")
 _VARIABLE = "MEMVAULT_DEEP"
 _ENOUGH = 0.5
 """The share of memories from which on deep vectors count; below, most would be guessed."""
-_BATCH = 32
+_BATCH = 8
+"""Passages embedded at once; more are not faster, and a process looks after each whether to end."""
 
 
 class Deep(NamedTuple):

@@ -8,9 +8,12 @@ moment only; who reads takes no lock.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from memvault.errors import StorageError
 from memvault.index.embedding.embedder import Calibration
 from memvault.index.flat_vectors import FlatVectors, VectorCard
 from memvault.vault.lock import FileLock
@@ -43,9 +46,10 @@ class DeepVectors(FlatVectors):
 
         Raises:
             OSError: nothing can be written there.
+            StorageError: the folder of the deep vectors was deleted; it is not made again.
             TimedOut: another process holds the lock for too long.
         """
-        with FileLock(folder.parent / LOCK):
+        with _locked(folder):
             return cls._begun(folder, card)
 
     @classmethod
@@ -82,11 +86,9 @@ class DeepVectors(FlatVectors):
     def add(self, hashes: Hashes, rows: Matrix) -> None:
         """Add the vectors of texts, but for those that another process has added meanwhile.
 
-        Raises:
-            OSError: they cannot be written.
-            TimedOut: another process holds the lock for too long.
+        Errors as for ``create``.
         """
-        with FileLock(self.folder.parent / LOCK):
+        with _locked(self.folder):
             self._refresh()
             _, first = _firsts(hashes)
             new = first[self.places(hashes[first]) < 0]
@@ -96,7 +98,7 @@ class DeepVectors(FlatVectors):
 
     def note(self, calibration: Calibration, seconds: float = 30.0) -> None:
         """Write down what the cosines mean; errors as above, after so many seconds."""
-        with FileLock(self.folder.parent / LOCK, seconds):
+        with _locked(self.folder, seconds):
             self._refresh()
             self.keep(calibration)
 
@@ -104,7 +106,7 @@ class DeepVectors(FlatVectors):
         """Drop the vectors that no memory uses, where those are more than half; errors as above."""
         import numpy as np
 
-        with FileLock(self.folder.parent / LOCK):
+        with _locked(self.folder):
             self._refresh()
             rows, (hashes,) = self.held()
             kept = np.isin(hashes, used)
@@ -128,3 +130,13 @@ def _firsts(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.intp]]:
 
     different, first = np.unique(hashes, return_index=True)
     return different, first
+
+
+@contextmanager
+def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
+    """Hold the lock of a model's folder; a process that still works never makes a deleted index."""
+    try:
+        with FileLock(folder.parent / LOCK, seconds, makes_folder=False):
+            yield
+    except FileNotFoundError as error:
+        raise StorageError("The index was deleted meanwhile", "try again") from error

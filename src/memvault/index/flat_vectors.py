@@ -182,12 +182,11 @@ class FlatVectors:
 
     @classmethod
     def create(cls, folder: Path, card: VectorCard) -> Self:
-        """Begin anew in a folder with a card that counts nothing."""
-        for path in (folder.parent, folder):
-            if path.is_file():
-                path.unlink()
+        """Begin anew in a folder, whose parent exists, with a card that counts nothing."""
+        if folder.is_file():
+            folder.unlink()
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         made = cls(folder, card)
         made._begin()
         made.write_card()
@@ -237,7 +236,7 @@ class FlatVectors:
         """Write the card, and on it how the files are now."""
         self.card = self.card._replace(states=self._states())
         data = json.dumps(self.card._asdict()).encode()
-        atomic.put(self.folder / "card.json", data, durable=False)
+        atomic.put(self.folder / "card.json", data, durable=False, makes_folder=False)
 
     @property
     def is_settled(self) -> bool:

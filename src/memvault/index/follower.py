@@ -2,7 +2,8 @@
 
 It gives way to everything else, says nothing, and ends after ten minutes, when
 nothing is left to do, when the vault's settings change, when vault or index
-goes away, and when somebody does the same in the foreground.
+is deleted, which it never makes again, and when somebody does the same in the
+foreground.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from memvault.errors import MemvaultError
 from memvault.index import following
 from memvault.index.file_states import state_of
 from memvault.index.opening import index_of
-from memvault.index.place import DEEP, place_of
+from memvault.index.place import Place
 from memvault.user_folders import SETTINGS_FILE
 from memvault.vault.lock import FileLock
 from memvault.vault.store import Store
@@ -31,19 +32,19 @@ _MEMORY = 4 << 30
 """Bytes of memory of its own at most."""
 
 
-def main(root: Path) -> None:
-    """Embed what a vault lacks."""
+def main(root: Path, folder: Path) -> None:
+    """Embed what a vault lacks; ``folder`` is that of its deep vectors."""
     began = time.monotonic()
     _give_way()
-    index_place = place_of(root)
-    if index_place.folder is None:
+    lock = FileLock(folder / following.FOLLOWING, makes_folder=False)
+    try:
+        if not lock.acquire(1.0):
+            return
+    except FileNotFoundError:  # the index was deleted
         return
     settings = state_of(root / SETTINGS_FILE)
-    index = index_of(Store(root, load_settings(root)), index_place, lambda *_: None)
-    folder, model = index_place.folder / DEEP, index.deep.choice.name
-    lock = FileLock(folder / following.FOLLOWING)
-    if not lock.acquire(1.0):
-        return
+    index = index_of(Store(root, load_settings(root)), Place(folder.parent), lambda *_: None)
+    model = index.deep.choice.name
 
     def go_on() -> bool:
         return (
@@ -76,4 +77,4 @@ def _give_way() -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -44,7 +44,8 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
         _note(folder, model, time.time() + _STARTED, "")
         from memvault import process
 
-        process.detach([sys.executable, "-P", "-m", _MODULE, str(root)], process.environment(root))
+        command = [sys.executable, "-P", "-m", _MODULE, str(root), str(folder)]
+        process.detach(command, process.environment(root))
         return True
     return False
 
@@ -53,8 +54,10 @@ def is_at_work(folder: Path | None, name: str = FOLLOWING) -> bool:
     """Say whether a process is at it."""
     if folder is None or not (folder / name).exists():
         return False
-    lock = FileLock(folder / name)
-    free = lock.acquire(0.0)
+    lock = FileLock(folder / name, makes_folder=False)
+    free = True
+    with contextlib.suppress(FileNotFoundError):
+        free = lock.acquire(0.0)
     lock.release()
     return not free
 
@@ -83,11 +86,13 @@ def foreground(folder: Path | None) -> Iterator[None]:
         yield
         return
     _make(folder)
-    mine, other = FileLock(folder / FOREGROUND), FileLock(folder / FOLLOWING)
-    mine.acquire(_PROBED)  # two in the foreground do no harm
+    names = FOREGROUND, FOLLOWING
+    mine, other = (FileLock(folder / name, makes_folder=False) for name in names)
     try:
-        other.acquire(_TAKING_OVER)
-        other.release()
+        with contextlib.suppress(FileNotFoundError):  # the index was deleted
+            mine.acquire(_PROBED)  # two in the foreground do no harm
+            other.acquire(_TAKING_OVER)
+            other.release()
         yield
     finally:
         mine.release()
@@ -115,4 +120,4 @@ def _state(folder: Path, model: str) -> dict[str, Any]:
 def _note(folder: Path, model: str, until: float, why: str) -> None:
     _make(folder)
     data = json.dumps({"model": model, "until": until, "why": why}).encode()
-    atomic.put(folder / _STATE, data, durable=False)
+    atomic.put(folder / _STATE, data, durable=False, makes_folder=False)

@@ -15,7 +15,7 @@ from typing import Any
 from memvault import user_settings
 from memvault.config import Shared, load_settings
 from memvault.errors import Conflict, MemvaultError, NotFound, StorageError
-from memvault.index import opening, place
+from memvault.index import following, opening, place
 from memvault.index.milvus.card import VaultCard
 from memvault.upkeep import engines, named_vaults
 from memvault.user_folders import SETTINGS_FILE, user_folder
@@ -105,7 +105,8 @@ def forget(root: Path) -> bool:
         index = place.existing(root)
     except MemvaultError:  # its settings are gone
         index = None
-    with atomic.explained(root):
+    deep = index / place.DEEP if index is not None else None
+    with atomic.explained(root), following.foreground(deep):  # whose process in the background ends
         for folder in filter(None, (index, root)):
             shutil.rmtree(folder, ignore_errors=True)
     return True

@@ -137,17 +137,25 @@ def name_too(path: Path, name: Path, data: bytes) -> None:
             create(name, data)
 
 
-def put(path: Path, data: bytes, durable: bool = True, private: bool = False) -> None:
+def put(
+    path: Path,
+    data: bytes,
+    durable: bool = True,
+    private: bool = False,
+    makes_folder: bool = True,
+) -> None:
     """Write a file of the program's own, its folders too, in place of an older one.
 
     What can be made anew need not be ``durable``: after a power cut it may be
-    gone. What is ``private`` nobody but its user may read or write.
+    gone. What is ``private`` nobody but its user may read or write. Without
+    ``makes_folder`` a missing folder is an error.
 
     Raises:
         StorageError: the disk refused; an older file is as it was.
     """
     with explained(path):
-        path.parent.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
+        if makes_folder:
+            path.parent.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
         with _temporary(path, data, durable) as temporary:
             if private:
                 temporary.chmod(0o600)

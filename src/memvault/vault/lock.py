@@ -29,14 +29,19 @@ class FileLock:
     """An exclusive lock on a file; use with ``with``, or ``acquire`` and ``release``.
 
     ``meanwhile`` is called by ``with`` where another process holds the lock: what is done
-    then need not be done while others wait.
+    then need not be done while others wait. Without ``makes_folder`` a missing folder is an error.
     """
 
     def __init__(
-        self, path: Path, timeout: float = 30.0, meanwhile: Callable[[], object] | None = None
+        self,
+        path: Path,
+        timeout: float = 30.0,
+        meanwhile: Callable[[], object] | None = None,
+        makes_folder: bool = True,
     ) -> None:
         self.path = path
         self.timeout = timeout
+        self._makes_folder = makes_folder
         self._meanwhile = meanwhile
         self._handle: int | None = None
         self._held = HeldFile(path)
@@ -49,7 +54,8 @@ class FileLock:
             StorageError: the same, where the file system has no locks.
         """
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self._makes_folder:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.is_dir():  # nothing of ours; the lock must be a file
             self.path.rename(self.path.with_name(f"lock-{time.time_ns()}.old"))
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -73,6 +79,8 @@ class FileLock:
         """Wait for the system's lock, or for the file that stands for it where it has none."""
         take: Callable[[], bool] = partial(_try_lock, handle)
         while True:
+            if not self._makes_folder:
+                os.stat(self.path)  # fails where it was deleted meanwhile
             try:
                 if take():
                     return True

@@ -1,0 +1,36 @@
+"""Puts a vault's deep vectors where the process in the background would be at some moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memvault.index import deep_side, following
+from memvault.index.protocol import WHOLE
+from memvault.vault.lock import FileLock
+from memvault.workspace import Workspace
+
+_FEW = 10
+"""Memories of which a batch of passages would be too large a share."""
+
+
+@contextmanager
+def stopped_at(root: Path, share: float) -> Iterator[None]:
+    """Give a share of a vault's memories deep vectors, those changed last first, and no more."""
+    if not (root / "memvault.toml").exists():
+        yield
+        return
+    workspace = Workspace(root)
+    index = workspace.index
+    view = index.look(True, WHOLE)
+    count = sum(1 for _ in view.records())
+    wanted = count * (1 - share)
+    assert index.deep.folder is not None
+    with FileLock(index.deep.folder / following.FOLLOWING):  # no other process begins
+        if index.deep_waiting() > wanted and index.deep.mode != "off":
+            if count < _FEW:
+                deep_side._BATCH = 1
+            index.embed_deep(lambda: index.deep_waiting() > wanted)
+        workspace.close()
+        yield

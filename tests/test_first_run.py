@@ -1,0 +1,145 @@
+"""What a newcomer sees first is so however far the process in the background has got.
+
+The demo, the README's session and the transcripts are played while none, half and all of the
+memories have deep vectors.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, Run
+from deep_share import stopped_at
+from test_transcripts import _BLOCK, _SCORE, PAGES, _formal
+
+SHARES = {"quick-alone": 0.0, "half-way": 0.5, "complete": 1.0}
+_ASKING = re.compile(r"memvault (?:\w+ )?(?:recall|search|context|compound|remember)\b")
+"""What may look at deep vectors."""
+_SHELL = re.compile(r"[|<>;&$`*?~\\]")
+_TOKEN = re.compile(r"(?<=--confirm )(?!0{12})[0-9a-f]{12}")
+
+_STOPPED = """
+import sys
+from pathlib import Path
+
+if sys.orig_argv[1:3] == ["-m", "memvault"]:
+    from deep_share import stopped_at
+
+    kept = stopped_at(Path.cwd(), {})
+    kept.__enter__()
+"""
+"""Run by Python before each command of the demo, whose process then holds the lock to its end."""
+
+pytestmark = pytest.mark.usefixtures("_as_a_user")
+
+
+@pytest.fixture
+def _as_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MEMVAULT_DEEP")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shim = tmp_path / "bin" / "memvault"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n', "utf-8")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+
+
+class Session:
+    """A shell in a folder, whose vault's deep vectors are kept at a share."""
+
+    def __init__(self, run: Run, folder: Path, home: Path, share: float) -> None:
+        self._run = run
+        self._folder = folder
+        self._home = home
+        self._share = share
+        self._token = ""
+
+    def play(self, block: str) -> str:
+        """Return a block with every command's output as it is now."""
+        return "".join(f"$ {command}\n{self._output(command)}" for command in _commands(block))
+
+    def _output(self, command: str) -> str:
+        typed = _TOKEN.sub(lambda shown: self._token or shown[0], command)
+        asks = _ASKING.search(typed)
+        with stopped_at(self._folder, self._share) if asks else nullcontext():
+            if typed.startswith("memvault ") and not _SHELL.search(typed):
+                ran = self._run(*shlex.split(typed)[1:], cwd=self._folder)
+                code, out = ran.code, f"{ran.out}{ran.err}"
+            else:
+                done = subprocess.run(
+                    ["/bin/sh", "-c", typed],
+                    cwd=self._folder,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                )
+                code, out = done.returncode, done.stdout.decode()
+        moved = re.search(r"&& cd (\w+)$", typed)
+        self._folder = self._folder / moved[1] if moved else self._folder
+        if shown := _TOKEN.search(out):
+            self._token = shown[0]
+        out = out.replace(str(self._home), "~")
+        return f"{out}[exit {code}]\n" if code else out
+
+
+def _commands(block: str) -> Iterator[str]:
+    """Yield what is typed, a command that goes on in the next line as one."""
+    for found in re.finditer(r"^\$ ((?:.*\\\n)*.*)\n", block, re.MULTILINE):
+        yield found[1]
+
+
+@pytest.mark.parametrize("share", ["half-way", "complete"])
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if _ASKING.search(page.read_text("utf-8"))],
+    ids=lambda page: page.stem,
+)
+def test_a_page_shows_the_same_however_far_the_vectors_are(
+    page: Path, share: str, run: Run, tmp_path: Path
+) -> None:
+    """A transcript shows no answer, score or note that another user would see otherwise."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    text = page.read_text("utf-8")
+    if "$ git " in text and shutil.which("git") is None:
+        pytest.skip("there is no git")
+    session = Session(run, folder, folder, SHARES[share])
+    played = _BLOCK.sub(lambda block: session.play(block[0]), text)
+    assert _formal(_SCORE.sub("…", played)) == _formal(text)
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_the_readmes_session_is_what_a_user_sees(share: str, run: Run, tmp_path: Path) -> None:
+    """What README shows of a session is so; ``…`` stands for what it leaves out."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    (shown,) = (block for block in _BLOCK.findall(text) if "\n$ memvault" in block)
+    played = Session(run, tmp_path, tmp_path, SHARES[share]).play(shown)
+    pattern = re.escape(_formal(shown)).replace("\\ \\ \\ …\\\n", "(?:   .*\n)*").replace("…", ".*")
+    assert re.fullmatch(pattern, _formal(played)), played
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_the_demo_succeeds_however_far_the_vectors_are(
+    share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demo, played in a fresh copy, finds what it says, whatever is done in the background."""
+    shutil.copytree(ROOT / "sample", tmp_path / "copy" / "sample")
+    script = tmp_path / "copy" / "scripts" / "demo.py"
+    script.parent.mkdir()
+    shutil.copy(ROOT / "scripts" / "demo.py", script)
+    (tmp_path / "sitecustomize.py").write_text(_STOPPED.format(SHARES[share]), "utf-8")
+    paths = [str(tmp_path), str(Path(__file__).parent)]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
