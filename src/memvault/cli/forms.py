@@ -273,7 +273,7 @@ Nothing is written yet; memvault consolidate --apply {does}""",
 {{trusted:|It runs on this machine after memvault tools trust}} {{name}}""",
     "tools trust": """{name} may run here: {command}
    as long as {covers:each} stays as it is
-   {notCovered:each}, which is not looked at""",
+   not covered: {notCovered:each}""",
     "tools untrust": "{name} no longer runs here\n   {wasTrusted:|it did not before}",
     "model_list": f"""*models
 {_MODEL}

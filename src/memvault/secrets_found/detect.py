@@ -138,7 +138,7 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
             if is_placeholder(form, value):
                 continue
             yield *match.span(group), form.kind
-            if group and len(value) >= _ANYWHERE and len(repeated) < _MOST_REPEATED:
+            if group and _is_distinctive(value) and len(repeated) < _MOST_REPEATED:
                 repeated.add((value, form.kind))
     if _Sources.more is not None:
         yield from _Sources.more(text)
@@ -147,6 +147,11 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
         while start >= 0:
             yield start, start + len(value), kind
             start = text.find(value, start + len(value))
+
+
+def _is_distinctive(value: str) -> bool:
+    """Return whether a secret is one wherever it stands: long, and no word of a sentence."""
+    return len(value) >= _ANYWHERE and not (value.isalpha() and value[1:].islower())
 
 
 def _marked(text: str) -> Iterator[Form]:

@@ -18,9 +18,11 @@ _URL = "[A-Za-z0-9_-]"
 _GAP = r"(?:[\s\"',>-]|\\[nr])"
 """What may stand between the lines of a key: line ends, also written as such, and quoting."""
 _LINE = "[A-Za-z0-9+/=]"
-_PLACEHOLDERS = frozenset(
+_PLACEHOLDERS = frozenset(  # and passwords that servers come with, which documentation repeats
     "password passwd pass passphrase pwd psw secret changeme example token username user "
-    "mypassword yourpassword your-password your_password".split()
+    "mypassword yourpassword your-password your_password "
+    "admin default guest mariadb minio mongo mysql postgres postgresql rabbitmq redis root "
+    "test".split()
 )
 
 
