@@ -160,7 +160,8 @@ def test_there_is_one_way_to_write() -> None:
         for path in (ROOT / "src" / "memvault").rglob("*.py")
         if _writes(ast.parse(path.read_text("utf-8")))
     }
-    assert found <= _WRITERS.keys() | {"plain_files.py", "plugins/fingerprint.py"}, found
+    only_read = {"plain_files.py", "plugins/fingerprint.py", "vault/walk.py"}
+    assert found <= _WRITERS.keys() | only_read, found
     assert "vault/atomic.py" in found
 
 
@@ -234,7 +235,7 @@ def test_lists_and_names_have_a_largest_size(folder: Path, tool: Tool) -> None:
             assert properties[parameter.key]["maxItems"] == MOST_ENTRIES
             entry: Any = {} if parameter.items else "x"
             too_much: Any = [entry] * (MOST_ENTRIES + 1)
-            with pytest.raises(UsageError, match="1,001 entries"):
+            with pytest.raises(UsageError, match="5,001 entries"):
                 tool.bind({**given, parameter.key: too_much})
             if not parameter.items:
                 with pytest.raises(UsageError, match="100,001 characters"):

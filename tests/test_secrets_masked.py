@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +306,22 @@ def test_a_clones_address_tells_no_password(folder: Path) -> None:
         subprocess.run(["git", "-C", str(folder), *line], check=True)
     for tool in ("git_init", "git_status", "git_sync", "git_status"):
         assert pieces(value, json.dumps(over_mcp(folder, tool, {}))) == [], tool
+
+
+def test_a_header_makes_masks_read_a_memory_once(folder: Path) -> None:
+    """However often a header names another memory, an answer over MCP reads that one once."""
+    write(folder, "big.md", "# Big\n\n" + "lorem ipsum\n" * 1_000)
+    reads, listening = list[int](), True
+
+    def note(event: str, arguments: tuple[object, ...]) -> None:
+        if listening and event == "open" and str(arguments[0]).endswith("big.md"):
+            reads[-1] += 1
+
+    sys.addaudithook(note)
+    for number in (10, 200):
+        entries = "- {filePath: big.md, text: x}\n" * number
+        write(folder, "meta.md", f"---\nid: meta\nx:\n{entries}---\n\nText.\n")
+        reads.append(0)
+        assert len(over_mcp(folder, "memory_show", {"memId": "meta"})["metadata"]["x"]) == number
+    listening = False
+    assert reads[1] <= reads[0]

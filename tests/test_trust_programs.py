@@ -76,7 +76,7 @@ def test_a_changed_makefile_ends_trust(folder: Path, run: Run) -> None:
     write(folder, "tools/t.md", "---\ndescription: x\ncommand: [make, -s]\n---\n")
     done = run("tools", "trust", "t", "--yes")
     assert "as long as Makefile stays as it is" in done.out
-    assert "what make reads besides in the vault's folder, which is not looked at" in done.out
+    assert "not covered: what make reads besides in the vault's folder" in done.out
     assert run("call", "t").json["ran"] == 1
     write(folder, "Makefile", "all:\n\t@touch ran.txt\n")
     assert "changed since it was trusted" in refused(run("t"), 1)
@@ -170,7 +170,7 @@ def test_a_program_that_loads_more_is_named(
     write(folder, "tools/t.md", f"---\ndescription: x\ncommand: {json.dumps(command)}\n---\n")
     said = f"modules and files that {name} loads from elsewhere"
     assert said in run("tools", "trust", "t", "--yes", "--json").json["notCovered"]
-    assert f"{said}, which is not looked at" in run("tools", "trust", "t", "--yes").out
+    assert f"not covered: {said}" in run("tools", "trust", "t", "--yes").out
 
 
 @pytest.mark.parametrize(

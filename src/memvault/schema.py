@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from memvault.errors import UsageError
 
 LARGEST = 1e300
-MOST_ENTRIES = 1_000
+MOST_ENTRIES = 5_000
 """Entries of a list at most: the work that a tool does for a list grows with each."""
 JSON_NAMES = {
     str: "string",

@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from memvault.call import Call
@@ -23,6 +24,8 @@ _PIECES = ("content", "snippet", "text", "diff")
 """Keys under which a memory's text is told, often a piece of it."""
 _NAMED = re.compile(r"\(([\w.-]{1,200})[;)]")
 """How ``context`` names the memory that a line is from."""
+_MOST_NAMED = 1_000
+"""Memories that one text may name so; ``context`` names ten."""
 
 
 class _Known(NamedTuple):
@@ -32,12 +35,19 @@ class _Known(NamedTuple):
     fine: frozenset[str] = frozenset()
 
 
+class _Looks(NamedTuple):
+    """What is looked up once for a result, however often a text of the vault's names it."""
+
+    in_vault: Callable[[str], Call]
+    known: Callable[[Call, str, str], _Known | None]
+
+
 def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result with its secrets masked."""
     call.only_reads = True
     with call.workspace.lock:
-        in_vault = cache(partial(_in_vault, call))
-        out: dict[str, Any] = _masked(call, found, _Known(), in_vault)
+        looks = _Looks(cache(partial(_in_vault, call)), cache(_known))
+        out: dict[str, Any] = _masked(call, found, _Known(), looks)
     return out
 
 
@@ -46,19 +56,19 @@ def masked_file(memory: Memory, text: str) -> str:
     return text if detect.allows(memory.metadata) else detect.masked(text)
 
 
-def _masked(call: Call, value: Any, known: _Known, in_vault: Callable[[str], Call]) -> Any:
+def _masked(call: Call, value: Any, known: _Known, looks: _Looks) -> Any:
     if isinstance(value, str):
-        return _text(call, value, known)
+        return _text(call, value, known, looks)
     if isinstance(value, Mapping):
         vault = value.get("vault")
-        call = in_vault(vault) if isinstance(vault, str) and vault else call
-        known = _told_of(call, value) or known
+        call = looks.in_vault(vault) if isinstance(vault, str) and vault else call
+        known = _told_of(call, value, looks) or known
         return {
-            _text(call, key, known): _masked(call, entry, known, in_vault)
+            _text(call, key, known, looks): _masked(call, entry, known, looks)
             for key, entry in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_masked(call, entry, known, in_vault) for entry in value]
+        return [_masked(call, entry, known, looks) for entry in value]
     return value
 
 
@@ -72,22 +82,23 @@ def _in_vault(call: Call, name: str) -> Call:
     return call
 
 
-def _text(call: Call, text: str, known: _Known) -> str:
+def _text(call: Call, text: str, known: _Known, looks: _Looks) -> str:
     out = detect.masked_part(text, *known)
     if out != text and not known.fine:
-        named = (_known(call, "", match[1]) for match in _NAMED.finditer(text))
+        names = islice(dict.fromkeys(match[1] for match in _NAMED.finditer(text)), _MOST_NAMED)
+        named = (looks.known(call, "", name) for name in names)
         fine = frozenset(value for one in named if one for value in one.fine)
         out = detect.masked_part(text, known.secrets, fine) if fine else out
     return out
 
 
-def _told_of(call: Call, value: Mapping[str, Any]) -> _Known | None:
+def _told_of(call: Call, value: Mapping[str, Any], looks: _Looks) -> _Known | None:
     """Return what is known of the memory that a part of a result gives text of, if it does."""
     path = str(value.get("filePath") or "")
     mem_id = next((str(value[key]) for key in _IDS if value.get(key)), "")
     if not (path or mem_id) or not any(value.get(key) for key in _PIECES):
         return None
-    return _known(call, path, mem_id)
+    return looks.known(call, path, mem_id)
 
 
 def _known(call: Call, path: str, mem_id: str) -> _Known | None:
