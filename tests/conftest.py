@@ -55,6 +55,9 @@ def _restore_signals() -> None:
 _keep_folders_in_memory()
 _restore_signals()
 
+SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
+"""Seconds that ``make soak`` gives; where it does, long forms of tests are played."""
+
 PROFILES = {"dev": 15, "ci": 60, "long": 1_500}
 """How many examples a property is tried with; HYPOTHESIS_PROFILE chooses."""
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
