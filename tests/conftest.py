@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from launcher import Launcher
 from memvault import Vault, open_vault
 from memvault.index.place import place_of
+from racing import Racing
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -184,6 +185,14 @@ def launcher(
 ) -> Launcher:
     """What starts commands for a file of tests, with the modules that its ``LOADED`` names."""
     return launchers(getattr(request.module, "LOADED", ()))
+
+
+@pytest.fixture(scope="session")
+def racing() -> Iterator[Racing]:
+    """What lets processes loose on a folder, all at once."""
+    racing = Racing()
+    yield racing
+    racing.close()
 
 
 @pytest.fixture

@@ -26,14 +26,14 @@ _LEAST = 0.01
 """Seconds below which a time says nothing."""
 _TRIES = 3
 """Another process may slow the caches down; what is slow each time is slow."""
-_GIVE_UP = 60.0
+_GIVE_UP = 20.0
 
 
 def seconds(work: Callable[[], object]) -> float:
     """Return the CPU seconds of this process that some work takes.
 
     Raises:
-        TooSlow: it takes more than a minute of them.
+        TooSlow: it takes more than twenty.
     """
     gc.disable()
     began = time.process_time()
