@@ -8,15 +8,19 @@ with its square.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import io
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 
+from memvault.__main__ import main
 from patterns import limited
 
-__all__ = ["Steps", "check_growth", "seconds"]
+__all__ = ["Steps", "check_growth", "said", "seconds"]
 
 Steps = Iterable[Callable[[], object]]
 _TIMES = 4
@@ -43,6 +47,14 @@ def seconds(work: Callable[[], object]) -> float:
     finally:
         gc.enable()
     return time.process_time() - began
+
+
+def said(root: Path, *line: str) -> str:
+    """Run a command line that must succeed in this process; return what it prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        assert main(["--vault", str(root), *line]) == 0, (line, out.getvalue())
+    return out.getvalue()
 
 
 def check_growth(steps: Callable[[int], Steps], size: int) -> None:

@@ -174,10 +174,11 @@ from memvault import open_vault
 
 def work(number):
     with open_vault(".") as vault:
-        prompt = f"Wave {number}."
-        done = vault.call("store_procedure", procedureName="wave", procedurePrompt=prompt)
-        assert done["success"], done
-        print(done["procedureId"])
+        for name in NAMES:
+            prompt = f"Wave {number}."
+            done = vault.call("store_procedure", procedureName=name, procedurePrompt=prompt)
+            assert done["success"], done
+            print(done["procedureId"])
 
 if __name__ == "__main__":
     work(0)
@@ -186,16 +187,19 @@ if __name__ == "__main__":
 
 def test_a_name_stored_by_many_at_once_is_one_procedure(folder: Path, racing: Racing) -> None:
     """However many processes store a new name in the same moment, one file has it."""
-    lines = raced(racing.run(folder, STORING, [[number] for number in range(6)]))
-    assert len({line for told in lines for line in told}) == 1
-    assert len(list((folder / "procedure").glob("*.md"))) == 1
+    names = ["wave", "bow", "nod", "wink"]
+    work = STORING.replace("NAMES", repr(names))
+    lines = raced(racing.run(folder, work, [[number] for number in range(6)]))
+    assert len({tuple(told) for told in lines}) == 1
+    assert len(set(lines[0])) == len(names)
+    assert len(list((folder / "procedure").glob("*.md"))) == len(names)
 
 
 def test_whoever_waits_for_procedures_indexes_meanwhile(folder: Path) -> None:
     """While another process holds their lock, what was changed is indexed, not afterwards."""
     with FileLock(private_folder(folder) / "procedures.lock"):
         write(folder, "one.md", "One.\n")
-        command = [sys.executable, "-c", STORING]
+        command = [sys.executable, "-c", STORING.replace("NAMES", '["wave"]')]
         storing = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
         assert indexed(folder, "one.md")
         assert storing.poll() is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import shutil
@@ -18,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import SOAK, Run, write
-from growth import Steps, check_growth, seconds
+from growth import Steps, check_growth, said, seconds
 from memvault import Vault
-from memvault.__main__ import main
 from memvault.consolidation.proposals import steps_of
 from memvault.consolidation.sequences import repeated
 from memvault.index.analysis import analyser, query_analyser
@@ -46,14 +43,6 @@ def fresh(tmp_path: Path) -> Fresh:
         return root
 
     return made
-
-
-def said(root: Path, *line: str) -> str:
-    """Run a command line that must succeed in this process; return what it prints."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        assert main(["--vault", str(root), *line]) == 0, (line, out.getvalue())
-    return out.getvalue()
 
 
 @pytest.mark.parametrize("marks", ["<<<<<<< a\n", "<<<<<<< a\n=======\n"])
