@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from launcher import Launcher
 from memvault import Vault, open_vault
 from memvault.index.place import place_of
+from racing import Racing
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -54,6 +55,9 @@ def _restore_signals() -> None:
 
 _keep_folders_in_memory()
 _restore_signals()
+
+SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
+"""Seconds that ``make soak`` gives; where it does, long forms of tests are played."""
 
 PROFILES = {"dev": 15, "ci": 60, "long": 1_500}
 """How many examples a property is tried with; HYPOTHESIS_PROFILE chooses."""
@@ -198,6 +202,14 @@ def launcher(
 ) -> Launcher:
     """What starts commands for a file of tests, with the modules that its ``LOADED`` names."""
     return launchers(getattr(request.module, "LOADED", ()))
+
+
+@pytest.fixture(scope="session")
+def racing() -> Iterator[Racing]:
+    """What lets processes loose on a folder, all at once."""
+    racing = Racing()
+    yield racing
+    racing.close()
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from hypothesis.stateful import (
 from conftest import Run, examples, refused, write
 from memvault import Vault, open_vault
 from memvault.index.embedding import tokens
+from racing import Racing, raced
 
 _FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # fsync takes no time in memory
 
@@ -247,32 +246,28 @@ def test_load_takes_one_of_its_two_forms(run: Run) -> None:
     refused(run("load", "nothing"), 1)
 
 
-def test_ten_processes_that_load_at_once_lose_nothing(folder: Path) -> None:
+LOADING = """
+from memvault.__main__ import main
+
+def work(name):
+    assert main(["load", name]) == 0
+"""
+
+
+def test_ten_processes_that_load_at_once_lose_nothing(folder: Path, racing: Racing) -> None:
     """Loads from many processes all count, and the budget holds."""
     for number in range(10):
         note(folder, f"n{number}", words(3))
+    every = [f"n{number}" for number in range(10)]
     budget(folder, 1_000)
-    load_all(folder)
+    raced(racing.run(folder, LOADING, [[name] for name in every]))
     with open_vault(folder) as vault:
-        assert sorted(held(vault)) == [f"n{number}" for number in range(10)]
+        assert sorted(held(vault)) == every
     budget(folder, 14)
-    load_all(folder)
+    raced(racing.run(folder, LOADING, [[name] for name in every]))
     with open_vault(folder) as vault:
         found = vault.call("memory_active")
         assert (len(found["memories"]), found["tokens"]) == (4, 12)
-
-
-def load_all(folder: Path) -> None:
-    """Load ten memories with a process each, all at once."""
-    begun = [
-        subprocess.Popen(
-            [sys.executable, "-m", "memvault", "load", f"n{number}"],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-        )
-        for number in range(10)
-    ]
-    assert [process.wait(timeout=120) for process in begun] == [0] * 10
 
 
 @pytest.mark.parametrize("mode", ["Vector", "keyword", "TAG", "hybrid"])

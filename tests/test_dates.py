@@ -287,6 +287,8 @@ def test_a_date_word_in_passing_leaves_the_answer_first(folder: Path, vault: Vau
     "query", ["letter of 5 \u017fept 1923", "ye\u017fterday", "la\u017ft week"]
 )
 def test_old_letters_do_not_stop_recall(folder: Path, vault: Vault, query: str) -> None:
-    """A long s in a date is no date and no trouble."""
+    """A long s in a date is no date and no trouble; with an s of today it is one."""
     write(folder, "a.md", "# Letter\n\nA letter of 1923.\n")
-    explained(vault, query)
+    for asked, is_date in ((query, False), (query.replace("\u017f", "s"), True)):
+        (found,) = explained(vault, asked)
+        assert ("date" in found["why"]["parts"]) == is_date

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import SHARED, Run, index_of, titles, write
+from conftest import SHARED, Run, index_of, titles, until, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import Calibration
@@ -247,10 +246,7 @@ def test_a_killed_model_change_is_finished_later(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 20
-    while str(model) not in (folder / "memvault.toml").read_text("utf-8"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: str(model) in (folder / "memvault.toml").read_text("utf-8"))
     child.send_signal(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     with FileLock(index_of(folder) / "deep" / "following.lock"):  # nobody follows behind

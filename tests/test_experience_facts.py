@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from conftest import Run, refused, write
 from memvault import Vault, open_vault
 from memvault.memories import facts, recall_counts
 from memvault.workspace import Workspace
+from racing import Racing, raced
 
 
 def recalled(vault: Vault, query: str, **arguments: Any) -> list[dict[str, Any]]:
@@ -146,21 +145,18 @@ def test_each_recall_counts_once(vault: Vault) -> None:
 
 
 COUNTING = """
-import sys
 from pathlib import Path
 from memvault.memories import recall_counts
-for _ in range(25):
-    recall_counts.count(Path(sys.argv[1]), ["a-b2c3d4", sys.argv[2]])
+
+def work(own):
+    for _ in range(25):
+        recall_counts.count(Path.cwd(), ["a-b2c3d4", own])
 """
 
 
-def test_no_access_of_many_processes_is_lost(folder: Path) -> None:
+def test_no_access_of_many_processes_is_lost(folder: Path, racing: Racing) -> None:
     """Eight processes that count at once come to the exact sums."""
-    running = [
-        subprocess.Popen([sys.executable, "-c", COUNTING, str(folder), f"own-{number}"])
-        for number in range(8)
-    ]
-    assert [process.wait(120) for process in running] == [0] * 8
+    raced(racing.run(folder, COUNTING, [[f"own-{number}"] for number in range(8)]))
     assert recall_counts.counts(folder) == {
         "a-b2c3d4": 200, **{f"own-{number}": 25 for number in range(8)}
     }  # fmt: skip

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Run, examples, indexed, refused, write
+from conftest import SOAK, Run, examples, indexed, refused, write
 from memvault import Vault, open_vault
 from memvault.memories import procedures
 from memvault.vault.lock import FileLock
 from memvault.vault.private import private_folder
+from racing import Racing, raced
 
 
 def store(vault: Vault, name: str, prompt: str, rate: float = 0.9, **more: Any) -> dict[str, Any]:
@@ -135,87 +136,71 @@ def test_a_rate_stays_a_rate(rate: float, success: bool) -> None:
 
 
 COUNTING = """
-import sys
 from memvault import open_vault
-with open_vault(sys.argv[1]) as vault:
-    for number in range(25):
-        done = vault.call("update_success_rate", procedureName="wave", success=sys.argv[2] == "1")
-        assert done["success"], done
-        print(repr(done["successRate"]), done["usageCount"])
+
+def work(success):
+    with open_vault(".") as vault:
+        for number in range(ROUNDS):
+            done = vault.call("update_success_rate", procedureName="wave", success=success)
+            assert done["success"], done
+            print(repr(done["successRate"]), done["usageCount"])
 """
 
 
-def test_no_outcome_of_many_processes_is_lost(folder: Path, vault: Vault) -> None:
+def test_no_outcome_of_many_processes_is_lost(folder: Path, vault: Vault, racing: Racing) -> None:
     """Eight processes that count at once make one row of outcomes, each counted exactly once."""
+    rounds = 25 if SOAK else 10
     store(vault, "wave", "Wave.", 0.5)
-    running = [
-        (
-            number % 2,
-            subprocess.Popen(
-                [sys.executable, "-c", COUNTING, str(folder), str(number % 2)],
-                stdout=subprocess.PIPE,
-                text=True,
-            ),
-        )
-        for number in range(8)
-    ]
-    rows = []
-    for success, process in running:
-        out, _ = process.communicate(timeout=300)
-        assert process.returncode == 0
-        rows += [
-            (int(line.split()[1]), float(line.split()[0]), success) for line in out.splitlines()
-        ]
-    rows.sort()
-    assert [count for count, *_ in rows] == list(range(1, 201))
+    successes = [bool(number % 2) for number in range(8)]
+    work = COUNTING.replace("ROUNDS", str(rounds))
+    lines = raced(racing.run(folder, work, [[success] for success in successes]))
+    rows = sorted(
+        (int(line.split()[1]), float(line.split()[0]), success)
+        for success, told in zip(successes, lines, strict=True)
+        for line in told
+    )
+    assert [count for count, *_ in rows] == list(range(1, 8 * rounds + 1))
     rate = 0.5
     for _, reported, success in rows:
-        rate = procedures.averaged(rate, bool(success))
+        rate = procedures.averaged(rate, success)
         assert reported == rate
     (found,) = vault.call("recall_procedure", context="wave", minSuccessRate=0)["procedures"]
-    assert (found["successRate"], found["usageCount"]) == (rate, 200)
+    assert (found["successRate"], found["usageCount"]) == (rate, 8 * rounds)
 
 
 STORING = """
 import sys
 from memvault import open_vault
-with open_vault(sys.argv[1]) as vault:
-    sys.stdin.readline()
-    prompt = f"Wave {sys.argv[2]}."
-    done = vault.call("store_procedure", procedureName="wave", procedurePrompt=prompt)
-    assert done["success"], done
-    print(done["procedureId"])
+
+def work(number):
+    with open_vault(".") as vault:
+        for name in NAMES:
+            prompt = f"Wave {number}."
+            done = vault.call("store_procedure", procedureName=name, procedurePrompt=prompt)
+            assert done["success"], done
+            print(done["procedureId"])
+
+if __name__ == "__main__":
+    work(0)
 """
 
 
-def test_a_name_stored_by_many_at_once_is_one_procedure(folder: Path) -> None:
+def test_a_name_stored_by_many_at_once_is_one_procedure(folder: Path, racing: Racing) -> None:
     """However many processes store a new name in the same moment, one file has it."""
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", STORING, str(folder), str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(6)
-    ]
-    for process in running:
-        assert process.stdin
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    ids = {process.communicate(timeout=120)[0].strip() for process in running}
-    assert len(ids) == 1
-    assert len(list((folder / "procedure").glob("*.md"))) == 1
+    names = ["wave", "bow", "nod", "wink"]
+    work = STORING.replace("NAMES", repr(names))
+    lines = raced(racing.run(folder, work, [[number] for number in range(6)]))
+    assert len({tuple(told) for told in lines}) == 1
+    assert len(set(lines[0])) == len(names)
+    assert len(list((folder / "procedure").glob("*.md"))) == len(names)
 
 
 def test_whoever_waits_for_procedures_indexes_meanwhile(folder: Path) -> None:
     """While another process holds their lock, what was changed is indexed, not afterwards."""
     with FileLock(private_folder(folder) / "procedures.lock"):
         write(folder, "one.md", "One.\n")
-        command = [sys.executable, "-c", STORING, str(folder), "1"]
-        storing = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        assert storing.stdin
-        storing.stdin.close()
+        command = [sys.executable, "-c", STORING.replace("NAMES", '["wave"]')]
+        storing = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
         assert indexed(folder, "one.md")
         assert storing.poll() is None
     assert storing.wait(60) == 0

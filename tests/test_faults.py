@@ -16,14 +16,13 @@ from typing import NamedTuple
 
 import pytest
 
+from conftest import SOAK
 from faults import ERRORS, KILL, Ended, Faults
 from memvault import errors, open_vault
 from tool_calls import CHANGING, WRITING_BY_ITSELF, soon
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at files in /proc")
 
-SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
-"""Seconds for which every point is tried; without them a part of the points is."""
 REVISION = re.compile("TIME[0-9a-f]{10}")
 CLAIMED = re.compile(r"\.memvault/(agents/\w+)/claims/[^/]+/")
 FAULTS = (KILL, *ERRORS)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,8 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from conftest import examples
+from killing import Killing
 from memvault.agents.locking import agent_lock
 from memvault.agents.plans import firing
+from racing import Racing, raced
 from test_firing import MAIN, START, Agent
 
 
@@ -124,43 +123,35 @@ TestDays = Days.TestCase
 TestDays.settings = settings(max_examples=examples(25), stateful_step_count=25)
 
 LOOKING = """
-import os, signal, sys
 from datetime import datetime, timedelta, UTC
 from pathlib import Path
 from memvault.config import Settings
 from memvault.vault.store import Store
 from memvault.agents.plans import firing
 from memvault.agents.address import Address
-root, rounds, fatal = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-counter, steps = root / "counter", 0
-def hook(event, arguments):
-    global steps
-    if fatal and event in ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir"):
-        steps += 1
-        if steps == fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
-done = 0
-inbox = firing.inbox(
-    Store(root, Settings()), Address("main"), UTC,
-    lambda: datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC) + timedelta(minutes=done),
-)
-sys.addaudithook(hook)
-while done < rounds:
-    done = counter.stat().st_size + 1
-    popped = inbox.pop(1000)
-    if popped.lease is not None:
-        popped.lease.settle()
-    if done > counter.stat().st_size:
-        with counter.open("ab") as file:
-            file.write(b".")
+
+def work(root, rounds=1000):
+    root = Path(root)
+    counter, done = root / "counter", 0
+    inbox = firing.inbox(
+        Store(root, Settings()), Address("main"), UTC,
+        lambda: datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC) + timedelta(minutes=done),
+    )
+    while done < rounds:
+        done = counter.stat().st_size + 1
+        popped = inbox.pop(1000)
+        if popped.lease is not None:
+            popped.lease.settle()
+        if done > counter.stat().st_size:
+            with counter.open("ab") as file:
+                file.write(b".")
 """
 
 
-def watched(root: Path) -> list[str]:
-    """Make a vault with a plan for every minute; return the command that looks at it."""
+def watched(root: Path) -> None:
+    """Make a vault with a plan for every minute."""
     Agent(root).plan("Tick", "cron", "* * * * *")
     (root / "counter").touch()
-    return [sys.executable, "-c", LOOKING, str(root)]
 
 
 def runs(root: Path) -> list[str]:
@@ -175,26 +166,23 @@ def minutes(count: int) -> list[str]:
     return [f"18T{first + timedelta(minutes=n):%H%M%S}." for n in range(count)]
 
 
-def test_ten_processes_at_once_hand_out_each_run_once(folder: Path) -> None:
+def test_ten_processes_at_once_hand_out_each_run_once(folder: Path, racing: Racing) -> None:
     """However many processes look at the same time, each run is handed out once."""
-    command = watched(folder)
-    started = [subprocess.Popen([*command, "40", "0"]) for _ in range(10)]
-    assert [process.wait(120) for process in started] == [0] * 10
+    watched(folder)
+    raced(racing.run(folder, LOOKING, [[str(folder), 40]] * 10))
     found = runs(folder)
     assert len(found) == len(set(found))
     assert found[-1] >= minutes(40)[-1]
 
 
-def test_killed_processes_lose_and_repeat_nothing(folder: Path) -> None:
-    """A process killed at any of its file operations loses no run and hands out none twice."""
-    command = watched(folder)
-    killed = 0
-    for fatal in range(1, 60):
-        process = subprocess.run([*command, "1000", str(fatal)], check=False)
-        killed += process.returncode == -signal.SIGKILL
+def test_killed_processes_lose_and_repeat_nothing(folder: Path, racing: Racing) -> None:
+    """A process killed in front of any change to a file loses no run and hands out none twice."""
+    watched(folder)
+    with Killing(folder, LOOKING) as looking:
+        places = [looking.at(number) for number in range(1, 41)]
+    assert {place.split()[0] for place in places} >= {"open", "os.link", "os.rename", "os.remove"}
     total = (folder / "counter").stat().st_size + 3
-    subprocess.run([*command, str(total), "0"], check=True, timeout=60)
-    assert killed == 59
+    raced(racing.run(folder, LOOKING, [[str(folder), total]]))
     found = runs(folder)
     assert len(found) == len(set(found))
     assert found == minutes(total)

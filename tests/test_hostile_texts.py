@@ -7,14 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, write
+from conftest import SOAK, Run, write
+from growth import Steps, check_growth, said, seconds
 from memvault import Vault
 from memvault.consolidation.proposals import steps_of
 from memvault.consolidation.sequences import repeated
@@ -24,22 +26,38 @@ from memvault.model import FileState
 from memvault.recall.query import parse
 from memvault.vault.normal_form import normal_form
 
-_SOON = 20.0
+Command = Callable[..., str]
+Fresh = Callable[[], Path]
+_FULL = 4 if SOAK else 1
+"""How many times the usual size a soak tries."""
 
 
-@pytest.mark.parametrize("size", [25_000, 1_000_000])
+@pytest.fixture
+def fresh(tmp_path: Path) -> Fresh:
+    """Makes an empty vault, and takes the one before away."""
+
+    def made() -> Path:
+        root = tmp_path / "fresh"
+        shutil.rmtree(root, ignore_errors=True)
+        write(root, "memvault.toml", "version = 1\n")
+        return root
+
+    return made
+
+
 @pytest.mark.parametrize("marks", ["<<<<<<< a\n", "<<<<<<< a\n=======\n"])
-def test_a_file_of_conflict_marks_does_not_stop_the_context(
-    run: Run, folder: Path, size: int, marks: str
-) -> None:
+def test_a_file_of_conflict_marks_does_not_stop_the_context(fresh: Fresh, marks: str) -> None:
     """An entry full of the beginnings of conflicts is read as soon as any other of its size."""
-    write(folder, "agents/main/goals/report.md", "---\nid: report\n---\nHand in the report\n")
-    write(folder, "agents/main/goals/odd.md", marks * (size // len(marks)))
-    started = time.monotonic()
-    ran = run("context", "the report", "--budget", "3000")
-    assert ran.code == 0, ran
-    assert "Hand in the report" in ran.out
-    assert time.monotonic() - started < _SOON
+    told: list[str] = []
+
+    def work(size: int) -> Steps:
+        root = fresh()
+        write(root, "agents/main/goals/report.md", "---\nid: report\n---\nHand in the report\n")
+        write(root, "agents/main/goals/odd.md", marks * (size // len(marks)))
+        yield lambda: told.append(said(root, "context", "the report", "--budget", "3000"))
+        assert "Hand in the report" in told[-1]
+
+    check_growth(work, 250_000)
 
 
 def test_a_conflict_is_still_named(run: Run, folder: Path) -> None:
@@ -57,18 +75,19 @@ def test_a_conflict_is_still_named(run: Run, folder: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["<" + " " * 100_000, "< " * 50_000, "<" * 100_000])
-def test_no_message_stops_who_reads_it(run: Run, text: str) -> None:
+@pytest.mark.parametrize("text", [" ", "< ", "<"])
+def test_no_message_stops_who_reads_it(fresh: Fresh, text: str) -> None:
     """A talk of 100,000 brackets and blanks costs the other agent's context no time."""
-    assert run("space", "enter", "team", "--agent", "bob").code == 0
-    assert run("memories", "set", f"note=x{text}x", "--agent", "bob").code == 0
-    sent = run("talk", "agent", "bob", "-", stdin=f"x{text}x")
-    assert sent.code == 0, sent
-    started = time.monotonic()
-    for words in (("context", "x", "--agent", "bob"), ("inbox", "peek", "--agent", "bob")):
-        ran = run(*words)
-        assert ran.code == 0, ran
-    assert time.monotonic() - started < _SOON
+
+    def work(size: int) -> Steps:
+        root, written = fresh(), "x<" + text * (size // len(text)) + "x"
+        said(root, "space", "enter", "team", "--agent", "bob")
+        yield lambda: said(root, "memories", "set", f"note={written}", "--agent", "bob")
+        yield lambda: said(root, "talk", "agent", "bob", written)
+        yield lambda: said(root, "context", "x", "--agent", "bob")
+        yield lambda: said(root, "inbox", "peek", "--agent", "bob")
+
+    check_growth(work, 25_000)
 
 
 def test_long_lists_of_actions_are_one_sequence() -> None:
@@ -96,30 +115,35 @@ _SENTENCES = {
 
 
 @pytest.mark.parametrize("name", _SENTENCES)
-def test_consolidation_comes_to_its_end(run: Run, folder: Path, name: str) -> None:
-    """Episodes of hundreds of sentences that are hard to compare are consolidated soon."""
-    lines = [f"{number} {_SENTENCES[name]}" for number in range(300)]
-    for episode in range(3):
-        body = f"## Context\n\n- {lines[0]}\n\n## Reflection\n\n{''.join(lines)}\n{lines[0]}\n"
-        write(folder, f"episode/{episode}.md", f"# Episode {episode}\n\n{body}")
-        write(folder, f"fact/{episode}.md", "\n".join(lines))
-        write(folder, f"procedure/{episode}.md", "\n" * 100_000 + "1. a\n2. b\n")
-    started = time.monotonic()
-    ran = run("consolidate", "--json")
-    assert ran.code == 0, ran
-    assert time.monotonic() - started < _SOON
+def test_consolidation_comes_to_its_end(fresh: Fresh, name: str) -> None:
+    """Episodes of many sentences that are hard to compare take time that grows with them."""
+
+    def work(size: int) -> Steps:
+        root = fresh()
+        lines = [f"{number} {_SENTENCES[name]}" for number in range(size)]
+        told = f"## Context\n\n- {lines[0]}\n\n## Reflection\n\n{''.join(lines)}\n{lines[0]}\n"
+        for episode in range(3):
+            write(root, f"episode/{episode}.md", f"# Episode {episode}\n\n{told}")
+            write(root, f"fact/{episode}.md", "\n".join(lines))
+            write(root, f"procedure/{episode}.md", "\n" * 333 * size + "1. a\n2. b\n")
+        yield lambda: said(root, "consolidate", "--json")
+
+    check_growth(work, 20 * _FULL)
 
 
 @pytest.mark.parametrize("mark", ['"', "“", "„", "«", '"a" ', "from between ", "in may ", "字"])
-def test_no_query_stalls(run: Run, folder: Path, mark: str) -> None:
+def test_no_query_stalls(fresh: Fresh, mark: str) -> None:
     """A question of 100,000 quotes, days or words is answered like any other."""
-    write(folder, "a.md", "# A\n\nperiwinkle in may\n")
-    write(folder, "b.md", "# B\n\n" + "periwinkle 字 may a. " * 20_000)
-    started = time.monotonic()
-    query = "periwinkle " + mark * (100_000 // len(mark))
-    ran = run("call", "memory_recall", "-", stdin=json.dumps({"query": query}))
-    assert ran.code == 0, ran
-    assert time.monotonic() - started < _SOON
+
+    def work(size: int) -> Steps:
+        root = fresh()
+        write(root, "a.md", "# A\n\nperiwinkle in may\n")
+        write(root, "b.md", "# B\n\n" + "periwinkle 字 may a. " * (size // 5))
+        said(root, "list")  # they are indexed
+        query = "periwinkle " + mark * (size // len(mark))
+        yield lambda: said(root, "call", "memory_recall", json.dumps({"query": query}))
+
+    check_growth(work, 25_000)
 
 
 _BODIES = {
@@ -138,24 +162,24 @@ _BODIES = {
 }
 
 
-def test_no_body_stalls_the_vault(run: Run, folder: Path) -> None:
+@pytest.mark.parametrize("name", _BODIES)
+def test_no_body_stalls_the_vault(fresh: Fresh, name: str) -> None:
     """Memories, episodes and goals of a great many characters of one kind hold nothing up."""
-    for number, body in enumerate(_BODIES.values()):
-        write(folder, f"notes/{number}.md", f"# Note {number}\n\n{body}\n\nheliotrope{number}\n")
-        write(folder, f"episode/{number}.md", body)
-        write(folder, f"agents/main/goals/{number}.md", body)
-    write(folder, "fine.md", "# Fine\n\nperiwinkle\n")
-    for words in (
-        ["recall", "periwinkle", "--mode", "keyword"],
-        ["recall", "heliotrope5"],
-        ["list"],
-        ["context", "periwinkle"],
-        ["consolidate"],
-    ):
-        started = time.monotonic()
-        ran = run(*words, "--json")
-        assert ran.code == 0, ran
-        assert time.monotonic() - started < 2 * _SOON, words
+    whole = _BODIES[name]
+
+    def work(size: int) -> Steps:
+        root, body = fresh(), whole[: size * len(whole) // 64]
+        write(root, "notes/note.md", f"# Note\n\n{body}\n\nheliotrope\n")
+        write(root, "episode/body.md", body)
+        write(root, "agents/main/goals/body.md", body)
+        write(root, "fine.md", "# Fine\n\nperiwinkle\n")
+        yield lambda: said(root, "recall", "periwinkle", "--mode", "keyword", "--json")
+        yield lambda: said(root, "recall", "heliotrope", "--json")
+        yield lambda: said(root, "list", "--json")
+        yield lambda: said(root, "context", "periwinkle", "--json")
+        yield lambda: said(root, "consolidate", "--json")
+
+    check_growth(work, 16 if SOAK else 2)
 
 
 def test_texts_that_people_write_mean_what_they_meant() -> None:
@@ -187,22 +211,44 @@ _REPEATED = {
 }
 
 
-def _peak(folder: Path, head: str) -> int:
-    """Index a file of 4 MB with such a beginning; return the process's peak memory in bytes."""
-    shutil.rmtree(folder / "notes", ignore_errors=True)
-    write(folder, "notes/a.md", head + "The river rose in spring and fell.\n\n" * 110_000)
+class Cost(NamedTuple):
+    """What a process took: bytes of memory at its peak, and seconds of CPU."""
+
+    peak: int
+    seconds: float
+
+
+_LINES, _MORE = (110_000, 150_000_000) if SOAK else (27_500, 50_000_000)
+"""Lines of a text of 4 or 1 MB, and how much more memory it may take with a long beginning."""
+
+
+def _cost(root: Path, head: str) -> Cost:
+    """Index a long file with such a beginning in a process; return what that took."""
+    write(root, "memvault.toml", "version = 1\n")
+    write(root, "notes/a.md", head + "The river rose in spring and fell.\n\n" * _LINES)
     command = [sys.executable, "-m", "memvault", "recall", "river", "--json"]
-    child = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     assert child.returncode == 0
-    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Cost(usage.ru_maxrss * unit, usage.ru_utime + usage.ru_stime)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Cost:
+    """What the same text takes with a title of one letter."""
+    return _cost(tmp_path_factory.mktemp("plain"), "# A\n\n")
 
 
 @pytest.mark.parametrize("name", _REPEATED)
-def test_what_stands_above_a_text_is_not_multiplied_by_it(folder: Path, name: str) -> None:
-    """A title, headings or tags of 100 KB above 4 MB of text need little more memory than none."""
-    assert _peak(folder, _REPEATED[name]) < _peak(folder, "# A\n\n") + 150_000_000
+def test_what_stands_above_a_text_is_not_multiplied_by_it(
+    folder: Path, plain: Cost, name: str
+) -> None:
+    """A title, headings or tags of 100 KB above a long text take little more than none would."""
+    found = _cost(folder, _REPEATED[name])
+    assert found.peak < plain.peak + _MORE
+    assert found.seconds < 6 * plain.seconds
 
 
 def test_a_long_title_is_found_by_all_its_words(vault: Vault, folder: Path) -> None:
@@ -217,7 +263,7 @@ def test_a_long_title_is_found_by_all_its_words(vault: Vault, folder: Path) -> N
 
 def test_thousands_of_headings_make_no_thousands_of_vectors(vault: Vault, folder: Path) -> None:
     """A body of nothing but short headings has not as many passages as lines."""
-    write(folder, "a.md", "# a\n" * 250_000 + "\n# Last\n\nperiwinkle\n")
+    write(folder, "a.md", "# a\n" * 60_000 * _FULL + "\n# Last\n\nperiwinkle\n")
     found = vault.call("memory_recall", query="periwinkle")["memories"]
     assert [entry["filePath"] for entry in found] == ["a.md"]
     assert vault.call("vault_status")["embedder"]["vectors"] < 3_000
@@ -237,25 +283,34 @@ def test_files_are_indexed_in_parts_that_fit_in_memory(sizes: list[int]) -> None
     ]
 
 
-def test_no_pattern_of_what_to_ignore_stalls(run: Run, folder: Path) -> None:
+def test_no_pattern_of_what_to_ignore_stalls(fresh: Fresh) -> None:
     """Stars by the dozen in ``ignore`` cost a look at the folder nothing that is felt."""
-    globs = ["*a" * 60 + "b", "**/" * 60 + "x", "?*" * 60 + "b"]
-    write(folder, "memvault.toml", f"version = 1\nignore = {json.dumps(globs)}\n")
-    write(folder, f"{'a' * 200}/{'a' * 200}/{'a' * 200}.md", "# A\n\nperiwinkle\n")
-    started = time.monotonic()
-    assert run("recall", "periwinkle", "--json").json["count"] == 1
-    assert time.monotonic() - started < _SOON
+    told: list[str] = []
+
+    def work(stars: int) -> Steps:
+        root = fresh()
+        globs = ["*a" * stars + "b", "**/" * stars + "x", "?*" * stars + "b"]
+        write(root, "memvault.toml", f"version = 1\nignore = {json.dumps(globs)}\n")
+        write(root, f"{'a' * 200}/{'a' * 200}/{'a' * 200}.md", "# A\n\nperiwinkle\n")
+        yield lambda: told.append(said(root, "recall", "periwinkle", "--json"))
+        assert json.loads(told[-1])["count"] == 1
+
+    check_growth(work, 15)
 
 
-def test_a_day_that_never_comes_is_found_out_soon(run: Run, folder: Path) -> None:
-    """Plans for the 30th of February and for impossible Mondays cost a look at them no time."""
-    lines = ("0 0 30 2 *", "0 0 */30 2 MON#5", "* * */27 * MON#5", "59 23 */27 2 0#5")
-    for number in range(40):
-        line = lines[number % len(lines)]
-        text = f"---\nid: p{number}\nname: P\ncron: '{line}'\n---\nDo it\n"
-        write(folder, f"agents/main/plans/{number}.md", text)
-    started = time.monotonic()
-    for words in (["plans", "get"], ["inbox", "peek"], ["context"]):
-        ran = run(*words, "--json")
-        assert ran.code == 0, ran
-    assert time.monotonic() - started < _SOON
+def test_a_day_that_never_comes_is_found_out_soon(fresh: Fresh) -> None:
+    """Plans for the 30th of February and for impossible Mondays cost a look at them little."""
+
+    def work(*lines: str) -> None:
+        root = fresh()
+        for number in range(40):
+            line = lines[number % len(lines)]
+            text = f"---\nid: p{number}\nname: P\ncron: '{line}'\n---\nDo it\n"
+            write(root, f"agents/main/plans/{number}.md", text)
+        for words in (["plans", "get"], ["inbox", "peek"], ["context"]):
+            said(root, *words, "--json")
+
+    work("0 0 3 2 *")  # what it loads is loaded then
+    usual = seconds(lambda: work("0 0 3 2 *"))
+    never = ("0 0 30 2 *", "0 0 */30 2 MON#5", "* * */27 * MON#5", "59 23 */27 2 0#5")
+    assert seconds(lambda: work(*never)) < 40 * max(usual, 0.03)

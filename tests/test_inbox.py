@@ -22,6 +22,7 @@ from memvault import Vault, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.inbox import Event, Inbox
 from memvault.agents.messages.leases import Lease
+from racing import Racing, raced
 
 WORKER = Path(__file__).with_name("inbox_worker.py")
 KINDS = ("space_message", "plan", "service", "talk")
@@ -106,15 +107,24 @@ def given_out(lines: list[str]) -> tuple[list[str], list[str]]:
     return sure, doubtful
 
 
-def test_eight_processes_share_one_inbox(folder: Path) -> None:
+TAKING = """
+from pathlib import Path
+from inbox_worker import take
+
+def work():
+    take(Path.cwd(), 20)
+"""
+
+
+def test_eight_processes_share_one_inbox(folder: Path, racing: Racing) -> None:
     """Of a thousand events that eight processes take at once, each is handed out once."""
+    number_of_events = 1_000
     inbox = Inbox(folder, Address("main"))
-    for number in range(1000):
+    for number in range(number_of_events):
         inbox.deliver("service", {"name": "n", "message": str(number)})
-    workers = [worker("take", folder, 20) for _ in range(8)]
-    outs = [process.communicate(timeout=120)[0].splitlines() for process in workers]
+    outs = raced(racing.run(folder, TAKING, [[]] * 8))
     taken = [event for lines in outs for event in given_out(lines)[0]]
-    assert sorted(taken, key=int) == [str(number) for number in range(1000)]
+    assert sorted(taken, key=int) == [str(number) for number in range(number_of_events)]
     assert all(given_out(lines)[0] == sorted(given_out(lines)[0], key=int) for lines in outs)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from memvault import Vault, open_vault
 from memvault.agents.entries import normal
 from memvault.vault import layout
 from memvault.vault.codec import plain_text
+from racing import Racing, raced
 
 KEYS = "agents/main/memories"
 GOALS = "agents/main/goals"
@@ -238,23 +237,20 @@ def test_the_command_line_takes_pairs_and_long_values(run: Run, folder: Path) ->
 
 
 WRITING = """
-import sys
 from memvault import open_vault
-with open_vault(sys.argv[1]) as vault:
-    for number in range(15):
-        own = {"key": f"{sys.argv[2]}-{number}", "value": sys.argv[2]}
-        done = vault.call("set_memories", memories=[own, {"key": "same", "value": sys.argv[2]}])
-        assert done["success"], done
+
+def work(own):
+    with open_vault(".") as vault:
+        for number in range(15):
+            mine = {"key": f"{own}-{number}", "value": own}
+            done = vault.call("set_memories", memories=[mine, {"key": "same", "value": own}])
+            assert done["success"], done
 """
 
 
-def test_eight_processes_lose_nothing(vault: Vault, folder: Path) -> None:
+def test_eight_processes_lose_nothing(vault: Vault, folder: Path, racing: Racing) -> None:
     """What several processes keep at the same time is all there, each key once."""
-    started = [
-        subprocess.Popen([sys.executable, "-c", WRITING, str(folder), str(number)])
-        for number in range(8)
-    ]
-    assert [process.wait(120) for process in started] == [0] * 8
+    raced(racing.run(folder, WRITING, [[str(number)] for number in range(8)]))
     found = vault.call("get_memories", limit=1_000)
     assert len(found["memories"]) == 8 * 15 + 1
     assert "warnings" not in found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from memvault.agents.address import Address
 from memvault.agents.messages.talk import Talks
 from memvault.config import Settings
 from memvault.vault.store import Store
+from racing import Racing, raced
 
 
 def said(result: dict[str, Any]) -> int:
@@ -47,17 +46,19 @@ def test_talk_ids_rise_and_survive_a_deleted_record(vault: Vault, folder: Path) 
     assert said(vault.call("talk_user", message="x")) == 1
 
 
-def test_processes_never_get_the_same_talk_id(folder: Path) -> None:
+TALKING = """
+from memvault import open_vault
+
+def work():
+    with open_vault() as vault:
+        for number in range(40):
+            print(vault.call("talk_user", message="x")["talkId"])
+"""
+
+
+def test_processes_never_get_the_same_talk_id(folder: Path, racing: Racing) -> None:
     """Agents that talk at once get different talkIds."""
-    code = (
-        "from memvault import open_vault\nv = open_vault()\n"
-        "for n in range(40): print(v.call('talk_user', message='x')['talkId'])"
-    )
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=folder, stdout=subprocess.PIPE)
-        for _ in range(4)
-    ]
-    outs = [[int(line) for line in process.communicate()[0].split()] for process in processes]
+    outs = [[int(line) for line in told] for told in raced(racing.run(folder, TALKING, [[]] * 4))]
     assert all(out == sorted(out) for out in outs)
     assert len({number for out in outs for number in out}) == 160
 
