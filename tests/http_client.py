@@ -8,8 +8,6 @@ import http.client
 import json
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +16,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+import launcher
 from conftest import Run, succeeded
+from mcp_client import LOADED
 
 LIMIT = 60.0
 LATEST = "2026-07-28"
@@ -45,9 +45,11 @@ class Answer(NamedTuple):
 class Served:
     """A process that serves vaults, until the block ends."""
 
-    def __init__(self, *options: str, address: str = "127.0.0.1:0") -> None:
-        line = [sys.executable, "-m", "memvault", "serve", "--http", address, *options]
-        self.process = subprocess.Popen(line, stderr=subprocess.PIPE)
+    def __init__(
+        self, *options: str, address: str = "127.0.0.1:0", fresh: bool = False
+    ) -> None:
+        words = ["serve", "--http", address, *options]
+        self.process = launcher.start(words, others=LOADED, fresh=fresh)
         self.said = b""
         self.url = self._read_address()
         self.port = int(self.url.rpartition(":")[2])

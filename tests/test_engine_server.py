@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conftest import Ran, Run, refused, succeeded, write
+from conftest import Ran, Run, only_with, refused, succeeded, write
 
-pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
-pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+only_with("pymilvus", "milvus_lite", extra="milvus")
 
-from engine_server import Server, served
+import launcher
+from engine_server import LOADED, Server, served
+from launcher import Process
 from memvault.index.milvus import terms
 from memvault.index.milvus.engine import Engine
 from memvault.index.milvus.where import Where
@@ -51,15 +50,10 @@ class Machine:
         places = {kind: str(root / kind.lower()) for kind in ("STATE", "CACHE", "CONFIG")}
         self.environment = {**os.environ, **{f"MEMVAULT_{k}": v for k, v in places.items()}}
 
-    def started(self, *words: str) -> subprocess.Popen[str]:
+    def started(self, *words: str, fresh: bool = False) -> Process:
         """Start a command in the vault."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "memvault", *words],
-            cwd=self.vault,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        return launcher.start(
+            words, self.vault, environment=self.environment, others=LOADED, fresh=fresh
         )
 
     def run(self, *words: str) -> Ran:
@@ -67,10 +61,10 @@ class Machine:
         return ended(self.started(*words))
 
 
-def ended(process: subprocess.Popen[str], seconds: float = 300) -> Ran:
+def ended(process: Process, seconds: float = 300) -> Ran:
     """Wait for a command, and no longer than some seconds."""
     out, err = process.communicate(timeout=seconds)
-    return Ran(process.returncode, out, err)
+    return Ran(process.wait(), out.decode(), err.decode())
 
 
 def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> None:

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, refused, succeeded, write
+from conftest import Run, only_with, refused, succeeded, write
 
-pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
-pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+only_with("pymilvus", "milvus_lite", extra="milvus")
 
 from index_contract import NOTES, IndexContract, note
 from memvault.config import load_settings

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
-pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+only_with("pymilvus", "milvus_lite", extra="milvus")
 
-from conftest import write
+from conftest import only_with, write
 from index_contract import IndexContract, note
 from memvault import clock
 from memvault.config import load_settings

@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from conftest import Ran, Run, refused, succeeded, write
+from conftest import Ran, Run, only_with, refused, succeeded, write
 
-pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
-pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+only_with("pymilvus", "milvus_lite", extra="milvus")
 
 from memvault.tools.core import registry
 
