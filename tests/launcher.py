@@ -8,6 +8,7 @@ end. ``test_launcher.py`` shows that a command cannot tell. Servers are started 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib.util
 import json
@@ -24,7 +25,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 _EARLY = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC")
 """How variables begin that a process reads before it runs any of our code."""
@@ -382,6 +383,22 @@ def _load(others: Sequence[str]) -> None:
     gc.freeze()
 
 
+def _end(code: int) -> NoReturn:
+    """End as Python does, but for taking each module apart.
+
+    That touches all memory that is shared with the launcher, which copies it: 35 ms a process,
+    and 90 ms with pymilvus, of which a fork itself takes two.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except Exception:  # whatever it is, Python says it in its way
+        sys.exit(code)
+    os._exit(code)
+
+
 if __name__ == "__main__":
     _load(sys.argv[2:])
-    sys.exit(importlib.import_module(_forked(socket.socket(fileno=int(sys.argv[1])))).main())
+    _end(importlib.import_module(_forked(socket.socket(fileno=int(sys.argv[1])))).main() or 0)
