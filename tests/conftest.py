@@ -74,12 +74,11 @@ def examples(number: int) -> int:
     return -(-number * PROFILES[PROFILE] // PROFILES["ci"])
 
 
-def only_with(*modules: str, extra: str) -> None:
-    """Skip a file of tests where a module is not installed, without loading it in each worker."""
-    for name in modules:
-        if find_spec(name) is None:
-            reason = f"{name} is not installed: pip install 'memvault[{extra}]'"
-            pytest.skip(reason, allow_module_level=True)
+def only_with(*modules: str, extra: str) -> pytest.MarkDecorator:
+    """Skip tests where a module is not installed; in each worker, loading it takes a second."""
+    missing = [name for name in modules if find_spec(name) is None]
+    reason = f"{' and '.join(missing)} not installed: pip install 'memvault[{extra}]'"
+    return pytest.mark.skipif(bool(missing), reason=reason)
 
 
 class Ran(NamedTuple):

@@ -99,11 +99,13 @@ class Server:
         self.uri = ""
         self.start()
 
-    def start(self) -> None:
+    def start(self, fresh: bool = False) -> None:
         """Start it; it answers when this returns."""
         port = self.uri.rpartition(":")[2] or "0"
         words = [str(self._folder), port, *([self._token] if self._token else [])]
-        self.process = launcher.start(words, others=LOADED, module="engine_server", errors=False)
+        self.process = launcher.start(
+            words, others=LOADED, module="engine_server", errors=False, fresh=fresh
+        )
         assert self.process.stdout is not None
         self.uri = self.process.stdout.readline().decode().strip()
         assert self.uri

@@ -45,9 +45,7 @@ class Answer(NamedTuple):
 class Served:
     """A process that serves vaults, until the block ends."""
 
-    def __init__(
-        self, *options: str, address: str = "127.0.0.1:0", fresh: bool = False
-    ) -> None:
+    def __init__(self, *options: str, address: str = "127.0.0.1:0", fresh: bool = False) -> None:
         words = ["serve", "--http", address, *options]
         self.process = launcher.start(words, others=LOADED, fresh=fresh)
         self.said = b""

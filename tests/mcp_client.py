@@ -56,7 +56,11 @@ def session(
     server: Any = StdioServerParameters(command=line[0], args=line[1:], env=dict(os.environ))
 
     async def talking() -> None:
-        through = server if fresh or prefix else _piped(launcher.start(words, others=LOADED, errors=False))
+        through = (
+            server
+            if fresh or prefix
+            else _piped(launcher.start(words, others=LOADED, errors=False))
+        )
         async with asyncio.timeout(LIMIT), Client(through, mode=mode, **wishes) as client:
             await talk(client)
 

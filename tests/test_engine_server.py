@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conftest import Ran, Run, only_with, refused, succeeded, write
-
-only_with("pymilvus", "milvus_lite", extra="milvus")
-
 import launcher
+from conftest import Ran, Run, only_with, refused, succeeded, write
 from engine_server import LOADED, Server, served
 from launcher import Process
 from memvault.index.milvus import terms
@@ -27,8 +24,14 @@ from memvault.index.milvus.where import Where
 if TYPE_CHECKING:
     from mcp import Client
 
+pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
+
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 PATIENT = ("--patience", "60")
+ROUNDS = int(os.environ.get("MEMVAULT_ENGINE_ROUNDS", "3"))
+"""How often an owner sends while another follows; every third time a note goes, too."""
+NOTES = int(os.environ.get("MEMVAULT_ENGINE_NOTES", "8"))
+"""What each of many machines sends."""
 
 
 @pytest.fixture
@@ -71,7 +74,7 @@ def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> N
     """Each finds its own memories and nobody else's, and whoever may reads all of them."""
     machines = [Machine(tmp_path / f"m{number}", server.uri) for number in range(4)]
     for number, machine in enumerate(machines):
-        for other in range(20):
+        for other in range(NOTES):
             write(machine.vault, f"fact/n{other}.md", f"Thing{other} of machine{number}.\n")
     for process in [machine.started("index", "push") for machine in machines]:
         succeeded(ended(process))
@@ -97,7 +100,7 @@ def test_who_follows_sees_what_its_owner_sends_meanwhile(tmp_path: Path, server:
     write(owner.vault, "fact/first.md", "The first.\n")
     succeeded(owner.run("index", "push"))
     succeeded(reader.run("vaults", "add", "team", server.uri, *PATIENT))
-    for number in range(8):
+    for number in range(ROUNDS):
         write(owner.vault, f"fact/n{number}.md", f"Thing{number} is here.\n")
         if number % 3 == 2:
             (owner.vault / f"fact/n{number - 1}.md").unlink()
@@ -150,12 +153,12 @@ def test_a_push_outlives_the_engines_end(tmp_path: Path, server: Server) -> None
     machine = Machine(tmp_path / "m", server.uri)
     for number in range(400):
         write(machine.vault, f"fact/n{number}.md", f"# Note {number}\n\nThing{number} is here.\n")
-    pushing = machine.started("index", "push")
+    pushing = machine.started("index", "push", fresh=True)
     while not any((tmp_path / "m").rglob("engine-*.json")):
         time.sleep(0.001)
         assert pushing.poll() is None
     server.end(signal.SIGKILL)
-    server.start()
+    server.start(fresh=True)
     succeeded(ended(pushing))
     told = succeeded(machine.run("index", "status", "--json")).json
     assert (told["rows"]["words"], told["problem"]) == (400, "")

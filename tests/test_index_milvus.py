@@ -15,9 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Run, only_with, refused, succeeded, write
-
-only_with("pymilvus", "milvus_lite", extra="milvus")
-
 from index_contract import NOTES, IndexContract, note
 from memvault.config import load_settings
 from memvault.index.analysis import query_analyser
@@ -28,6 +25,8 @@ from memvault.index.milvus.where import EngineAway, Where
 from memvault.index.place import place_of
 from memvault.index.protocol import Index, KeywordQuery
 from memvault.vault.store import Store
+
+pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 
 
 def shared(root: Path, file: Path, fallback: bool = False, holder: str = "here") -> SharedIndex:

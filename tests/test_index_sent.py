@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-only_with("pymilvus", "milvus_lite", extra="milvus")
-
 from conftest import only_with, write
 from index_contract import IndexContract, note
 from memvault import clock
@@ -22,6 +20,8 @@ from memvault.index.milvus.where import Where
 from memvault.index.place import place_of
 from memvault.index.protocol import Index, Patience, Stale, View
 from memvault.vault.store import Store
+
+pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 
 
 class Follower(SentIndex):

@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from conftest import Ran, Run, only_with, refused, succeeded, write
-
-only_with("pymilvus", "milvus_lite", extra="milvus")
-
 from memvault.tools.core import registry
+
+pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 
 LOADED = ("pymilvus", "milvus_lite")
 """What most commands here would load, at half a second each."""

@@ -152,7 +152,7 @@ def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int
     """Asked to end, the server answers what it was asked; who waits is told at once."""
     ann = token(run, "ann", "team", "write")
     answers: dict[str, Any] = {}
-    with Served("--tools", "all") as server:
+    with Served("--tools", "all", fresh=True) as server:
         call(server, ann, "memory_list")
 
         def wait() -> None:
@@ -188,7 +188,7 @@ def test_a_second_signal_ends_it_whatever_waits(team: Path, run: Run) -> None:
     ann = token(run, "ann", "team")
     lock = index_of(team) / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with Served() as server, FileLock(lock):
+    with Served(fresh=True) as server, FileLock(lock):
 
         def ask() -> None:
             with contextlib.suppress(AssertionError, OSError, http.client.HTTPException):
