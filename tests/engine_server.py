@@ -22,8 +22,20 @@ from typing import Any
 
 import launcher
 
-LOADED = ("pymilvus", "milvus_lite", "milvus_lite.adapter.grpc.servicer", "engine_server")
-"""What the server begins with, and the commands that ask it."""
+LOADED = (
+    "engine_server",
+    "grpc._channel",
+    "grpc._server",
+    "milvus_lite.adapter.grpc.servicer",
+    "milvus_lite.index.sparse_factory",
+    "milvus_lite.index.sparse_inverted",
+    "milvus_lite.analyzer.factory",
+    "milvus_lite.search.indexed_filter",
+    "pyarrow.dataset",
+    "pyarrow.pandas_compat",
+    "pymilvus",
+)
+"""What the server begins with, and commands that ask it, or open a file of milvus-lite's."""
 
 
 class Door:

@@ -42,6 +42,7 @@ _OTHERS = (
     "platformdirs",
     "py_rust_stemmers",
     "tokenizers",
+    "tomlkit",
     "whoosh.codec.whoosh3",
     "whoosh.filedb.fileindex",
     "whoosh.lang.stopwords",

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Run, only_with, refused, succeeded, write
+from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from index_contract import NOTES, IndexContract, note
 from memvault.config import load_settings
 from memvault.index.analysis import query_analyser
@@ -84,8 +85,6 @@ class TestMilvusIndex(IndexContract):
         assert len({uid for uid in sent if uid >= 0}) == 2  # the card has none
 
 
-LOADED = ("pymilvus", "milvus_lite")
-"""What most commands here would load, at half a second each."""
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 PATIENT = "patience = 60\n"
 """For what is not about an engine that is slow, on a machine that may be."""

@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 
 from conftest import Ran, Run, only_with, refused, succeeded, write
+from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from memvault.tools.core import registry
 
 pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 
-LOADED = ("pymilvus", "milvus_lite")
-"""What most commands here would load, at half a second each."""
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\npatience = 60\n'
 PATIENT = ("--patience", "60")
 """For what is not about an engine that is slow, on a machine that may be."""
