@@ -8,6 +8,8 @@ import http.client
 import json
 import re
 import signal
+import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 import launcher
-from conftest import Run, succeeded
+from conftest import Run, succeeded, until
 from mcp_client import LOADED
 
 LIMIT = 60.0
@@ -112,6 +114,32 @@ class Served:
             transport = streamable_http_client(f"{self.url}{path}", http_client=sender)
             async with Client(transport, mode=mode, **wishes) as client:
                 await talk(client)
+
+    def says(self, words: bytes) -> None:
+        """Wait until it has said some words."""
+        assert self.process.stderr is not None
+        late = threading.Timer(LIMIT, self.process.kill)
+        late.start()
+        while words not in self.said:
+            line = self.process.stderr.readline()
+            assert line, self.said
+            self.said += line
+        late.cancel()
+
+    def opened(self) -> list[str]:
+        """Return what it has open, as Linux names it."""
+        found = []
+        for link in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+                found.append(str(link.readlink()))
+        return found
+
+    def waits(self, name: str = "anon_inode:inotify", is_open: bool = True) -> None:
+        """Wait until it has something open, or no more: what tells it of events, by default."""
+        if Path("/proc/self/fd").is_dir():
+            until(lambda: (name in self.opened()) is is_open)
+        else:
+            time.sleep(1.5)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         """Ask the server to end; return its exit code and all that it said."""
