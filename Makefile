@@ -48,6 +48,11 @@ layers: $(STAMP)
 unit: $(STAMP) compiled
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+# Tests of programs that nothing here installs; where one is missing, its tests fail.
+.PHONY: programs
+programs: $(STAMP) compiled
+	$(BIN)/python -m pytest -q tests/programs
+
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
 # 300 random steps in two clones, ten times, and a sync killed at each point.
 soak: $(STAMP) compiled
@@ -55,6 +60,8 @@ soak: $(STAMP) compiled
 	    tests/test_faults.py tests/test_crowd.py
 	MEMVAULT_GIT_STEPS=300 MEMVAULT_GIT_SEEDS=10 MEMVAULT_GIT_STRIDE=1 \
 	    $(BIN)/python -m pytest -q tests/test_git_soak.py tests/test_git_killed.py
+	MEMVAULT_ENGINE_ROUNDS=24 MEMVAULT_ENGINE_NOTES=50 \
+	    $(BIN)/python -m pytest -q tests/test_engine_server.py
 
 # Write the reference and the transcripts anew from the program.
 docs: $(STAMP) compiled

@@ -31,6 +31,7 @@ LOADED = (
     "milvus_lite.index.sparse_inverted",
     "milvus_lite.analyzer.factory",
     "milvus_lite.search.indexed_filter",
+    "milvus_script",
     "pyarrow.dataset",
     "pyarrow.pandas_compat",
     "pymilvus",

@@ -146,7 +146,7 @@ class Served:
         self.process.send_signal(number)
         _, rest = self.process.communicate(timeout=LIMIT)
         self.said += rest
-        return self.process.returncode, self.said.decode()
+        return self.process.wait(), self.said.decode()
 
     def __enter__(self) -> Served:
         return self

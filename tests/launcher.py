@@ -344,11 +344,11 @@ def _forked(asking: socket.socket) -> str:
     running: dict[int, int] = {}
     with _ends_told() as ended:
         while True:
-            ready, _, _ = select.select([asking, ended], [], [])
+            ready, _, _ = select.select([asking.fileno(), ended], [], [])
             if ended in ready:
                 os.read(ended, 1024)
                 _reap(running)
-            if asking not in ready:
+            if asking.fileno() not in ready:
                 continue
             size, pipes, _, _ = socket.recv_fds(asking, _SIZE, 4)
             if not size:

@@ -155,7 +155,7 @@ class Raw:
     def ended(self) -> tuple[int, bytes, bytes]:
         """Close what is open, wait for the end, and return code, output and errors."""
         out, err = self.process.communicate(timeout=LIMIT)
-        return self.process.returncode, out, err
+        return self.process.wait(), out, err
 
     def __enter__(self) -> Raw:
         return self

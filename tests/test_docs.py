@@ -33,7 +33,7 @@ def test_the_reference_is_what_the_program_says() -> None:
 def test_every_test_says_what_a_user_can_rely_on() -> None:
     """Each test in this project has a docstring of one sentence."""
     missing = []
-    for path in sorted((ROOT / "tests").glob("test_*.py")):
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 text = ast.get_docstring(node)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +24,7 @@ from memvault.index.milvus.where import EngineAway, Where
 from memvault.index.place import place_of
 from memvault.index.protocol import Index, KeywordQuery
 from memvault.vault.store import Store
+from milvus_script import elsewhere
 
 pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 
@@ -98,12 +97,6 @@ def sent(folder: Path, tmp_path: Path, run: Run) -> Path:
         write(folder, f"fact/{name}.md", note(name, name.capitalize(), text))
     assert succeeded(run("index", "push", "--json")).json["documents"] == 2
     return folder
-
-
-def elsewhere(file: Path, line: str) -> None:
-    """Do something with the engine as another program: a file is one process's at a time."""
-    begin = "import sys; from pymilvus import MilvusClient; client = MilvusClient(sys.argv[1]); "
-    subprocess.run([sys.executable, "-c", begin + line, str(file)], check=True)
 
 
 def moved(folder: Path, to: str) -> None:
