@@ -10,7 +10,7 @@ WORKERS ?= $(shell $(PYTHON) -c "import os; \
     own = getattr(os, 'sched_getaffinity', None); \
     print((len(own(0)) if own else os.cpu_count() or 1) + 1)")
 
-.PHONY: demo test lint types layers unit soak docs format bench fuzz clean
+.PHONY: demo test lint types layers unit programs soak docs format bench fuzz clean
 
 # The package alone, which is all that the demo needs.
 $(PACKAGE): pyproject.toml
@@ -48,8 +48,7 @@ layers: $(STAMP)
 unit: $(STAMP) compiled
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# Tests of programs that nothing here installs; where one is missing, its tests fail.
-.PHONY: programs
+# What needs programs that no test fetches; one that is missing fails.
 programs: $(STAMP) compiled
 	$(BIN)/python -m pytest -q tests/programs
 

@@ -166,9 +166,14 @@ class Launcher:
         return Launched(*started) if started else None
 
     def run(
-        self, arguments: Sequence[str], stdin: bytes, cwd: Path, seconds: float
+        self,
+        arguments: Sequence[str],
+        stdin: bytes,
+        cwd: Path,
+        seconds: float,
+        merged: bool = False,
     ) -> tuple[int, bytes, bytes] | None:
-        """Run a command; return its exit code, output and errors.
+        """Run a command; return its exit code, output and errors, these with the output if merged.
 
         Returns None, and runs nothing, where a command could tell that it was forked: other
         limits or variables that count from a process's start, or a large input.
@@ -178,7 +183,7 @@ class Launcher:
         """
         if len(stdin) > _PIPE:
             return None
-        started = self._fork(arguments, cwd, os.environ, COMMAND)
+        started = self._fork(arguments, cwd, os.environ, COMMAND, merged=merged)
         if started is None:
             return None
         _, (feeds, out, err), status = started
@@ -200,6 +205,7 @@ class Launcher:
         environment: Mapping[str, str],
         module: str,
         errors: bool = True,
+        merged: bool = False,
     ) -> tuple[int, tuple[int, int, int | None], int] | None:
         """Fork a process; return its id, our ends of its pipes, and where its end is told."""
         with self._lock:
@@ -214,10 +220,10 @@ class Launcher:
             asked = [[*arguments], str(cwd), dict(environment), umask, module]
             message = json.dumps(asked).encode()
             size = len(message).to_bytes(_SIZE, "big")
-            theirs = [reads, out_end, err_end, status_end]
-            socket.send_fds(self._socket, [size], theirs)
+            given = [reads, out_end, out_end if merged else err_end, status_end]
+            socket.send_fds(self._socket, [size], given)
             self._socket.sendall(message)
-            for number in theirs:
+            for number in (reads, out_end, err_end, status_end):
                 os.close(number)
             pid = int(self._socket.recv(16))
         return pid, (feeds, out, err), status
@@ -255,13 +261,15 @@ def start(
     others: tuple[str, ...] = (),
     module: str = COMMAND,
     errors: bool = True,
+    prefix: Sequence[str] = (),
     fresh: bool = False,
 ) -> Process:
     """Start a module as a process: forked with ``others`` loaded, or ``fresh`` by Python itself.
 
-    Without ``errors`` its standard error is this process's own.
+    Without ``errors`` its standard error is this process's own. ``prefix`` is a program that
+    starts it, afresh.
     """
-    if not fresh:
+    if not fresh and not prefix:
         launched = launcher_with(others).start(arguments, cwd, environment, module, errors)
         if launched:
             return launched
@@ -269,7 +277,7 @@ def start(
     assert found
     line = ["-m", "memvault"] if module == COMMAND else [str(found.origin)]
     return subprocess.Popen(
-        [sys.executable, *line, *arguments],
+        [*prefix, sys.executable, *line, *arguments],
         cwd=cwd,
         env=environment,
         stdin=subprocess.PIPE,

@@ -127,9 +127,9 @@ async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, A
 class Raw:
     """A server that is spoken to line by line."""
 
-    def __init__(self, folder: Path, fresh: bool = False) -> None:
+    def __init__(self, folder: Path, prefix: Sequence[str] = (), fresh: bool = False) -> None:
         words = ["mcp", "--tools", "all"]
-        self.process = launcher.start(words, folder, others=LOADED, fresh=fresh)
+        self.process = launcher.start(words, folder, others=LOADED, prefix=prefix, fresh=fresh)
         self.send("initialize", HELLO, 0)
         assert self.receive()["result"]["serverInfo"]["name"] == "memvault"
         self.send("notifications/initialized", {})
