@@ -10,7 +10,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,9 +47,15 @@ class Answer(NamedTuple):
 class Served:
     """A process that serves vaults, until the block ends."""
 
-    def __init__(self, *options: str, address: str = "127.0.0.1:0", fresh: bool = False) -> None:
+    def __init__(
+        self,
+        *options: str,
+        address: str = "127.0.0.1:0",
+        prefix: Sequence[str] = (),
+        fresh: bool = False,
+    ) -> None:
         words = ["serve", "--http", address, *options]
-        self.process = launcher.start(words, others=LOADED, fresh=fresh)
+        self.process = launcher.start(words, others=LOADED, prefix=prefix, fresh=fresh)
         self.said = b""
         self.url = self._read_address()
         self.port = int(self.url.rpartition(":")[2])
