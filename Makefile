@@ -63,6 +63,8 @@ soak: $(STAMP) compiled
 	MEMVAULT_RECALLS=3000 $(BIN)/python -m pytest -q tests/test_long_running.py
 	HYPOTHESIS_PROFILE=long \
 	    $(BIN)/python -m pytest -q tests/test_same_everywhere.py tests/test_schema.py
+	MEMVAULT_ENGINE_ROUNDS=24 MEMVAULT_ENGINE_NOTES=50 \
+	    $(BIN)/python -m pytest -q tests/test_engine_server.py
 
 # Write the reference and the transcripts anew from the program.
 docs: $(STAMP) compiled

@@ -13,13 +13,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from launcher import Launcher
+from launcher import Launcher, close_all, launcher_with
 from memvault import Vault, open_vault
 from memvault.index.place import place_of
 from racing import Racing
@@ -75,6 +76,13 @@ settings.load_profile(PROFILE)
 def examples(number: int) -> int:
     """Return how many examples the profile tries where CI tries a number of its own."""
     return -(-number * PROFILES[PROFILE] // PROFILES["ci"])
+
+
+def only_with(*modules: str, extra: str) -> pytest.MarkDecorator:
+    """Skip tests where a module is not installed; in each worker, loading it takes a second."""
+    missing = [name for name in modules if find_spec(name) is None]
+    reason = f"{' and '.join(missing)} not installed: pip install 'memvault[{extra}]'"
+    return pytest.mark.skipif(bool(missing), reason=reason)
 
 
 class Ran(NamedTuple):
@@ -187,21 +195,17 @@ def _filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="session")
-def launchers() -> Iterator[Callable[[tuple[str, ...]], Launcher]]:
-    """What starts commands faster than Python does, by the modules that they begin with."""
-    started: dict[tuple[str, ...], Launcher] = {}
-    yield lambda others: started.setdefault(others, Launcher(others))
-    for launcher in started.values():
-        launcher.close()
+@pytest.fixture(scope="session", autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    """End what starts commands and servers, and with it all that it has started."""
+    yield
+    close_all()
 
 
 @pytest.fixture
-def launcher(
-    launchers: Callable[[tuple[str, ...]], Launcher], request: pytest.FixtureRequest
-) -> Launcher:
+def launcher(request: pytest.FixtureRequest) -> Launcher:
     """What starts commands for a file of tests, with the modules that its ``LOADED`` names."""
-    return launchers(getattr(request.module, "LOADED", ()))
+    return launcher_with(getattr(request.module, "LOADED", ()))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,10 +20,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc
+import launcher
+
+LOADED = (
+    "engine_server",
+    "grpc._channel",
+    "grpc._server",
+    "milvus_lite.adapter.grpc.servicer",
+    "milvus_lite.index.sparse_factory",
+    "milvus_lite.index.sparse_inverted",
+    "milvus_lite.analyzer.factory",
+    "milvus_lite.search.indexed_filter",
+    "milvus_script",
+    "pyarrow.dataset",
+    "pyarrow.pandas_compat",
+    "pymilvus",
+)
+"""What the server begins with, and commands that ask it, or open a file of milvus-lite's."""
 
 
-class Door(grpc.ServerInterceptor):  # type: ignore[misc]
+class Door:
     """Lets in who has the token, where one is needed, and what the server is not deaf to."""
 
     def __init__(self, token: str, folder: str) -> None:
@@ -36,6 +51,8 @@ class Door(grpc.ServerInterceptor):  # type: ignore[misc]
         self, continuation: Callable[[Any], Any], handler_call_details: Any
     ) -> Any:
         """Go on with a call, or end it."""
+        import grpc  # where a server runs, and not in each process that collects tests
+
         told = dict(handler_call_details.invocation_metadata)
         name = handler_call_details.method.rpartition("/")[2]
         if self._token and told.get("authorization") != self._token:
@@ -48,10 +65,14 @@ class Door(grpc.ServerInterceptor):  # type: ignore[misc]
 
 
 def _go(_: object, context: Any) -> None:
+    import grpc
+
     context.abort(grpc.StatusCode.UNAVAILABLE, "the server is going")
 
 
 def _refuse(_: object, context: Any) -> None:
+    import grpc
+
     context.abort(
         grpc.StatusCode.UNAUTHENTICATED,
         "auth check failure, please check username and password are correct",
@@ -60,6 +81,7 @@ def _refuse(_: object, context: Any) -> None:
 
 def serve(folder: str, port: str, token: str = "") -> None:
     """Serve until the process is ended."""
+    import grpc
     from milvus_lite.adapter.grpc.servicer import MilvusServicer
     from milvus_lite.db import MilvusLite
     from pymilvus.grpc_gen import milvus_pb2_grpc
@@ -76,6 +98,11 @@ def serve(folder: str, port: str, token: str = "") -> None:
     database.close()
 
 
+def main() -> None:
+    """Serve what the command line says."""
+    serve(*sys.argv[1:])
+
+
 class Server:
     """A server that a test starts, stops and starts again at the same address."""
 
@@ -85,17 +112,15 @@ class Server:
         self.uri = ""
         self.start()
 
-    def start(self) -> None:
+    def start(self, fresh: bool = False) -> None:
         """Start it; it answers when this returns."""
         port = self.uri.rpartition(":")[2] or "0"
-        command = [sys.executable, __file__, str(self._folder), port]
-        self.process = subprocess.Popen(
-            [*command, self._token] if self._token else command,
-            stdout=subprocess.PIPE,
-            text=True,
+        words = [str(self._folder), port, *([self._token] if self._token else [])]
+        self.process = launcher.start(
+            words, others=LOADED, module="engine_server", errors=False, fresh=fresh
         )
         assert self.process.stdout is not None
-        self.uri = self.process.stdout.readline().strip()
+        self.uri = self.process.stdout.readline().decode().strip()
         assert self.uri
 
     def be_deaf_to(self, *calls: str) -> None:
@@ -123,4 +148,4 @@ def served(folder: Path, token: str = "") -> Iterator[Server]:
 
 
 if __name__ == "__main__":
-    serve(*sys.argv[1:])
+    main()

@@ -8,8 +8,8 @@ import http.client
 import json
 import re
 import signal
-import subprocess
-import sys
+import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from conftest import Run, succeeded
+import launcher
+from conftest import Run, succeeded, until
+from mcp_client import LOADED
 
 LIMIT = 60.0
 LATEST = "2026-07-28"
@@ -46,10 +48,14 @@ class Served:
     """A process that serves vaults, until the block ends."""
 
     def __init__(
-        self, *options: str, address: str = "127.0.0.1:0", prefix: Sequence[str] = ()
+        self,
+        *options: str,
+        address: str = "127.0.0.1:0",
+        prefix: Sequence[str] = (),
+        fresh: bool = False,
     ) -> None:
-        line = [*prefix, sys.executable, "-m", "memvault", "serve", "--http", address, *options]
-        self.process = subprocess.Popen(line, stderr=subprocess.PIPE)
+        words = ["serve", "--http", address, *options]
+        self.process = launcher.start(words, others=LOADED, prefix=prefix, fresh=fresh)
         self.said = b""
         self.url = self._read_address()
         self.port = int(self.url.rpartition(":")[2])
@@ -115,12 +121,38 @@ class Served:
             async with Client(transport, mode=mode, **wishes) as client:
                 await talk(client)
 
+    def says(self, words: bytes) -> None:
+        """Wait until it has said some words."""
+        assert self.process.stderr is not None
+        late = threading.Timer(LIMIT, self.process.kill)
+        late.start()
+        while words not in self.said:
+            line = self.process.stderr.readline()
+            assert line, self.said
+            self.said += line
+        late.cancel()
+
+    def opened(self) -> list[str]:
+        """Return what it has open, as Linux names it."""
+        found = []
+        for link in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+                found.append(str(link.readlink()))
+        return found
+
+    def waits(self, name: str = "anon_inode:inotify", is_open: bool = True) -> None:
+        """Wait until it has something open, or no more: what tells it of events, by default."""
+        if Path("/proc/self/fd").is_dir():
+            until(lambda: (name in self.opened()) is is_open)
+        else:
+            time.sleep(1.5)
+
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         """Ask the server to end; return its exit code and all that it said."""
         self.process.send_signal(number)
         _, rest = self.process.communicate(timeout=LIMIT)
         self.said += rest
-        return self.process.returncode, self.said.decode()
+        return self.process.wait(), self.said.decode()
 
     def __enter__(self) -> Served:
         return self

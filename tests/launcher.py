@@ -2,13 +2,15 @@
 
 Half of a short command is the loading of modules, and the tests run thousands. A launcher loads
 them once, and forks a process for each command: one with its own folder, environment, pipes and
-end. ``test_launcher.py`` shows that a command cannot tell.
+end. ``test_launcher.py`` shows that a command cannot tell. Servers are started in the same way:
+``start`` returns a process to talk to, as ``subprocess.Popen`` does.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import pkgutil
@@ -20,9 +22,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, NoReturn
 
 _EARLY = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC")
 """How variables begin that a process reads before it runs any of our code."""
@@ -33,12 +36,100 @@ _SIZE = 8
 """Bytes that say how long a message is."""
 _LEFT = ("memvault.mcp", "memvault.anthropic", "memvault.__main__")
 """Modules that few commands load, and dearly."""
-_OTHERS = ("frontmatter", "numpy", "platformdirs", "py_rust_stemmers", "tokenizers", "whoosh.index")
+_OTHERS = (
+    "frontmatter",
+    "numpy.ma",
+    "platformdirs",
+    "py_rust_stemmers",
+    "tokenizers",
+    "tomlkit",
+    "whoosh.codec.whoosh3",
+    "whoosh.filedb.fileindex",
+    "whoosh.lang.stopwords",
+    "whoosh.support.levenshtein",
+    "whoosh.writing",
+)
 """What many commands load, and late."""
 
 
+COMMAND = "memvault.__main__"
+"""The module whose ``main`` a process runs, unless another is named."""
+
+
+class Launched:
+    """A process that a launcher forked, with the part of ``subprocess.Popen`` that tests use."""
+
+    def __init__(self, pid: int, pipes: tuple[int, int, int | None], status: int) -> None:
+        self.pid = pid
+        feeds, out, err = pipes
+        self.stdin: IO[bytes] | None = os.fdopen(feeds, "wb", 0)
+        self.stdout: IO[bytes] | None = os.fdopen(out, "rb")
+        self.stderr: IO[bytes] | None = None if err is None else os.fdopen(err, "rb")
+        self.returncode: int | None = None
+        self._status = status
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end; return the exit code, or a signal's number with a minus.
+
+        Raises:
+            subprocess.TimeoutExpired: it did not end in time.
+        """
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+            self.returncode = _code(self._status)
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Return what ``wait`` does if it has ended, else None."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """Close its input, wait for the end, and return what is left of its output and errors.
+
+        Raises:
+            subprocess.TimeoutExpired: it did not end in time.
+        """
+        if self.stdin:
+            with suppress(BrokenPipeError):
+                self.stdin.close()
+        said = [b"", b""]
+        begun = []
+        for number, stream in enumerate((self.stdout, self.stderr)):
+            if stream and not stream.closed:
+                begun.append(threading.Thread(target=_fill, args=(said, number, stream)))
+                begun[-1].start()
+        self.wait(timeout)
+        for thread in begun:
+            thread.join(timeout)
+        return said[0], said[1]
+
+
+def _fill(said: list[bytes], number: int, stream: IO[bytes]) -> None:
+    with stream:
+        said[number] = stream.read()
+
+
+def _code(status: int) -> int:
+    """Return the exit code that a launcher writes; that of a kill, where it was killed itself."""
+    told = os.read(status, 16)
+    os.close(status)
+    return int(told) if told else -signal.SIGKILL
+
+
 class Launcher:
-    """A process that forks others, started when first needed; one command runs at a time.
+    """A process that forks others, started when first needed.
 
     ``others`` are modules that it loads too: each makes a fork dearer.
     """
@@ -49,7 +140,7 @@ class Launcher:
         self._at: tuple[object, ...] = ()
 
     def _start(self) -> None:
-        self._at = _surroundings()
+        self._at = _surroundings(os.environ)
         self._socket, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, __file__, str(theirs.fileno()), *self._others],
@@ -60,6 +151,19 @@ class Launcher:
             start_new_session=True,
         )
         theirs.close()
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        module: str = COMMAND,
+        errors: bool = True,
+    ) -> Launched | None:
+        """Start a process; None where it could tell that it was forked."""
+        where = cwd or Path.cwd()
+        started = self._fork(arguments, where, environment or os.environ, module, errors)
+        return Launched(*started) if started else None
 
     def run(
         self,
@@ -72,43 +176,57 @@ class Launcher:
         """Run a command; return its exit code, output and errors, these with the output if merged.
 
         Returns None, and runs nothing, where a command could tell that it was forked: other
-        limits or variables that count from a process's start, a large input, or two at once.
+        limits or variables that count from a process's start, or a large input.
 
         Raises:
             subprocess.TimeoutExpired: it did not end in time.
         """
-        if len(stdin) > _PIPE or not self._lock.acquire(blocking=False):
+        if len(stdin) > _PIPE:
             return None
-        try:
-            if not self._at:
-                self._start()
-            if _surroundings() != self._at:
-                return None
-            return self._run(arguments, stdin, cwd, seconds, merged)
-        finally:
-            self._lock.release()
-
-    def _run(
-        self, arguments: Sequence[str], stdin: bytes, cwd: Path, seconds: float, merged: bool
-    ) -> tuple[int, bytes, bytes]:
-        (reads, feeds), (out, out_end), (err, err_end) = (os.pipe() for _ in range(3))
-        umask = os.umask(0)
-        os.umask(umask)
-        asked = [[*arguments], str(cwd), dict(os.environ), umask]
-        message = json.dumps(asked).encode()
-        size = len(message).to_bytes(_SIZE, "big")
-        socket.send_fds(self._socket, [size], [reads, out_end, out_end if merged else err_end])
-        self._socket.sendall(message)
-        for number in (reads, out_end, err_end):
-            os.close(number)
+        started = self._fork(arguments, cwd, os.environ, COMMAND, merged=merged)
+        if started is None:
+            return None
+        _, (feeds, out, err), status = started
+        assert err is not None
         with suppress(BrokenPipeError):
             os.write(feeds, stdin)
         os.close(feeds)
         said = _read((out, err), time.monotonic() + seconds)
         if said is None:
             self.close()
+            os.close(status)
             raise subprocess.TimeoutExpired([*arguments], seconds)
-        return int(self._socket.recv(16)), *said
+        return _code(status), *said
+
+    def _fork(
+        self,
+        arguments: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        module: str,
+        errors: bool = True,
+        merged: bool = False,
+    ) -> tuple[int, tuple[int, int, int | None], int] | None:
+        """Fork a process; return its id, our ends of its pipes, and where its end is told."""
+        with self._lock:
+            if not self._at:
+                self._start()
+            if _surroundings(environment) != self._at:
+                return None
+            (reads, feeds), (out, out_end), (status, status_end) = (os.pipe() for _ in range(3))
+            err, err_end = os.pipe() if errors else (None, os.dup(2))
+            umask = os.umask(0)
+            os.umask(umask)
+            asked = [[*arguments], str(cwd), dict(environment), umask, module]
+            message = json.dumps(asked).encode()
+            size = len(message).to_bytes(_SIZE, "big")
+            given = [reads, out_end, out_end if merged else err_end, status_end]
+            socket.send_fds(self._socket, [size], given)
+            self._socket.sendall(message)
+            for number in (reads, out_end, err_end, status_end):
+                os.close(number)
+            pid = int(self._socket.recv(16))
+        return pid, (feeds, out, err), status
 
     def close(self) -> None:
         """End the launcher, and what it runs."""
@@ -119,8 +237,57 @@ class Launcher:
         self._at = ()
 
 
-def _surroundings() -> tuple[object, ...]:
-    early = {name: value for name, value in os.environ.items() if name.startswith(_EARLY)}
+Process = subprocess.Popen[bytes] | Launched
+_LAUNCHERS: dict[tuple[str, ...], Launcher] = {}
+
+
+def launcher_with(others: tuple[str, ...] = ()) -> Launcher:
+    """Return the launcher that loads some modules too; it lives until ``close_all``."""
+    return _LAUNCHERS.setdefault(others, Launcher(others))
+
+
+def close_all() -> None:
+    """End every launcher."""
+    for launcher in _LAUNCHERS.values():
+        launcher.close()
+    _LAUNCHERS.clear()
+
+
+def start(
+    arguments: Sequence[str],
+    cwd: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    others: tuple[str, ...] = (),
+    module: str = COMMAND,
+    errors: bool = True,
+    prefix: Sequence[str] = (),
+    fresh: bool = False,
+) -> Process:
+    """Start a module as a process: forked with ``others`` loaded, or ``fresh`` by Python itself.
+
+    Without ``errors`` its standard error is this process's own. ``prefix`` is a program that
+    starts it, afresh.
+    """
+    if not fresh and not prefix:
+        launched = launcher_with(others).start(arguments, cwd, environment, module, errors)
+        if launched:
+            return launched
+    found = importlib.util.find_spec(module)
+    assert found
+    line = ["-m", "memvault"] if module == COMMAND else [str(found.origin)]
+    return subprocess.Popen(
+        [*prefix, sys.executable, *line, *arguments],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if errors else None,
+    )
+
+
+def _surroundings(environment: Mapping[str, str]) -> tuple[object, ...]:
+    early = {name: value for name, value in environment.items() if name.startswith(_EARLY)}
     return early, [resource.getrlimit(limit) for limit in _LIMITS]
 
 
@@ -155,25 +322,62 @@ def _become(words: Sequence[str], cwd: str, variables: Mapping[str, str], umask:
     sys.path[0] = str(Path.cwd())
 
 
-def _forked(asking: socket.socket) -> None:
-    """Fork for each command that is asked for; return in the forked process, to run it."""
-    while True:
-        size, pipes, _, _ = socket.recv_fds(asking, _SIZE, 3)
-        if not size:
-            sys.exit()
-        message = asking.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
-        child = os.fork()
+@contextmanager
+def _ends_told() -> Iterator[int]:
+    """Give a descriptor that can be read once a forked process has ended."""
+    waking, woken = socket.socketpair()
+    waking.setblocking(False)
+    woken.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken.fileno())
+    yield waking.detach()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    woken.close()
+
+
+def _reap(running: dict[int, int]) -> None:
+    """Tell the exit codes of all processes that have ended."""
+    while running:
+        child, status = os.waitpid(-1, os.WNOHANG)
         if not child:
-            for number, pipe in enumerate(pipes):
-                os.dup2(pipe, number)
-                os.close(pipe)
-            asking.close()
-            _become(*json.loads(message))
             return
-        for pipe in pipes:
-            os.close(pipe)
-        _, status = os.waitpid(child, 0)
-        asking.send(str(os.waitstatus_to_exitcode(status)).encode())
+        with suppress(BrokenPipeError):  # the test that started it has ended
+            os.write(running[child], str(os.waitstatus_to_exitcode(status)).encode())
+        os.close(running.pop(child))
+
+
+def _forked(asking: socket.socket) -> str:
+    """Fork for each process that is asked for; return in the forked one what it is to run."""
+    running: dict[int, int] = {}
+    with _ends_told() as ended:
+        while True:
+            ready, _, _ = select.select([asking.fileno(), ended], [], [])
+            if ended in ready:
+                os.read(ended, 1024)
+                _reap(running)
+            if asking.fileno() not in ready:
+                continue
+            size, pipes, _, _ = socket.recv_fds(asking, _SIZE, 4)
+            if not size:
+                sys.exit()
+            message = asking.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+            child = os.fork()
+            if not child:
+                break
+            *streams, status = pipes
+            for pipe in streams:
+                os.close(pipe)
+            running[child] = status
+            asking.send(str(child).encode())
+    for number, pipe in enumerate(pipes[:3]):
+        os.dup2(pipe, number)
+    for descriptor in (*pipes, *running.values(), ended):
+        os.close(descriptor)
+    asking.close()
+    *begin, module = json.loads(message)
+    _become(*begin)
+    return str(module)
 
 
 def _load(others: Sequence[str]) -> None:
@@ -188,9 +392,22 @@ def _load(others: Sequence[str]) -> None:
     gc.freeze()
 
 
+def _end(code: int) -> NoReturn:
+    """End as Python does, but for taking each module apart.
+
+    That touches all memory that is shared with the launcher, which copies it: 35 ms a process,
+    and 90 ms with pymilvus, of which a fork itself takes two.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except Exception:  # whatever it is, Python says it in its way
+        sys.exit(code)
+    os._exit(code)
+
+
 if __name__ == "__main__":
     _load(sys.argv[2:])
-    _forked(socket.socket(fileno=int(sys.argv[1])))
-    from memvault.__main__ import main
-
-    sys.exit(main())
+    _end(importlib.import_module(_forked(socket.socket(fileno=int(sys.argv[1])))).main() or 0)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
-import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp import Client, StdioServerParameters
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 
+import launcher
 from memvault.mcp import texts
 
 HELLO = {
@@ -22,6 +28,12 @@ HELLO = {
 }
 LIMIT = 60.0
 """Seconds after which a test of something that never ends fails."""
+LOADED = (
+    "memvault.mcp.over_http",
+    "memvault.mcp.serving",
+    "anyio._backends._asyncio",
+)
+"""What a server begins with that is forked; it takes half a second to load."""
 
 
 def session(
@@ -30,22 +42,26 @@ def session(
     *options: str,
     mode: Any = "auto",
     prefix: Sequence[str] = (),
+    fresh: bool = False,
     tools: str = "all",
     **wishes: Any,
 ) -> None:
     """Start the server as a process, and talk with it through the SDK's client.
 
-    ``wishes`` are what else the client is made with.
+    With a ``prefix``, or ``fresh``, the SDK starts it. ``wishes`` are what else the client is
+    made with.
     """
-    line = [*prefix, sys.executable, "-m", "memvault", "mcp"]
-    server = StdioServerParameters(
-        command=line[0],
-        args=[*line[1:], "--vault", str(folder), *(["--tools", tools] if tools else []), *options],
-        env=dict(os.environ),
-    )
+    words = ["mcp", "--vault", str(folder), *(["--tools", tools] if tools else []), *options]
+    line = [*prefix, sys.executable, "-m", "memvault", *words]
+    server: Any = StdioServerParameters(command=line[0], args=line[1:], env=dict(os.environ))
 
     async def talking() -> None:
-        async with asyncio.timeout(LIMIT), Client(server, mode=mode, **wishes) as client:
+        through = (
+            server
+            if fresh or prefix
+            else _piped(launcher.start(words, others=LOADED, errors=False))
+        )
+        async with asyncio.timeout(LIMIT), Client(through, mode=mode, **wishes) as client:
             await talk(client)
 
     try:
@@ -55,6 +71,48 @@ def session(
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         raise error from None  # the groups of the client's own tasks say nothing
+
+
+_Streams = tuple[ObjectReceiveStream[SessionMessage], ObjectSendStream[SessionMessage]]
+
+
+@asynccontextmanager
+async def _piped(process: launcher.Process) -> AsyncGenerator[_Streams]:
+    """Carry messages to a server that was started, and back; end it at the end."""
+    assert process.stdin
+    assert process.stdout
+    lines, feed = process.stdout, process.stdin
+    heard, incoming = anyio.create_memory_object_stream[SessionMessage](math.inf)
+    outgoing, said = anyio.create_memory_object_stream[SessionMessage](math.inf)
+
+    async def read() -> None:
+        async with heard:
+            while line := await asyncio.to_thread(lines.readline):
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                with suppress(anyio.BrokenResourceError):  # the client has ended
+                    await heard.send(SessionMessage(message))
+
+    async def write() -> None:
+        async with said:
+            async for item in said:
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await asyncio.to_thread(feed.write, f"{text}\n".encode())
+                feed.flush()
+        feed.close()
+
+    async with asyncio.TaskGroup() as carried:
+        for work in (read, write):
+            carried.create_task(work())
+        try:
+            yield incoming, outgoing
+        finally:
+            outgoing.close()
+            incoming.close()
+            try:
+                await asyncio.to_thread(process.wait, LIMIT / 4)
+            finally:
+                process.kill()
+    lines.close()
 
 
 async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -69,14 +127,9 @@ async def structured(client: Client, tool: str, **arguments: Any) -> dict[str, A
 class Raw:
     """A server that is spoken to line by line."""
 
-    def __init__(self, folder: Path, prefix: Sequence[str] = ()) -> None:
-        self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "memvault", "mcp", "--tools", "all"],
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+    def __init__(self, folder: Path, prefix: Sequence[str] = (), fresh: bool = False) -> None:
+        words = ["mcp", "--tools", "all"]
+        self.process = launcher.start(words, folder, others=LOADED, prefix=prefix, fresh=fresh)
         self.send("initialize", HELLO, 0)
         assert self.receive()["result"]["serverInfo"]["name"] == "memvault"
         self.send("notifications/initialized", {})
@@ -102,7 +155,7 @@ class Raw:
     def ended(self) -> tuple[int, bytes, bytes]:
         """Close what is open, wait for the end, and return code, output and errors."""
         out, err = self.process.communicate(timeout=LIMIT)
-        return self.process.returncode, out, err
+        return self.process.wait(), out, err
 
     def __enter__(self) -> Raw:
         return self

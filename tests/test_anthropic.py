@@ -5,28 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import write
+from conftest import only_with, write
 from made_secrets import MADE
 from memvault import Vault
+from memvault.anthropic.place import inside_of
+from memvault.errors import UsageError
 
-anthropic = pytest.importorskip("anthropic.lib.tools", reason="the SDK is not installed")
+if TYPE_CHECKING:
+    from memvault.anthropic import VaultMemoryTool
 
-from memvault.anthropic import AsyncVaultMemoryTool, VaultMemoryTool  # noqa: E402
-from memvault.anthropic.place import inside_of  # noqa: E402
-from memvault.errors import UsageError  # noqa: E402
-
+pytestmark = only_with("anthropic", extra="anthropic")
 Ask = Callable[..., str]
 
 
 @pytest.fixture
 def tool(folder: Path) -> Iterator[VaultMemoryTool]:
     """The tool over an empty vault."""
+    from memvault.anthropic import VaultMemoryTool  # a second, which no other worker needs
+
     made = VaultMemoryTool(folder)
     yield made
     made.close()
@@ -45,7 +47,9 @@ def ask(tool: VaultMemoryTool) -> Ask:
 
 def refusal(ask: Ask, *words: Any, **more: Any) -> str:
     """Return the error that Claude is told."""
-    with pytest.raises(anthropic.ToolError) as caught:
+    from anthropic.lib.tools import ToolError
+
+    with pytest.raises(ToolError) as caught:
         ask(*words, **more)
     return str(caught.value.content)
 
@@ -211,6 +215,10 @@ def test_its_files_are_memories_like_any_other(ask: Ask, folder: Path, vault: Va
 
 def test_the_whole_vault_can_be_the_directory(folder: Path, vault: Vault) -> None:
     """With an empty folder /memories is the vault, but for what is no memory."""
+    from anthropic.lib.tools import ToolError
+
+    from memvault.anthropic import VaultMemoryTool
+
     vault.call("memory_remember", title="Wombats", content="They dig.", memoryType="fact")
     vault.call("set_memories", memories=[{"key": "k", "value": "v"}])
     whole = VaultMemoryTool(folder, folder="", agent="bob", memory_type="learning")
@@ -220,7 +228,7 @@ def test_the_whole_vault_can_be_the_directory(folder: Path, vault: Vault) -> Non
     whole.call({"command": "create", "path": "/memories/fact/x.md", "file_text": "x"})
     made = vault.call("memory_show", memId="fact/x.md")
     assert made["memoryType"] == "learning"
-    with pytest.raises(anthropic.ToolError, match="cannot be a memory"):
+    with pytest.raises(ToolError, match="cannot be a memory"):
         whole.call({"command": "create", "path": "/memories/agents/x.md", "file_text": "x"})
     whole.close()
 
@@ -295,6 +303,7 @@ def test_a_secret_is_masked_and_warned_of(ask: Ask, folder: Path) -> None:
 
 def test_the_asynchronous_tool_does_the_same(folder: Path) -> None:
     """The tool for the asynchronous client answers alike."""
+    from memvault.anthropic import AsyncVaultMemoryTool
 
     async def talk() -> str:
         tool = AsyncVaultMemoryTool(folder)

@@ -8,16 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
-
-from pymilvus.exceptions import MilvusException
-
+from conftest import only_with
 from memvault.errors import MemvaultError
 from memvault.index.milvus import copies, words
 from memvault.index.milvus.card import VaultCard
 from memvault.index.milvus.where import EngineAway, EngineRefused, Where, meaning
 from memvault.index.protocol import Record
 
+pytestmark = only_with("pymilvus", extra="milvus")
 RECORD = {
     **dict.fromkeys(Record._fields, ""),
     "key": 1,
@@ -82,6 +80,8 @@ def test_a_text_is_bytes_whatever_it_is_said_to_be(text: str, is_text: bool) -> 
 )
 def test_a_name_in_an_error_means_nothing(uri: str, said: str, kind: type[MemvaultError]) -> None:
     """Neither the engine's name nor a collection's makes an engine that is away refuse."""
+    from pymilvus.exceptions import MilvusException
+
     error = MilvusException(message=said)
     found = meaning(error, Where(uri, "permissions", "x"))
     assert type(found) is kind

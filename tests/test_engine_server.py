@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conftest import Ran, Run, refused, succeeded, write
-
-pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
-pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
-
-from engine_server import Server, served
+import launcher
+from conftest import Ran, Run, only_with, refused, succeeded, write
+from engine_server import LOADED, Server, served
+from launcher import Process
 from memvault.index.milvus import terms
 from memvault.index.milvus.engine import Engine
 from memvault.index.milvus.where import Where
@@ -28,8 +24,14 @@ from memvault.index.milvus.where import Where
 if TYPE_CHECKING:
     from mcp import Client
 
+pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
+
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 PATIENT = ("--patience", "60")
+ROUNDS = int(os.environ.get("MEMVAULT_ENGINE_ROUNDS", "4"))
+"""How often an owner sends while another follows; every second time a note goes, too."""
+NOTES = int(os.environ.get("MEMVAULT_ENGINE_NOTES", "8"))
+"""What each of many machines sends."""
 
 
 @pytest.fixture
@@ -51,15 +53,10 @@ class Machine:
         places = {kind: str(root / kind.lower()) for kind in ("STATE", "CACHE", "CONFIG")}
         self.environment = {**os.environ, **{f"MEMVAULT_{k}": v for k, v in places.items()}}
 
-    def started(self, *words: str) -> subprocess.Popen[str]:
+    def started(self, *words: str, fresh: bool = False) -> Process:
         """Start a command in the vault."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "memvault", *words],
-            cwd=self.vault,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        return launcher.start(
+            words, self.vault, environment=self.environment, others=LOADED, fresh=fresh
         )
 
     def run(self, *words: str) -> Ran:
@@ -67,17 +64,17 @@ class Machine:
         return ended(self.started(*words))
 
 
-def ended(process: subprocess.Popen[str], seconds: float = 300) -> Ran:
+def ended(process: Process, seconds: float = 300) -> Ran:
     """Wait for a command, and no longer than some seconds."""
     out, err = process.communicate(timeout=seconds)
-    return Ran(process.returncode, out, err)
+    return Ran(process.wait(), out.decode(), err.decode())
 
 
 def test_many_machines_send_and_ask_at_once(tmp_path: Path, server: Server) -> None:
     """Each finds its own memories and nobody else's, and whoever may reads all of them."""
     machines = [Machine(tmp_path / f"m{number}", server.uri) for number in range(4)]
     for number, machine in enumerate(machines):
-        for other in range(20):
+        for other in range(NOTES):
             write(machine.vault, f"fact/n{other}.md", f"Thing{other} of machine{number}.\n")
     for process in [machine.started("index", "push") for machine in machines]:
         succeeded(ended(process))
@@ -103,9 +100,9 @@ def test_who_follows_sees_what_its_owner_sends_meanwhile(tmp_path: Path, server:
     write(owner.vault, "fact/first.md", "The first.\n")
     succeeded(owner.run("index", "push"))
     succeeded(reader.run("vaults", "add", "team", server.uri, *PATIENT))
-    for number in range(8):
+    for number in range(ROUNDS):
         write(owner.vault, f"fact/n{number}.md", f"Thing{number} is here.\n")
-        if number % 3 == 2:
+        if number % 2:
             (owner.vault / f"fact/n{number - 1}.md").unlink()
         sending = owner.started("index", "push")
         listing = reader.started("--vault", "team", "recall", "thing first", "--json")
@@ -156,12 +153,12 @@ def test_a_push_outlives_the_engines_end(tmp_path: Path, server: Server) -> None
     machine = Machine(tmp_path / "m", server.uri)
     for number in range(400):
         write(machine.vault, f"fact/n{number}.md", f"# Note {number}\n\nThing{number} is here.\n")
-    pushing = machine.started("index", "push")
+    pushing = machine.started("index", "push", fresh=True)
     while not any((tmp_path / "m").rglob("engine-*.json")):
         time.sleep(0.001)
         assert pushing.poll() is None
     server.end(signal.SIGKILL)
-    server.start()
+    server.start(fresh=True)
     succeeded(ended(pushing))
     told = succeeded(machine.run("index", "status", "--json")).json
     assert (told["rows"]["words"], told["problem"]) == (400, "")

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from conftest import ROOT, Ran, Run, index_of, sooner_or_later, succeeded, write
 from made_secrets import made
 from memvault import Vault, open_vault
+from memvault.cli import hooking
 from memvault.cli.hooking import EVENTS
 from memvault.index.embedding import tokens
 
@@ -26,14 +26,12 @@ CASES = [
     for case in json.loads(file.read_text("utf-8"))
 ]
 ASKED = json.dumps({"prompt": "which database do we use"})
-LATE = 10.0
-"""Seconds within which a process that gives up after one has ended, on a busy machine too."""
 SLOW = """
 import os, time
 
 def slow(path, *rest, inner=os.open, **more):
     if str(path).endswith(".md"):
-        time.sleep(60)
+        time.sleep(600)  # no test waits that long for a process
     return inner(path, *rest, **more)
 
 os.open = slow
@@ -183,9 +181,8 @@ def test_the_end_is_held_up_once_if_much_was_done_and_nothing_kept(
     assert ("block" in (sooner_or_later(asked) if reminded else asked())) == reminded
 
 
-def silent(ran: Ran, began: float) -> None:
-    """Check that a hook ended well and in time, and said nothing at all."""
-    assert time.monotonic() - began < LATE
+def silent(ran: Ran) -> None:
+    """Check that a hook ended well, and said nothing at all."""
     assert (ran.code, ran.out.strip(), ran.err) == (0, "", "")
 
 
@@ -215,15 +212,13 @@ def test_whatever_is_wrong_it_says_nothing(
     words: list[str], stdin: str | bytes, known: Path, run: Run
 ) -> None:
     """No vault, no JSON, no such event, program or agent: code 0, and not a word anywhere."""
-    began = time.monotonic()
-    silent(run("hook", *words, stdin=stdin), began)
+    silent(run("hook", *words, stdin=stdin))
 
 
 def test_without_a_vault_it_says_nothing(tmp_path: Path, run: Run) -> None:
     """In a folder that is no vault every event is silent."""
     for event in EVENTS:
-        began = time.monotonic()
-        silent(run("hook", event, stdin=ASKED, cwd=tmp_path), began)
+        silent(run("hook", event, stdin=ASKED, cwd=tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -232,16 +227,13 @@ def test_without_a_vault_it_says_nothing(tmp_path: Path, run: Run) -> None:
 def test_broken_settings_stop_nothing(text: str, known: Path, run: Run) -> None:
     """A vault whose settings make no sense brings nothing, and no error."""
     write(known, "memvault.toml", text)
-    began = time.monotonic()
     ran = run("hook", "prompt", stdin=ASKED)
-    assert time.monotonic() - began < LATE
     assert (ran.code, ran.err) == (0, "")
 
 
 @pytest.mark.parametrize("endless", [b"", b"x" * 4096])
 def test_an_input_without_an_end_is_given_up(endless: bytes, known: Path) -> None:
     """A program that never closes its pipe, or writes without end, waits a second and no more."""
-    began = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "memvault", "hook", "prompt"],
         cwd=known,
@@ -258,32 +250,28 @@ def test_an_input_without_an_end_is_given_up(endless: bytes, known: Path) -> Non
         process.stdin.close()
     process.stdin = None
     out, err = process.communicate()
-    silent(Ran(process.returncode, out.decode(), err.decode()), began)
+    silent(Ran(process.returncode, out.decode(), err.decode()))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
 def test_a_record_that_nobody_writes_is_given_up(known: Path, run: Run, tmp_path: Path) -> None:
     """A pipe in the record's place, which would never open, takes a second and no more."""
     os.mkfifo(tmp_path / "pipe")
-    began = time.monotonic()
-    silent(
-        run("hook", "stop", stdin=json.dumps({"transcript_path": str(tmp_path / "pipe")})), began
-    )
+    silent(run("hook", "stop", stdin=json.dumps({"transcript_path": str(tmp_path / "pipe")})))
 
 
 def test_a_slow_disk_is_given_up(
     known: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a memory takes a minute to open, a prompt waits a second and no more."""
+    """Where a memory takes minutes to open, a prompt waits a second and no more."""
     write(tmp_path, "slow/sitecustomize.py", SLOW)
     paths = [str(tmp_path / "slow"), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-    began = time.monotonic()
-    silent(run("hook", "prompt", stdin=ASKED), began)
+    silent(run("hook", "prompt", stdin=ASKED))
 
 
 def test_a_locked_index_delays_nothing(known: Path, run: Run) -> None:
-    """While another process indexes, a prompt is answered from what is there, in time."""
+    """While another process indexes, a prompt is answered from what is there."""
     lock = str(index_of(known) / "lock")
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -291,9 +279,7 @@ def test_a_locked_index_delays_nothing(known: Path, run: Run) -> None:
         assert holder.stdout
         assert holder.stdout.readline() == b"held\n"
         write(known, "new.md", "# New\n\nAnother database.\n")
-        began = time.monotonic()
         ran = succeeded(run("hook", "prompt", stdin=ASKED))
-        assert time.monotonic() - began < LATE
         assert ran.err == ""
         assert "PostgreSQL" in sooner_or_later(lambda: run("hook", "prompt", stdin=ASKED).out)
 
@@ -328,3 +314,11 @@ def test_nobody_reading_stops_nothing(known: Path) -> None:
 def test_a_person_finds_out_what_it_is(run: Run) -> None:
     """With --help it explains itself as other commands do."""
     assert "EVENT is session-start" in succeeded(run("hook", "--help")).out
+
+
+def test_its_limits_are_those_that_its_help_names(run: Run) -> None:
+    """It gives up a session's start within 5 seconds, and any other event within one."""
+    said = " ".join(succeeded(run("hook", "--help")).out.split())
+    assert "at session-start within 5 seconds, else within one" in said
+    assert hooking._LIMIT < 1
+    assert 1 < hooking._SESSION_START <= 5

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Run, refused, succeeded, write
-
-pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
-pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
-
+from conftest import Run, only_with, refused, succeeded, write
+from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from index_contract import NOTES, IndexContract, note
 from memvault.config import load_settings
 from memvault.index.analysis import query_analyser
@@ -29,6 +24,9 @@ from memvault.index.milvus.where import EngineAway, Where
 from memvault.index.place import place_of
 from memvault.index.protocol import Index, KeywordQuery
 from memvault.vault.store import Store
+from milvus_script import elsewhere
+
+pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 
 
 def shared(root: Path, file: Path, fallback: bool = False, holder: str = "here") -> SharedIndex:
@@ -86,8 +84,6 @@ class TestMilvusIndex(IndexContract):
         assert len({uid for uid in sent if uid >= 0}) == 2  # the card has none
 
 
-LOADED = ("pymilvus", "milvus_lite")
-"""What most commands here would load, at half a second each."""
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\n'
 PATIENT = "patience = 60\n"
 """For what is not about an engine that is slow, on a machine that may be."""
@@ -101,12 +97,6 @@ def sent(folder: Path, tmp_path: Path, run: Run) -> Path:
         write(folder, f"fact/{name}.md", note(name, name.capitalize(), text))
     assert succeeded(run("index", "push", "--json")).json["documents"] == 2
     return folder
-
-
-def elsewhere(file: Path, line: str) -> None:
-    """Do something with the engine as another program: a file is one process's at a time."""
-    begin = "import sys; from pymilvus import MilvusClient; client = MilvusClient(sys.argv[1]); "
-    subprocess.run([sys.executable, "-c", begin + line, str(file)], check=True)
 
 
 def moved(folder: Path, to: str) -> None:

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
-pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
-
-from conftest import write
+from conftest import only_with, write
 from index_contract import IndexContract, note
 from memvault import clock
 from memvault.config import load_settings
@@ -23,6 +20,8 @@ from memvault.index.milvus.where import Where
 from memvault.index.place import place_of
 from memvault.index.protocol import Index, Patience, Stale, View
 from memvault.vault.store import Store
+
+pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 
 
 class Follower(SentIndex):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from conftest import Ran, Run, child
-from launcher import Launcher
+from conftest import Ran, Run, child, until
+from launcher import Launcher, Process, start
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,38 @@ def test_a_command_that_takes_too_long_is_ended(folder: Path) -> None:
         launcher.run(["wait", "for", "time:60"], b"", folder, 0.5)
     assert launcher.run(["--version"], b"", folder, 60) is not None
     launcher.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
+def test_processes_run_at_once_and_share_nothing(folder: Path, run: Run) -> None:
+    """Others run while one waits; it has no more open files than a fresh one, and its own end."""
+    words = ["wait", "for", "hook:never", "--timeout", "60"]
+    begun = [start(words, folder), start(words, folder), start(words, folder, fresh=True)]
+
+    def opened(process: Process) -> list[str]:
+        with suppress(FileNotFoundError):  # one was closed meanwhile
+            links = Path(f"/proc/{process.pid}/fd").iterdir()
+            return sorted(str(link.readlink()).partition("[")[0] for link in links)
+        return []
+
+    assert run("list").code == 0
+    until(lambda: all("anon_inode:inotify" in opened(process) for process in begun))
+    until(lambda: opened(begun[0]) == opened(begun[1]) == opened(begun[2]))
+    assert [process.poll() for process in begun] == [None] * 3
+    for process in begun:
+        process.kill()
+        assert process.communicate(timeout=60) == (b"", b"")
+    assert [process.returncode for process in begun] == [-signal.SIGKILL] * 3
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_process_is_talked_to(folder: Path, fresh: bool) -> None:
+    """What is written to it, what it says and its exit code are those of a process of Python's."""
+    process = start(["remember", "Piped", "-"], folder, fresh=fresh)
+    assert process.stdin
+    process.stdin.write(b"Wombats dig.")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, b"piped" in out, err) == (0, True, b"")
+    process = start(["show", "nothing"], folder, fresh=fresh)
+    assert process.wait(60) == 1
+    assert b"There is no memory" in process.communicate()[1]

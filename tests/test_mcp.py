@@ -21,6 +21,7 @@ from memvault.workspace import Workspace
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client, MCPError
 
+from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
 from mcp_client import session, structured
 from memvault.mcp.profiles import listed
 from tool_calls import WORKING, call_of
@@ -43,7 +44,7 @@ def test_every_tool_is_listed_and_can_be_called(filled: Path, tmp_path: Path, mo
             shutil.rmtree(root)  # each finds what it needs, whatever the one before has done
             shutil.copytree(filled, root)
 
-    session(root, talk, "--programs", mode=mode)
+    session(root, talk, "--programs", mode=mode, fresh=mode == "auto")
 
 
 def test_a_client_may_not_choose_what_runs(folder: Path, tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_a_client_that_reads_no_more_loses_no_event(folder: Path, vault: Vault) 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_while_calls_wait(folder: Path, sent: signal.Signals) -> None:
     """A server whose input stays open and whose calls wait ends at once, and says nothing."""
-    with Raw(folder) as server:
+    with Raw(folder, fresh=True) as server:
         server.call(1, "wait_for", **HOOK)
         server.call(2, "memory_list")
         assert server.receive()["id"] == 2
@@ -218,7 +218,7 @@ def test_a_signal_ends_the_server_while_calls_wait(folder: Path, sent: signal.Si
 
 def test_the_end_of_its_input_ends_the_server(folder: Path) -> None:
     """A client that closes the server's input is waited for no longer."""
-    with Raw(folder) as server:
+    with Raw(folder, fresh=True) as server:
         server.call(1, "wait_for", **HOOK)
         server.call(2, "memory_list")
         assert server.receive()["id"] == 2

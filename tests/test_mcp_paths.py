@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,20 @@ import pytest
 
 from conftest import Run, without_rights, write
 from memvault import open_vault
+from memvault.call import Call, Caller
 from memvault.tools.core import registry
+from memvault.workspace import Workspace
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client, MCPError
 
 from mcp_client import session
+from memvault.mcp.answers import result
+from memvault.mcp.calls import PendingCall
 from tool_calls import call_of
+
+CLIENT = Caller(paths=False, budgeted=True)
+"""A client of a server that was started with ``--programs``."""
 
 
 @pytest.fixture
@@ -57,19 +65,25 @@ def right() -> list[tuple[str, dict[str, Any]]]:
     return [(tool.name, call_of(tool)) for tool in registry.all_tools()]
 
 
-def wrong() -> list[tuple[str, dict[str, Any]]]:
+ODD = ("../x", ".memvault", "/", "~", "..", "nothing", "a\0b", "")
+
+
+def wrong(values: Sequence[str] = ODD) -> list[tuple[str, dict[str, Any]]]:
     """Return calls of every tool that make no sense, with each of its texts."""
     found: list[tuple[str, dict[str, Any]]] = []
     for tool in registry.all_tools():
         found += [(tool.name, {}), (tool.name, {"nonsense": "x"})]
         parameters = tool.parameters
         texts = [entry.key for entry in parameters if str in entry.kinds and not entry.choices]
-        for value in ("../x", ".memvault", "/", "~", "..", "nothing", "a\0b", ""):
+        for value in values:
             found.append((tool.name, dict.fromkeys(texts, value)))
     return [entry for entry in found if entry[0] != "wait_for" or entry[1]]
 
 
-def answers(root: Path, calls: list[tuple[str, dict[str, Any]]], prefix: list[str]) -> list[str]:
+Calls = Sequence[tuple[str, dict[str, Any]]]
+
+
+def answers(root: Path, calls: Calls = (), prefix: Sequence[str] = ()) -> list[str]:
     """Return all that a server says: of its tools, its memories, and to calls."""
     found: list[str] = []
 
@@ -93,6 +107,18 @@ def answers(root: Path, calls: list[tuple[str, dict[str, Any]]], prefix: list[st
     return found
 
 
+def told(root: Path, calls: Calls) -> list[str]:
+    """Return what calls are answered, as the server answers them, in this process."""
+    workspace, found = Workspace(root), []
+    for name, arguments in calls:
+        call = PendingCall(workspace, CLIENT, name, arguments)
+        answer = result(Call(workspace, CLIENT), call.run())
+        call.settle()
+        found.append(f"{name} {arguments} {answer!r}")
+    workspace.close()
+    return found
+
+
 def no_paths(home: Path, said: list[str]) -> None:
     """Check that no answer names a folder of this machine."""
     for answer in said:
@@ -103,7 +129,7 @@ def no_paths(home: Path, said: list[str]) -> None:
 
 def test_good_and_bad_calls_name_no_folder(kept: Path, home: Path) -> None:
     """Whether a call succeeds or fails, its answer names no folder of this machine."""
-    said = answers(kept, [*right(), *wrong()], [])
+    said = [*answers(kept, right()), *told(kept, wrong())]
     no_paths(home, said)
     assert any("'vault': 'notes'" in answer for answer in said)
 
@@ -116,7 +142,7 @@ def test_a_vault_that_cannot_be_written_names_no_folder(kept: Path, home: Path) 
         path.chmod(0o555)
     (kept / "locked").chmod(0)
     try:
-        said = answers(kept, [*right(), *wrong()], weak)
+        said = answers(kept, [*right(), *wrong(("../x", ".memvault", "a\0b", ""))], weak)
     finally:
         for path in paths:
             path.chmod(0o755)
@@ -144,7 +170,7 @@ def test_broken_files_are_named_by_their_place_in_the_vault(
     if (kept / path).is_dir():
         (kept / path).rename(kept / "away")
     write(kept, path, BROKEN[path])
-    no_paths(home, answers(kept, right(), []))
+    no_paths(home, [*answers(kept), *told(kept, right())])
 
 
 @pytest.mark.parametrize("section", ["embedder", "rerank"])
@@ -155,7 +181,7 @@ def test_a_models_folder_is_told_by_its_name(
     elsewhere = tmp_path / "house" / "zoo" / "okapi"
     write(elsewhere, "model.onnx", "no model")
     write(kept, "memvault.toml", f'[{section}]\nmodel = "{elsewhere}"\n')
-    said = answers(kept, [*right(), ("memory_recall", {"query": "zebra", "rerank": True})], [])
+    said = told(kept, [*right(), ("memory_recall", {"query": "zebra", "rerank": True})])
     no_paths(home, said)
     assert any("okapi" in answer for answer in said)
 
@@ -171,7 +197,7 @@ def test_a_model_of_the_users_own_is_told_by_its_name(
         "wishes/memvault/settings.toml",
         f'[embedder]\nmodel = "{elsewhere}"\n[rerank]\nmodel = "{elsewhere}"\n',
     ).chmod(0o600)
-    said = answers(kept, [*right(), ("memory_recall", {"query": "zebra", "rerank": True})], [])
+    said = told(kept, [*right(), ("memory_recall", {"query": "zebra", "rerank": True})])
     no_paths(home, said)
     assert any("okapi" in answer for answer in said)
 
@@ -181,7 +207,7 @@ def test_an_odd_folder_of_ones_own_is_an_answer_too(
 ) -> None:
     """Where a folder of the user's own has no whole path, each answer says so and none fails."""
     monkeypatch.setenv("MEMVAULT_CACHE", "cache")
-    said = answers(kept, [("memory_recall", {"query": "zebra"}), ("memory_show", {})], [])
+    said = answers(kept, [("memory_recall", {"query": "zebra"}), ("memory_show", {})])
     no_paths(home, said)
     assert "MEMVAULT_CACHE is not an absolute path" in said[-2]
 
@@ -195,7 +221,7 @@ def test_no_models_folder_is_named(kept: Path, home: Path, run: Run) -> None:
         for name in (str(home / "zoo"), "~/zoo", "../zoo", "x/../../zoo", str(home / "none"), ".")
         for use in ("embed", "rerank")
     ]
-    said = answers(kept, calls, [])[-len(calls) :]
+    said = answers(kept, calls)[-len(calls) :]
     assert len({answer.partition("CallToolResult")[2] for answer in said}) == 1
     assert "may not name folders" in said[0]
     assert str(home / "zoo") in run("model", "verify", str(home / "zoo")).err

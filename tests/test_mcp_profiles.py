@@ -13,6 +13,7 @@ from memvault.mcp import profiles
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client, MCPError
 
+from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
 from mcp_client import session, structured
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("ir_measures", reason="pip install --group bench")
-pytest.importorskip("bm25s", reason="pip install --group bench")
-
-from judged import Hit, JudgedSet, read_set
-from measures import differences, mean, values
+if TYPE_CHECKING:  # scipy is behind it: a second, which no other test needs
+    from judged import JudgedSet
 
 EVERYDAY = Path(__file__).resolve().parents[1] / "bench" / "everyday"
 
 
 def _judged() -> JudgedSet:
+    from judged import JudgedSet
+
     queries = [
         {"_id": "a", "text": "", "metadata": {"category": "update"}},
         {"_id": "b", "text": "", "metadata": {"category": "paraphrase"}},
@@ -26,6 +26,9 @@ def _judged() -> JudgedSet:
 
 def test_answers_are_measured_by_order_and_strength() -> None:
     """Only what answers counts as right, the newer must lead, and what is called strong is seen."""
+    from judged import Hit
+    from measures import values
+
     old_first = [Hit("old", "strong"), Hit("new", "fair")]
     found = values(_judged(), {"a": old_first, "b": [], "n": [Hit("c", "weak")]})
     assert found["hit@1"] == {"a": 0.0, "b": 0.0}
@@ -42,6 +45,8 @@ def test_answers_are_measured_by_order_and_strength() -> None:
 
 def test_runs_are_compared_query_by_query() -> None:
     """A gain on every query is sure, one on half of the sets halves the mean."""
+    from measures import differences
+
     before = {name: {"w": {"m": {str(n): 0.0 for n in range(20)}}} for name in "xy"}
     now = {**before, "x": {"w": {"m": {str(n): 1.0 for n in range(20)}}}}
     x, y, both = differences(before, now)
@@ -52,6 +57,9 @@ def test_runs_are_compared_query_by_query() -> None:
 
 def test_the_everyday_sets_are_whole() -> None:
     """Each set has the counts that its README gives, and a grade for every question but none."""
+    from judged import read_set
+    from measures import mean
+
     counts = {}
     for folder in sorted(path for path in EVERYDAY.iterdir() if path.is_dir()):
         judged = read_set(folder)

@@ -16,15 +16,13 @@ from typing import Any
 
 import pytest
 
-from conftest import Ran, Run, refused, succeeded, write
-
-pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install 'memvault[milvus]'")
-pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
-
+from conftest import Ran, Run, only_with, refused, succeeded, write
+from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from memvault.tools.core import registry
+from milvus_script import elsewhere
 
-LOADED = ("pymilvus", "milvus_lite")
-"""What most commands here would load, at half a second each."""
+pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
+
 SETTINGS = 'version = 1\n\n[index]\nengine = "milvus"\nuri = "{}"\npatience = 60\n'
 PATIENT = ("--patience", "60")
 """For what is not about an engine that is slow, on a machine that may be."""
@@ -61,8 +59,11 @@ def engine(folder: Path, tmp_path: Path, run: Run) -> Path:
     """The file that a vault of two memories was sent to."""
     file = tmp_path / "engine.db"
     settled(folder, file)
-    succeeded(run("remember", "Green tea", "Green tea at four.", "--tags", "drinks"))
-    succeeded(run("remember", "Disk", "The disk of db1 is full.", "--type", "issue"))
+    header = "---\nid: {}-7k2m9q\ntitle: {}\n{}\n---\n\n"
+    tea = header.format("green-tea", "Green tea", "tags: [drinks]")
+    write(folder, "context/green-tea.md", f"{tea}Green tea at four.\n")
+    disk = header.format("disk", "Disk", "memory_type: issue")
+    write(folder, "issue/disk.md", f"{disk}The disk of db1 is full.\n")
     assert succeeded(run("index", "push", "--json")).json["documents"] == 2
     return file
 
@@ -76,22 +77,19 @@ def team(engine: Path, there: There) -> str:
 
 
 SAY = """
-import json, sys
-from pymilvus import MilvusClient
-client = MilvusClient(sys.argv[1])
+import json
 fields = ["id", "vault", "generation", "uid", "block", "text", "lengths", "format_1"]
 where = 'generation == "card"'
 client.load_collection("memvault_words")
 (row,) = client.query("memvault_words", filter=where, output_fields=fields)
-row["lengths"].update(json.loads(sys.argv[2]))
+row["lengths"].update(json.loads(sys.argv[1]))
 client.upsert("memvault_words", [row])
-client.close()
 """
 
 
 def said(engine: Path, **changes: Any) -> None:
     """Change what the engine says of the one vault that it holds: a file is one process's."""
-    subprocess.run([sys.executable, "-c", SAY, str(engine), json.dumps(changes)], check=True)
+    elsewhere(engine, SAY, json.dumps(changes))
 
 
 def test_answers_are_those_of_the_machine_that_sent_it(team: str, run: Run, there: There) -> None:
@@ -201,12 +199,8 @@ def test_what_went_is_gone_here_whatever_is_told_of_it(
 
 
 UNSEND = """
-import sys
-from pymilvus import MilvusClient
-client = MilvusClient(sys.argv[1])
 client.load_collection("memvault_memories")
 client.delete("memvault_memories", filter="uid == 1")
-client.close()
 """
 
 
@@ -215,7 +209,7 @@ def test_a_text_that_is_missing_costs_that_memory_alone(
 ) -> None:
     """Where an engine lost one, what it has of the others is found and shown."""
     assert succeeded(there("--vault", team, "list", "--json")).json["total"] == 2
-    subprocess.run([sys.executable, "-c", UNSEND, str(engine)], check=True)
+    elsewhere(engine, UNSEND)
     found = succeeded(there("--vault", team, "recall", "green tea disk", "--json")).json
     assert [entry["title"] for entry in found["memories"]] == ["Disk"]
     assert succeeded(there("--vault", team, "list", "--json")).json["total"] == 1

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from conftest import Run, contents, refused, succeeded, write
+from conftest import Run, contents, refused, succeeded, until, write
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 from mcp import Client
 
 from http_client import LATEST, LIMIT, META, Served, named, token
 from mcp_client import HELLO, structured
+from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
 
 NOTE = "---\nid: {0}-7k2m9q\ntitle: {0}\nmemory_type: fact\n---\n\n{1}\n"
 
@@ -187,39 +188,37 @@ def test_the_audit_says_who_asked_for_what(
     assert file.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["serve"], 2, "The address is missing"),
-        (["serve", "--http", "nowhere"], 2, "is not an address"),
-        (["serve", "--http", ":99999"], 2, "is not an address"),
-        (["serve", "--http", "0.0.0.0:0"], 2, "its name is missing"),
-        (["serve", "--http", ":0", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
-        (["serve", "--http", ":0", "--certificate", "x"], 2, "needs its key"),
-        (["serve", "--http", ":0", "--tools", "nope"], 2, "There is no profile or tool 'nope'"),
-        (["serve", "--http", "192.0.2.1:80"], 1, "cannot be listened on"),
-        (
-            ["serve", "--http", ":0", "--certificate", "memvault.toml", "--key", "memvault.toml"],
-            2,
-            "The certificate cannot be used",
-        ),
-        (["tokens", "add", "Ann", "--vaults", "team"], 2, "cannot be named"),
-        (["tokens", "add", "ann"], 2, "The vaults are missing"),
-        (["tokens", "add", "ann", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
-        (["tokens", "add", "ann", "--vaults", "team", "--scope", "all"], 2, "is not a scope"),
-        (["tokens", "add", "ann", "--vaults", "team", "--as", "user"], 2, "cannot speak as"),
-        (["tokens", "remove", "ann"], 1, "There is no token named 'ann'"),
-        (["tokens", "remove"], 2, "The token's name is missing"),
-        (["tokens", "add"], 2, "The token's name is missing"),
-        (["tokens", "add", "ann", "--vaults", "team", "--days", "4000000"], 2, "--days"),
-        (["serve", "--http", ":0", "--name", "a b/c"], 2, "is not a host's name"),
-    ],
-)
-def test_what_cannot_be_served_is_said(
-    places: dict[str, Path], run: Run, words: list[str], code: int, said: str
-) -> None:
+REFUSALS: list[tuple[list[str], int, str]] = [
+    (["serve"], 2, "The address is missing"),
+    (["serve", "--http", "nowhere"], 2, "is not an address"),
+    (["serve", "--http", ":99999"], 2, "is not an address"),
+    (["serve", "--http", "0.0.0.0:0"], 2, "its name is missing"),
+    (["serve", "--http", ":0", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
+    (["serve", "--http", ":0", "--certificate", "x"], 2, "needs its key"),
+    (["serve", "--http", ":0", "--tools", "nope"], 2, "There is no profile or tool 'nope'"),
+    (["serve", "--http", "192.0.2.1:80"], 1, "cannot be listened on"),
+    (
+        ["serve", "--http", ":0", "--certificate", "memvault.toml", "--key", "memvault.toml"],
+        2,
+        "The certificate cannot be used",
+    ),
+    (["tokens", "add", "Ann", "--vaults", "team"], 2, "cannot be named"),
+    (["tokens", "add", "ann"], 2, "The vaults are missing"),
+    (["tokens", "add", "ann", "--vaults", "nope"], 3, "There is no vault named 'nope'"),
+    (["tokens", "add", "ann", "--vaults", "team", "--scope", "all"], 2, "is not a scope"),
+    (["tokens", "add", "ann", "--vaults", "team", "--as", "user"], 2, "cannot speak as"),
+    (["tokens", "remove", "ann"], 1, "There is no token named 'ann'"),
+    (["tokens", "remove"], 2, "The token's name is missing"),
+    (["tokens", "add"], 2, "The token's name is missing"),
+    (["tokens", "add", "ann", "--vaults", "team", "--days", "4000000"], 2, "--days"),
+    (["serve", "--http", ":0", "--name", "a b/c"], 2, "is not a host's name"),
+]
+
+
+def test_what_cannot_be_served_is_said(places: dict[str, Path], run: Run) -> None:
     """A wrong address, name or scope is one sentence with a hint."""
-    assert said in refused(run(*words), code)
+    for words, code, said in REFUSALS:
+        assert said in refused(run(*words), code), words
 
 
 def test_tokens_are_shown_once(places: dict[str, Path], run: Run) -> None:
@@ -261,9 +260,7 @@ def test_a_folder_that_lost_its_name_is_let_go(places: dict[str, Path], run: Run
         assert (await structured(client, "memory_recall", query="drink"))["count"] == 1
 
     def held() -> list[str]:
-        opened = Path(f"/proc/{server.process.pid}/fd").iterdir()
-        names = [str(link.readlink()) for link in opened]
-        return [name for name in names if "/indexes/team-" in name and ".db" in name]
+        return [name for name in server.opened() if "/indexes/team-" in name and ".db" in name]
 
     with Served("--tools", "all") as server:
         server.talk(given, recall)
@@ -272,11 +269,7 @@ def test_a_folder_that_lost_its_name_is_let_go(places: dict[str, Path], run: Run
             succeeded(run("vaults", "remove", name))
         succeeded(run("vaults", "add", "team", str(places["other"])))
         server.talk(given, recall)
-        for _ in range(100):  # which it does beside the answer
-            if not held():
-                break
-            time.sleep(0.1)
-        assert held() == []
+        until(lambda: not held())  # which it does beside the answer
 
 
 @pytest.mark.parametrize("how", ["no folder", "in a vault"])
@@ -322,13 +315,14 @@ def test_a_client_that_leaves_within_its_request_is_noted(
     """An upload that ends half way is a line of the audit, and no traceback."""
     given = token(run, "ann", "team")
     head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {given}\r\n"
+    head += "Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n"
     with Served() as server:
-        with socket.create_connection(("127.0.0.1", server.port)) as client:
-            client.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
-            time.sleep(0.3)
-        time.sleep(0.3)
+        with socket.create_connection(("127.0.0.1", server.port), LIMIT) as client:
+            client.sendall(head.encode())
+            assert b"100 Continue" in client.recv(100)  # the body is waited for
+            client.sendall(b"{")
+        server.says(b'"outcome": "gone"')
         _, said = server.end()
-    assert '"outcome": "gone"' in said
     assert "Traceback" not in said
 
 

@@ -11,14 +11,13 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Run, index_of, write
+from conftest import Run, index_of, until, write
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 import mcp_types as types
@@ -26,6 +25,7 @@ from mcp import Client
 
 from http_client import LATEST, LIMIT, META, Served, named, token
 from mcp_client import HELLO, structured
+from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
 from memvault import open_vault
 from memvault.call import Caller
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
@@ -71,7 +71,7 @@ def test_two_agents_talk(team: Path, run: Run) -> None:
         assert "hello ann" in json.dumps(found)
 
     async def sends(client: Client) -> None:
-        await asyncio.sleep(0.5)
+        await asyncio.to_thread(server.waits)
         await structured(client, "talk_agent", agent="ann", message="hello ann")
 
     with Served("--tools", "all") as server:
@@ -107,8 +107,8 @@ def test_an_event_is_not_lost_with_its_client(team: Path, run: Run) -> None:
         ).encode()
         with socket.create_connection(("127.0.0.1", server.port)) as lost:
             lost.sendall(head + body)
-            time.sleep(0.5)
-        time.sleep(0.5)
+            server.waits()
+        server.waits(is_open=False)
         call(server, ann, "push_service", name="build", message="keep me")
         held = call(server, ann, "list_inbox")
         assert "keep me" in json.dumps(held)
@@ -152,11 +152,11 @@ def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int
     """Asked to end, the server answers what it was asked; who waits is told at once."""
     ann = token(run, "ann", "team", "write")
     answers: dict[str, Any] = {}
-    with Served("--tools", "all") as server:
+    with Served("--tools", "all", fresh=True) as server:
         call(server, ann, "memory_list")
 
         def wait() -> None:
-            answers["wait"] = call(server, ann, "wait_for", events=HOOK, timeout=60)
+            answers["wait"] = call(server, ann, "wait_for", events=HOOK, timeout=600)
 
         def write_much() -> None:
             for entry in range(30):
@@ -170,10 +170,9 @@ def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int
         threads = [threading.Thread(target=work) for work in (wait, write_much)]
         for thread in threads:
             thread.start()
-        time.sleep(1)
-        begun = time.monotonic()
-        code, said = server.end(signal.Signals(number))
-        assert time.monotonic() - begun < 20
+        server.waits()
+        until(lambda: answers)
+        code, said = server.end(signal.Signals(number))  # which waits less long than the call
         for thread in threads:
             thread.join()
     assert (code, "Traceback" in said) == (0, False), said
@@ -183,12 +182,20 @@ def test_calls_in_flight_end_before_the_server(team: Path, run: Run, number: int
     assert all((team / path).is_file() for path in made)
 
 
+def is_closing(server: Served) -> bool:
+    """Say whether a server takes no more requests."""
+    try:
+        return server.send(None, None, "/healthz", "GET").status == 503
+    except OSError:
+        return True
+
+
 def test_a_second_signal_ends_it_whatever_waits(team: Path, run: Run) -> None:
     """A call that waits for another process keeps the server no longer than a moment."""
     ann = token(run, "ann", "team")
     lock = index_of(team) / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with Served() as server, FileLock(lock):
+    with Served(fresh=True) as server, FileLock(lock):
 
         def ask() -> None:
             with contextlib.suppress(AssertionError, OSError, http.client.HTTPException):
@@ -196,11 +203,11 @@ def test_a_second_signal_ends_it_whatever_waits(team: Path, run: Run) -> None:
 
         asking = threading.Thread(target=ask)
         asking.start()
-        time.sleep(1.5)
+        server.waits(str(lock))
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
+        until(lambda: is_closing(server))
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(20) == 1
+        assert server.process.wait(LIMIT) == 1
         asking.join()
         assert server.process.stderr is not None
         assert b"cut off" in server.process.stderr.read()
@@ -219,13 +226,13 @@ def test_an_id_that_is_in_use_is_refused(team: Path, run: Run) -> None:
             return server.send(ann, message, Mcp_Session_Id=session)
 
         with ThreadPoolExecutor(1) as beside:
-            first = beside.submit(ask, "wait_for", 7, events=HOOK, timeout=30)
-            time.sleep(1)
+            first = beside.submit(ask, "wait_for", 7, events=HOOK, timeout=LIMIT)
+            server.waits()
             for same in (7, "7"):
                 answer = ask("memory_list", same)
                 assert (answer.status, "in use" in answer.json["error"]) == (400, True)
             assert ask("push_service", 8, name="build", message="it is done").status == 200
-            assert "it is done" in first.result(timeout=30).body.decode()
+            assert "it is done" in first.result(timeout=LIMIT).body.decode()
         assert ask("memory_list", 7).status == 200
 
 
@@ -235,6 +242,7 @@ def test_clients_of_one_token_are_told_apart(team: Path, run: Run) -> None:
     ann = token(run, "ann", "team", "write")
     write(team, "fact/rum.md", NOTE.format("rum", "Brown."))
     heard = {"tea": Heard(), "rum": Heard()}
+    told_of = set[str]()
 
     async def one(client: Client, name: str) -> None:
         await client.subscribe_resource(f"memvault://memory/{name}-7k2m9q")
@@ -244,7 +252,10 @@ def test_clients_of_one_token_are_told_apart(team: Path, run: Run) -> None:
         write(team, f"fact/{name}.md", NOTE.format(name, "Cold."))
         told = await heard[name].of(types.ResourceUpdatedNotification)
         assert str(told.params.uri) == f"memvault://memory/{name}-7k2m9q"
-        await asyncio.sleep(1)
+        told_of.add(name)
+        while len(told_of) < len(heard):  # the other's was sent by then, to whomever it was
+            await asyncio.sleep(0.02)
+        await structured(client, "memory_list")
         kinds = [
             m for m in heard[name].messages if isinstance(m, types.ResourceUpdatedNotification)
         ]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Ran, Run, refused, sooner_or_later, succeeded, write
+from conftest import Ran, Run, refused, succeeded, write
 from made_secrets import made
 from memvault import open_vault
 from memvault.upkeep.clients import NAMES
@@ -35,6 +35,15 @@ THERE = {
     ".cursor/hooks.json": '{"version": 1, "hooks": {"stop": [{"command": "x"}]}}\n',
 }
 """Files that a person may have, in the forms that the programs document."""
+PATIENT = """
+import sys
+from memvault.__main__ import main
+from memvault.cli import hooking
+
+hooking._SESSION_START = hooking._LIMIT = 60.0
+sys.exit(main())
+"""
+"""memvault, whose hooks answer also on a busy machine; test_hook.py has those that give up."""
 
 
 @pytest.fixture
@@ -57,7 +66,8 @@ def project(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     with open_vault(root / "my 'notes'") as vault:
         vault.call("memory_remember", title="Use PostgreSQL", content="It is our database.")
     monkeypatch.setenv("MEMVAULT_VAULT", str(root / "my 'notes'"))
-    line = f'#!/bin/sh\nexec "{sys.executable}" -m memvault "$@"\n'
+    patient = write(root.parent, "patient.py", PATIENT)
+    line = f'#!/bin/sh\nexec "{sys.executable}" "{patient}" "$@"\n'
     program = write(root.parent, "bin/memvault", line)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
@@ -186,19 +196,16 @@ def test_its_hooks_run_in_a_shell(
     lines = commands(written)
     assert len(lines) == (3 if name == "cursor" else 4)
     (line,) = (line for line in lines if "hook prompt" in line)
-
-    def asked() -> str:
-        return subprocess.run(
-            ["sh", "-c", line],
-            input='{"prompt": "which database"}',
-            cwd=project if not variable else "/",
-            env={**os.environ, **({variable: str(project)} if variable else {})},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-
-    assert "Use PostgreSQL" in sooner_or_later(asked)
+    asked = subprocess.run(
+        ["sh", "-c", line],
+        input='{"prompt": "which database"}',
+        cwd=project if not variable else "/",
+        env={**os.environ, **({variable: str(project)} if variable else {})},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Use PostgreSQL" in asked.stdout
     if name == "claude-code":
         words = shlex.quote("my 'notes'")
         assert f"with `--vault {words}`" in (project / "CLAUDE.md").read_text("utf-8")
@@ -212,7 +219,9 @@ def test_the_plugin_for_opencode_works(project: Path, setup: Callable[..., Ran])
     if node is None:
         pytest.skip("there is no node")
     succeeded(setup("opencode"))
-    plugin = project / ".opencode/plugins/memvault.js"
+    plugin = (project / ".opencode/plugins/memvault.js").read_text("utf-8")
+    assert "LONGEST = 6000" in plugin  # milliseconds, which a busy machine may need
+    write(project, "plugin.mjs", plugin.replace("LONGEST = 6000", "LONGEST = 60000"))
     script = """
 const { Memvault } = await import(process.argv[2])
 const hooks = await Memvault({ directory: process.argv[3] })
@@ -227,11 +236,10 @@ console.log(JSON.stringify({ system, context }))
 
     def said() -> str:
         module = write(project, "try.mjs", script)
-        shutil.copy(plugin, project / "plugin.mjs")
         words = [node, str(module), str(project / "plugin.mjs"), str(project)]
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
-    found = json.loads(sooner_or_later(lambda: found if "RECALLED" in (found := said()) else ""))
+    found = json.loads(said())
     assert "Use PostgreSQL" in found["system"][1]
     assert "memory_remember" in found["context"][0]
     write(project.parent, "bin/memvault", "#!/nowhere\n")

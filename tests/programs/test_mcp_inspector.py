@@ -2,6 +2,7 @@
 
 It is a program for Node that no test fetches: ``MEMVAULT_INSPECTOR`` names its command, as
 ``npm install @modelcontextprotocol/inspector`` leaves it in ``node_modules/.bin/mcp-inspector``.
+``make programs`` runs this, and fails without it.
 """
 
 from __future__ import annotations
@@ -13,19 +14,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from conftest import write
 
-pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 INSPECTOR = os.environ.get("MEMVAULT_INSPECTOR", "")
-pytestmark = pytest.mark.skipif(
-    not INSPECTOR, reason="MEMVAULT_INSPECTOR does not name the MCP inspector's command"
-)
 
 
 def inspected(folder: Path, *options: str, tools: str = "core") -> subprocess.CompletedProcess[str]:
     """Return what the inspector says of a server of a vault."""
+    assert INSPECTOR, "MEMVAULT_INSPECTOR does not name the MCP inspector's command"
     server = [sys.executable, "-m", "memvault", "mcp", "--vault", str(folder), "--tools", tools]
     given = [
         word

@@ -1,0 +1,32 @@
+"""What another program does with an engine: lines of Python in a process that has pymilvus."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import launcher
+from engine_server import LOADED
+
+
+def elsewhere(file: Path, lines: str, *words: str) -> None:
+    """Run lines with ``client``, which has a file of milvus-lite's: it is one process's at a time.
+
+    ``words`` are what the lines find in ``sys.argv[1:]``.
+    """
+    asked = json.dumps([str(file), lines])
+    process = launcher.start([asked, *words], others=LOADED, module=__name__, errors=False)
+    process.communicate(timeout=120)
+    assert process.wait() == 0
+
+
+def main() -> int:
+    """Do it, in the process."""
+    from pymilvus import MilvusClient
+
+    file, lines = json.loads(sys.argv.pop(1))
+    client = MilvusClient(file)
+    exec(lines, {"client": client, "sys": sys})
+    client.close()
+    return 0
