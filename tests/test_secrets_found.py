@@ -198,3 +198,12 @@ def test_dashes_before_a_web_token_do_not_stall() -> None:
         return time.process_time() - began
 
     assert masking(50_000) < 8 * max(masking(12_500), 0.02)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_secret_behind_a_mark_at_a_lines_beginning_is_found(kind: str) -> None:
+    """A diff or a list that was pasted hides no secret behind its mark."""
+    value, said = made(kind)
+    for mark in ("-", "+", "> ", "* ", "- ", "\t-"):
+        for text in (f"{mark}{said}", f"Text.\n{mark}{said}\n"):
+            assert value.split("\n")[0] not in masked(text), text

@@ -137,7 +137,7 @@ FORMS = (
     Form(
         "JSON web token",
         (".eyJ",),
-        rf"(?<![\w-])eyJ{_URL}{{10,2000}}+\.eyJ{_URL}{{8,8000}}+\.{_URL}{{16,}}",
+        rf"(?:(?<![\w-])|(?<=\s-)|(?<=\A-))eyJ{_URL}{{10,2000}}+\.eyJ{_URL}{{8,8000}}+\.{_URL}{{16,}}",
     ),
     _tokens("DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_", f"{_HEX}{{64}}"),
     _tokens("Shopify token", "shpat_ shpca_ shppa_ shpss_", f"{_HEX}{{32}}"),
