@@ -148,17 +148,18 @@ COUNTING = """
 from pathlib import Path
 from memvault.memories import recall_counts
 
-def work(own):
+def work(*own):
     for _ in range(25):
-        recall_counts.count(Path.cwd(), ["a-b2c3d4", own])
+        recall_counts.count(Path.cwd(), ["a-b2c3d4", *own])
 """
 
 
 def test_no_access_of_many_processes_is_lost(folder: Path, racing: Racing) -> None:
-    """Eight processes that count at once come to the exact sums."""
-    raced(racing.run(folder, COUNTING, [[f"own-{number}"] for number in range(8)]))
+    """Eight processes that count at once come to the exact sums, however often these are folded."""
+    own = [[f"own-{number}-{place:090}" for place in range(20)] for number in range(8)]
+    raced(racing.run(folder, COUNTING, own))
     assert recall_counts.counts(folder) == {
-        "a-b2c3d4": 200, **{f"own-{number}": 25 for number in range(8)}
+        "a-b2c3d4": 200, **{name: 25 for names in own for name in names}
     }  # fmt: skip
 
 

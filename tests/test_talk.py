@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import write
-from memvault import Vault, open_vault
+from memvault import Vault, clock, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages.talk import Talks
 from memvault.config import Settings
@@ -47,9 +47,11 @@ def test_talk_ids_rise_and_survive_a_deleted_record(vault: Vault, folder: Path) 
 
 
 TALKING = """
-from memvault import open_vault
+from datetime import UTC, datetime
+from memvault import clock, open_vault
 
-def work():
+def work(seconds):
+    clock.now = lambda: datetime.fromtimestamp(seconds, UTC)
     with open_vault() as vault:
         for number in range(40):
             print(vault.call("talk_user", message="x")["talkId"])
@@ -57,8 +59,9 @@ def work():
 
 
 def test_processes_never_get_the_same_talk_id(folder: Path, racing: Racing) -> None:
-    """Agents that talk at once get different talkIds."""
-    outs = [[int(line) for line in told] for told in raced(racing.run(folder, TALKING, [[]] * 4))]
+    """Agents that talk at once get different talkIds, even where the clock stands still."""
+    told = raced(racing.run(folder, TALKING, [[clock.now().timestamp()]] * 4))
+    outs = [[int(line) for line in lines] for lines in told]
     assert all(out == sorted(out) for out in outs)
     assert len({number for out in outs for number in out}) == 160
 

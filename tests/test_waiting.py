@@ -132,7 +132,7 @@ class WakerContract:
         thread.join()
         sleeper.close()
         sleeper.close()
-        assert turn.in_vain < LONG
+        assert turn.in_vain < LONG / 2
 
     def test_it_wakes_after_its_time(self, tmp_path: Path) -> None:
         """Without a change the sleep is as long as asked."""
@@ -148,10 +148,11 @@ class WakerContract:
         turn = Turn()
         sleeper = type(self).make(tmp_path, turn)
         write(tmp_path, "a.md", "x")
+        time.sleep(0.2)  # it may have heard of it by now
         with turn:
             sleeper.sleep(LONG)
         sleeper.close()
-        assert turn.in_vain < LONG
+        assert turn.in_vain < LONG / 2
 
 
 class TestWatching(WakerContract):
@@ -187,7 +188,7 @@ class TestWatching(WakerContract):
             write(folder, "a.md", "x")
             sleeper.sleep(LONG)
         sleeper.close()
-        assert turn.in_vain < LONG
+        assert turn.in_vain < LONG / 2
 
     def test_it_polls_where_watching_ends(self, tmp_path: Path) -> None:
         """Where a folder cannot be watched again, nothing fails, and a change still wakes."""
@@ -203,7 +204,7 @@ class TestWatching(WakerContract):
             write(folder, "a.md", "x")
             sleeper.sleep(LONG)
         sleeper.close()
-        assert turn.in_vain < LONG
+        assert turn.in_vain < LONG / 2
 
 
 class TestPolling(WakerContract):
