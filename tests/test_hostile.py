@@ -323,7 +323,7 @@ def test_a_file_that_cannot_grow_is_left_as_it_was(folder: Path, limit: int) -> 
 
 _FULL = """
 set -e
-mount -t tmpfs -o size=1m none "$1" || exit 99
+mount -t tmpfs -o size=1m,mode=700 none "$1" || exit 99
 cd "$1"
 printf 'version = 1\\n' > memvault.toml
 printf '# Small\\n\\nperiwinkle\\n' > small.md
@@ -364,7 +364,7 @@ def test_a_full_disk_loses_nothing_and_hides_nothing(folder: Path) -> None:
 
 _NO_FILES = """
 set -e
-mount -t tmpfs -o size=4m,nr_inodes=60 none "$1" || exit 99
+mount -t tmpfs -o size=4m,nr_inodes=60,mode=700 none "$1" || exit 99
 cd "$1"
 printf 'version = 1\\n' > memvault.toml
 "$0" -m memvault goals set zero "Set before" > /dev/null

@@ -140,7 +140,7 @@ def test_no_query_stalls(fresh: Fresh, mark: str) -> None:
         write(root, "a.md", "# A\n\nperiwinkle in may\n")
         write(root, "b.md", "# B\n\n" + "periwinkle 字 may a. " * (size // 5))
         said(root, "list")  # they are indexed
-        query = "periwinkle " + mark * (size // len(mark))
+        query = "periwinkle " + mark * ((size - 11) // len(mark))
         yield lambda: said(root, "call", "memory_recall", json.dumps({"query": query}))
 
     check_growth(work, 25_000)
