@@ -53,16 +53,21 @@ programs: $(STAMP) compiled
 	$(BIN)/python -m pytest -q tests/programs
 
 # What takes minutes: every fault at every change of every tool, for SOAK_SECONDS, a crowd of 16;
+# every pattern, hard texts at full size, longer races, properties with 1,500 examples;
 # 300 random steps in two clones, ten times, and a sync killed at each point; 3,000 recalls over
-# each transport; each tool's arguments, 25 times as many as in the suite.
+# each transport.
 soak: $(STAMP) compiled
 	SOAK_SECONDS=$${SOAK_SECONDS:-1800} $(BIN)/python -m pytest -q -s \
-	    tests/test_faults.py tests/test_crowd.py
+	    tests/test_faults.py tests/test_crowd.py tests/test_patterns.py \
+	    tests/test_hostile_texts.py tests/test_concurrency.py tests/test_killed.py \
+	    tests/test_experience_procedures.py
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -q tests/test_store_model.py \
+	    tests/test_fresh.py tests/test_degraded.py tests/test_renaming.py tests/test_current.py \
+	    tests/test_index_place.py tests/test_state.py tests/test_inbox.py tests/test_firing_model.py \
+	    tests/test_same_everywhere.py tests/test_schema.py
 	MEMVAULT_GIT_STEPS=300 MEMVAULT_GIT_SEEDS=10 MEMVAULT_GIT_STRIDE=1 \
 	    $(BIN)/python -m pytest -q tests/test_git_soak.py tests/test_git_killed.py
 	MEMVAULT_RECALLS=3000 $(BIN)/python -m pytest -q tests/test_long_running.py
-	HYPOTHESIS_PROFILE=long \
-	    $(BIN)/python -m pytest -q tests/test_same_everywhere.py tests/test_schema.py
 	MEMVAULT_ENGINE_ROUNDS=24 MEMVAULT_ENGINE_NOTES=50 \
 	    $(BIN)/python -m pytest -q tests/test_engine_server.py
 

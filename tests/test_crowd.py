@@ -17,11 +17,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from conftest import ROOT, write
+from conftest import ROOT, SOAK, write
 from crowd_worker import contested
 from memvault import open_vault
 
-SOAK = float(os.environ.get("SOAK_SECONDS", "0"))
 PROCESSES, SECONDS = (16, max(60.0, SOAK / 10)) if SOAK else (4, 5.0)
 LONGEST = 5.0
 """Seconds that nobody waits longer than, in the suite for locks alone, where the disk is shared."""
