@@ -21,8 +21,8 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from memvault import open_vault
 from memvault.call import Caller
 from memvault.mcp import progress
-from memvault.mcp.profiles import Offer
-from memvault.mcp.serving import Serving
+from memvault.mcp.profiles import ToolSelection
+from memvault.mcp.serving import McpServer
 from memvault.workspace import Workspace
 
 # Each unknown setting is a note, and so a log message.
@@ -78,8 +78,8 @@ def main(port: str) -> None:
         (root / "a.md").write_text("---\nid: static-text\ntags: ['123']\n---\n\n# Note 123\n")
         with open_vault(root) as vault:
             vault.call("memory_list")
-        caller = Caller(programs=False, paths=False)
-        server = Serving(Workspace(root), caller, Offer("all")).server
+        caller = Caller(may_run_programs=False, may_see_paths=False)
+        server = McpServer(Workspace(root), caller, ToolSelection("all")).server
         server.middleware.append(renamed)
         app = server.streamable_http_app()
         uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")

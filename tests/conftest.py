@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from launcher import Launcher, close_all, launcher_with
 from memvault import Vault, open_vault
-from memvault.index.place import place_of
+from memvault.index.place import prepare_folder
 from racing import Racing
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -263,7 +263,7 @@ def without_rights() -> list[str]:
 
 def index_of(root: Path) -> Path:
     """Return the folder of a vault's index, created if missing."""
-    folder = place_of(root).folder
+    folder = prepare_folder(root).folder
     assert folder is not None
     return folder
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memvault.index import deep_side, following
-from memvault.index.protocol import WHOLE
+from memvault.index.protocol import COMPLETE
 from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
@@ -23,14 +23,14 @@ def stopped_at(root: Path, share: float) -> Iterator[None]:
         return
     workspace = Workspace(root)
     index = workspace.index
-    view = index.look(True, WHOLE)
+    view = index.refresh(True, COMPLETE)
     count = sum(1 for _ in view.records())
     wanted = count * (1 - share)
     assert index.deep.folder is not None
-    with FileLock(index.deep.folder / following.FOLLOWING):  # no other process begins
-        if index.deep_waiting() > wanted and index.deep.mode != "off":
+    with FileLock(index.deep.folder / following.BACKGROUND_LOCK):  # no other process begins
+        if index.pending_transformer() > wanted and index.deep.mode != "off":
             if count < _FEW:
                 deep_side._BATCH = 1
-            index.embed_deep(lambda: index.deep_waiting() > wanted)
+            index.embed_deep(lambda: index.pending_transformer() > wanted)
         workspace.close()
         yield

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import write
 from memvault import Vault, open_vault
-from memvault.vault.markdown import in_conflict
+from memvault.vault.markdown import has_conflict_markers
 
 
 class Clone(NamedTuple):
@@ -54,7 +54,7 @@ def settle(*clones: Clone) -> dict[str, str]:
     first, *others = [clone.texts() for clone in clones]
     for other in others:
         assert other == first
-    assert not [path for path, text in first.items() if in_conflict(text)]
+    assert not [path for path, text in first.items() if has_conflict_markers(text)]
     for clone in clones:
         assert not clone.git("status", "--porcelain")
     return first

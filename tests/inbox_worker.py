@@ -33,10 +33,10 @@ def take(root: Path, count: int, chance: random.Random | None = None) -> None:
         if not found["events"]:
             break
         if chance and chance.random() < 0.2:
-            delivery.abandon()  # as where the output cannot be written
+            delivery.requeue()  # as where the output cannot be written
             continue
         say("has", *(event["data"]["message"] for event in found["events"]))
-        delivery.settle()
+        delivery.acknowledge()
         say("settled")
     say("done")
 

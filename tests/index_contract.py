@@ -15,12 +15,12 @@ from conftest import write
 from memvault import clock
 from memvault.index.analysis import query_analyser
 from memvault.index.protocol import (
-    WHOLE,
-    Asked,
+    COMPLETE,
     Index,
     KeywordQuery,
-    Places,
-    Stale,
+    MatchLocation,
+    SentenceQuery,
+    StaleView,
     VectorQuery,
     View,
 )
@@ -57,7 +57,7 @@ class IndexContract:
 
     def seen(self, index: Index, vectors: bool = True) -> View:
         """Look at everything."""
-        return index.look(vectors, WHOLE)
+        return index.refresh(vectors, COMPLETE)
 
     def found(self, view: View, query: str, **more: Any) -> list[str]:
         """Return the memIds of what is found by a query's words, best first."""
@@ -103,9 +103,9 @@ class IndexContract:
             view = self.seen(index)
             words, wholes = query_analyser(view.languages()).query("nginx lemon")
             answer = view.keyword(KeywordQuery(words, wholes, explain=True))
-            assert answer.total == len(NOTES)
-            assert answer.rarity[words[1][0]] > answer.rarity[words[0][0]] > 0
-            assert view.keyword(KeywordQuery(words, wholes, set())).rarity == answer.rarity
+            assert answer.document_count == len(NOTES)
+            assert answer.idf[words[1][0]] > answer.idf[words[0][0]] > 0
+            assert view.keyword(KeywordQuery(words, wholes, set())).idf == answer.idf
             for hit in answer.hits:
                 assert hit.score == pytest.approx(sum(hit.terms.values()))
 
@@ -116,7 +116,7 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
             words, wholes = query_analyser(view.languages()).query("lamp lemon")
-            rarity = view.keyword(KeywordQuery(words, wholes, limit=2)).rarity
+            rarity = view.keyword(KeywordQuery(words, wholes, limit=2)).idf
             total = 410 + len(NOTES)
             assert rarity[words[0][0]] == pytest.approx(math.log((total + 1) / 410.5), abs=1e-4)
             assert rarity[words[1][0]] == pytest.approx(math.log((total + 1) / 1.5), abs=1e-4)
@@ -145,10 +145,12 @@ class IndexContract:
             view = self.seen(index)
             keys = self.keys(view)
             words, _ = query_analyser(view.languages()).query("green tea")
-            asked = Asked("green tea", words, [1.0] * len(words))
-            close = view.closeness(asked, {keys["tea"]: Places((0,)), keys["disk"]: Places((0,))})
-            assert (close[keys["tea"]].covered, close[keys["disk"]].covered) == (1.0, 0.0)
-            assert close[keys["tea"]].together == 1.0
+            asked = SentenceQuery("green tea", words, [1.0] * len(words))
+            close = view.sentence_features(
+                asked, {keys["tea"]: MatchLocation((0,)), keys["disk"]: MatchLocation((0,))}
+            )
+            assert (close[keys["tea"]].coverage, close[keys["disk"]].coverage) == (1.0, 0.0)
+            assert close[keys["tea"]].proximity == 1.0
 
     def test_passages_and_likeness(self, notes: Path) -> None:
         """A best place gives its passages; a memory is most like itself."""
@@ -159,13 +161,13 @@ class IndexContract:
             near = view.nearest(
                 VectorQuery("thing870 and nothing else", "english", {keys["long"]}, 1)
             ).hits[0]
-            shown = dict(view.passages(keys["long"], Places((), near.passage)))
+            shown = dict(view.passages(keys["long"], MatchLocation((), near.passage)))
             assert near.passage in shown
             assert shown[near.passage].start <= shown[near.passage].end
             hits = view.nearest(
                 VectorQuery("disk", "english", None, 9, frozenset(keys.values()))
             ).hits
-            table = view.likeness({hit.key: hit.passage for hit in hits})
+            table = view.similarity_matrix({hit.key: hit.passage for hit in hits})
             assert len(table) == len(hits)
             for row, line in enumerate(table):
                 assert line[row] == max(line)
@@ -177,7 +179,9 @@ class IndexContract:
         with self.opened(notes) as index:
             view = self.seen(index, vectors=False)
             for name in ("fact/al.md", "al-7k2m9q", "al-7", "named", "Other name"):
-                assert "al" in {self.name(view, entry.key) for entry in view.named(name)}, name
+                assert "al" in {self.name(view, entry.key) for entry in view.find_by_name(name)}, (
+                    name
+                )
 
     def test_what_replaces_what_is_known(self, notes: Path) -> None:
         """Who supersedes a memory is found by that memory's name, and among all who do."""
@@ -228,7 +232,7 @@ class IndexContract:
             write(notes, "fact/tea.md", note("tea", "Tea", "Something else altogether."))
             (notes / "issue/disk.md").unlink()
             for name in ("tea", "disk"):
-                with pytest.raises(Stale):
+                with pytest.raises(StaleView):
                     view.text(keys[name])
 
     def test_a_filter_is_no_limit_on_what_meaning_finds(self, notes: Path) -> None:
@@ -247,7 +251,7 @@ class IndexContract:
         write(notes, "fact/late.md", note("late", "Late", "x", "created: 2999-01-01\n"))
         with self.opened(notes) as index:
             view = self.seen(index)
-            then = index.as_of(view, clock.now() + timedelta(days=1))
+            then = index.at(view, clock.now() + timedelta(days=1))
             assert {self.name(then, r.key) for r in then.records()} == {
                 "ports",
                 "tea",
@@ -273,8 +277,8 @@ class IndexContract:
             assert list(view.records()) == []
             assert self.found(view, "anything") == []
             assert list(view.nearest(VectorQuery("anything", "english", None, 5)).hits) == []
-            assert view.closeness(Asked("x", [("x",)], [1.0]), {}) == {}
-            assert view.likeness({}) == []
+            assert view.sentence_features(SentenceQuery("x", [("x",)], [1.0]), {}) == {}
+            assert view.similarity_matrix({}) == []
 
 
 @contextmanager

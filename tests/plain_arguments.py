@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from conftest import examples
 from memvault import schema
-from memvault.leniency import LENIENCIES, UNREAD, Leniency
+from memvault.leniency import LENIENCIES, NO_MATCH, Leniency
 from memvault.schema import Parameter
 from memvault.tools.core.registry import Tool
 
@@ -41,7 +41,7 @@ def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
         shallow = {**shallow, "items": {"type": "object"}}
     while not Draft202012Validator(shallow).is_valid(value):
         read = ((entry, entry.read(parameter, value)) for entry in LENIENCIES)
-        entry, value_read = next((pair for pair in read if pair[1] is not UNREAD), (None, None))
+        entry, value_read = next((pair for pair in read if pair[1] is not NO_MATCH), (None, None))
         if entry is None:
             return value
         used.add(entry)
@@ -49,7 +49,7 @@ def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
         if value is None:
             return None
     if parameter.items and isinstance(value, list):
-        more = parameter.arg.open
+        more = parameter.arg.extra_keys
         return [plain_arguments(parameter.items, entry, used, more) for entry in value]
     return value
 
@@ -69,9 +69,9 @@ def _got(parameter: Parameter, value: Any) -> Any:
         return [named(parameter.items, entry) for entry in value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    if int in parameter.kinds and value == int(value):
+    if int in parameter.types and value == int(value):
         return int(value)
-    return float(value) if float in parameter.kinds else value
+    return float(value) if float in parameter.types else value
 
 
 def exactly(value: Any) -> Any:
@@ -87,8 +87,13 @@ def shape(parameters: Iterable[Parameter]) -> tuple[Any, ...]:
     """Return what binding arguments to parameters depends on, which is all but names and help."""
     return tuple(
         (
-            *(entry.kinds, entry.choices, entry.required, entry.anything, shape(entry.items)),
-            *(entry.arg.least, entry.arg.most, entry.arg.open, len(entry.entries("a,b"))),
+            *(entry.types, entry.choices, entry.required, entry.anything, shape(entry.items)),
+            *(
+                entry.arg.minimum,
+                entry.arg.maximum,
+                entry.arg.extra_keys,
+                len(entry.entries("a,b")),
+            ),
         )
         for entry in parameters
     )

@@ -165,10 +165,10 @@ BOUNDS = {
 @pytest.mark.parametrize("text", BOUNDS)
 def test_words_bound_a_time(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Since begins with the first moment of days in words, until ends with the last."""
-    from memvault.recall.dates import moment
+    from memvault.recall.dates import parse_moment
 
     monkeypatch.setattr(clock, "now", lambda: datetime.fromisoformat("2026-11-22T15:00:00Z"))
-    found = [moment(text, end) for end in (False, True)]
+    found = [parse_moment(text, end) for end in (False, True)]
     assert [clock.iso(one) for one in found if one] == list(BOUNDS[text])
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from conftest import Ran, Run, index_of, titles, write
 from memvault import open_vault
-from memvault.index.protocol import WHOLE, Patience
+from memvault.index.protocol import COMPLETE, WaitPolicy
 from memvault.workspace import Workspace
 
 HOLDER = """
@@ -163,7 +163,7 @@ def test_what_is_not_readable_yet_is_waited_for(behind: Path, run: Run) -> None:
 
 def test_nothing_is_changed_on_half_a_look(behind: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What depends on all memories is not done while some are unseen: it fails, with a hint."""
-    short = Patience(1.0, 1.0, partly=False)
+    short = WaitPolicy(1.0, 1.0, allow_partial=False)
     for module in ("recall.engine", "index.protocol"):  # imported in this order
         monkeypatch.setattr(f"memvault.{module}.WHOLE", short)
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -204,7 +204,7 @@ def test_who_waits_sleeps(
         patched.setattr(os, "scandir", counted)
         with _let_go(holder, 4.0):
             used = time.process_time()
-            view = index.look(True, WHOLE)
+            view = index.refresh(True, COMPLETE)
             took = time.process_time() - used
         assert view.missing == 0
         assert len(list(view.records())) == INDEXED + (MORE if state == "behind" else 0)

@@ -19,7 +19,7 @@ from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.embedder import Calibration, Embedder
-from memvault.index.embedding.loading import open_embedder
+from memvault.index.embedding.loading import load_embedder
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.embedding.transformer import read_calibration
 from memvault.vault.lock import FileLock
@@ -57,7 +57,7 @@ def used(folder: Path, tmp_path: Path, run: Run, deep_now: None) -> Path:
 def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The embedders whose calibration was found since the test began."""
     found: list[str] = []
-    fitted: Callable[[Embedder], Calibration] = calibrate.fitted
+    fitted: Callable[[Embedder], Calibration] = calibrate.calibrate
 
     def counted(embedder: Embedder) -> Calibration:
         found.append(embedder.name)
@@ -108,7 +108,7 @@ def test_any_cosines_give_a_calibration_that_rises(
     both = [calibrate._SAME, calibrate._OTHER]
     more = len(cosines) - len(both)
     targets = both + data.draw(st.lists(st.sampled_from(both), min_size=more, max_size=more))
-    found = calibrate.fit(np.array(cosines), np.array(targets))
+    found = calibrate.fit_logistic(np.array(cosines), np.array(targets))
     assert 1.0 <= found.slope <= 200.0
     assert math.isfinite(found.midpoint)
 
@@ -117,13 +117,13 @@ def test_a_model_that_cannot_tell_anything_apart_reaches_no_threshold() -> None:
     """With a model whose cosines are all alike, nothing is similar enough to be forgotten."""
     targets = np.array([calibrate._SAME] * 48 + [calibrate._OTHER] * 48)
     for cosines in (np.full(96, 0.9), np.linspace(0.2, 0.9, 96)):  # the others lie nearer
-        assert calibrate.fit(cosines, targets).similarity(1.0) < 0.6
+        assert calibrate.fit_logistic(cosines, targets).similarity(1.0) < 0.6
 
 
 def test_the_anchors_say_of_the_built_in_table_what_its_card_says() -> None:
     """Targets and anchors belong together: by them, the built-in table means what it should."""
     builtin = StaticEmbedder()
-    found = calibrate.fitted(builtin)
+    found = calibrate.calibrate(builtin)
     for cosine in (0.2, 0.5, 0.75, 0.9):
         expected = builtin.calibration.similarity(cosine)
         assert found.similarity(cosine) == pytest.approx(expected, abs=0.01)
@@ -139,9 +139,9 @@ def test_missing_anchors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_p
 @pytest.mark.skipif(not MINILM.is_dir(), reason="the shared MiniLM model is not on this machine")
 def test_two_embedders_agree_on_what_is_the_same() -> None:
     """With the built-in table and with MiniLM, rewordings lie above 0.6 and the others below."""
-    for embedder in (StaticEmbedder(), open_embedder(str(MINILM), Path.cwd())):
-        calibration = embedder.calibration or calibrate.fitted(embedder)
-        pairs = [calibrate.Pair(a, b, True) for a, b in SAME + OTHER]
+    for embedder in (StaticEmbedder(), load_embedder(str(MINILM), Path.cwd())):
+        calibration = embedder.calibration or calibrate.calibrate(embedder)
+        pairs = [calibrate.AnchorPair(a, b, True) for a, b in SAME + OTHER]
         found = [calibration.similarity(cosine) for cosine in calibrate.cosines(embedder, pairs)]
         assert min(found[: len(SAME)]) > 0.6, (embedder.name, found)
         assert max(found[len(SAME) :]) < 0.5, (embedder.name, found)

@@ -13,23 +13,28 @@ from hypothesis import strategies as st
 from conftest import explained, write
 from memvault import Vault
 from memvault.index.analysis import Analyser, analyser, query_analyser
-from memvault.index.closeness import measure
-from memvault.index.protocol import Asked, Closeness
-from memvault.index.sentences import coded, cut
+from memvault.index.closeness import compute
+from memvault.index.protocol import SentenceFeatures, SentenceQuery
+from memvault.index.sentences import encode_blocks, split_memory
 from memvault.model import Memory
 
 ENGLISH = ("english",)
 
 
-def compared(query: str, *bodies: str, title: str = "", rarity: float = 1.0) -> list[Closeness]:
+def compared(
+    query: str, *bodies: str, title: str = "", rarity: float = 1.0
+) -> list[SentenceFeatures]:
     """Compare memories with a query, without vectors."""
     words, _ = query_analyser(ENGLISH).query(query)
     english = analyser("english")
     blocks = [
-        coded(cut(Memory("a.md", "a", title, "context", (), "", "", {}, body, "etag")), english)
+        encode_blocks(
+            split_memory(Memory("a.md", "a", title, "context", (), "", "", {}, body, "etag")),
+            english,
+        )
         for body in bodies
     ]
-    return measure(Asked(query, words, [rarity] * len(words)), blocks, None, None)
+    return compute(SentenceQuery(query, words, [rarity] * len(words)), blocks, None, None)
 
 
 def parts(entry: dict[str, Any]) -> dict[str, float]:
@@ -60,27 +65,27 @@ def test_what_is_measured_is_what_the_sentences_hold(
     english = analyser("english")
     memory = Memory("a.md", "a", " ".join(title), "context", (), "", "", {}, body, "etag")
     words = [(stem_of(english, word),) for word in query]
-    asked = Asked(" ".join(query), words, weights[: len(query)])
-    (found,) = measure(asked, [coded(cut(memory), english)], None, None)
+    asked = SentenceQuery(" ".join(query), words, weights[: len(query)])
+    (found,) = compute(asked, [encode_blocks(split_memory(memory), english)], None, None)
     rarity = dict(zip(query, weights, strict=False))
 
     def share(held: set[str]) -> float:
         return sum(rarity[word] for word in held & set(query)) / sum(rarity.values())
 
-    assert found.covered == pytest.approx(share({*title, *chain.from_iterable(told)}), abs=1e-5)
-    assert found.title == pytest.approx(share(set(title)), abs=1e-5)
+    assert found.coverage == pytest.approx(share({*title, *chain.from_iterable(told)}), abs=1e-5)
+    assert found.title_coverage == pytest.approx(share(set(title)), abs=1e-5)
     together = max((share({*title, *sentence}) for sentence in told), default=share(set(title)))
-    assert found.together == pytest.approx(together, abs=1e-5)
-    assert (found.words, found.title_words) == (None, None)
+    assert found.proximity == pytest.approx(together, abs=1e-5)
+    assert (found.soft_match, found.title_soft_match) == (None, None)
     if len(query) == 1:
-        assert found.order is None
+        assert found.adjacency is None
         return
     wanted = list(pairwise(query))
     own = [[word for word in text if word not in ("the", "of")] for text in [title, *told]]
     held = {pair for text in own for pair in pairwise(text)}
     rare = {pair: rarity[pair[0]] + rarity[pair[1]] for pair in wanted}
     got = sum(rare[pair] for pair in wanted if pair in held)
-    assert found.order == pytest.approx(got / sum(rare.values()), abs=1e-5)
+    assert found.adjacency == pytest.approx(got / sum(rare.values()), abs=1e-5)
 
 
 def stem_of(analysing: Analyser, word: str) -> str:
@@ -94,9 +99,9 @@ def test_a_sentence_asked_for_as_it_is_holds_all(words: list[str]) -> None:
     text = " ".join(words)[:120]
     (found,) = compared(text, f"{text}\n{'Bread. ' * 90}")
     if query_analyser(ENGLISH).query(text)[0]:
-        assert found.covered == found.together == pytest.approx(1.0)
+        assert found.coverage == found.proximity == pytest.approx(1.0)
         if len(set(text.split())) == len(text.split()):  # one that comes twice goes by its first
-            assert found.order is None or found.order == pytest.approx(1.0)
+            assert found.adjacency is None or found.adjacency == pytest.approx(1.0)
 
 
 def test_memories_are_measured_each_for_itself() -> None:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from conftest import explained, write
 from memvault import Vault
 from memvault.index.analysis import query_analyser
-from memvault.index.protocol import WHOLE, Closeness, View
+from memvault.index.protocol import COMPLETE, SentenceFeatures, View
 from memvault.recall.compared import Compared
 from memvault.recall.query import parse
 from memvault.recall.retrieve import retrieve
-from memvault.recall.values import Request, Scored
+from memvault.recall.values import RecallRequest, ScoredMemory
 from memvault.workspace import Workspace
 
 QUERY = "which harbour has a crane"
@@ -36,20 +36,20 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
     for number in range(8):
         write(root, f"{number}.md", f"# Note {number}\n\nBread for {number} people.\n")
     with closing(Workspace(root)) as workspace:
-        yield workspace.index.look(True, WHOLE)
+        yield workspace.index.refresh(True, COMPLETE)
 
 
 def compared(view: View) -> Compared:
     """Compare what a question finds."""
     query = parse(QUERY, query_analyser(view.languages()))
-    return Compared(view, query, retrieve(view, query, Request(QUERY), None), None)
+    return Compared(view, query, retrieve(view, query, RecallRequest(QUERY), None), None)
 
 
-def told(closeness: Closeness | None) -> list[float]:
+def told(closeness: SentenceFeatures | None) -> list[float]:
     """The measures of a memory, with its terms as one number each."""
     assert closeness is not None
     measures = [value for value in closeness if not isinstance(value, frozenset)]
-    return [*(value or 0.0 for value in measures), *sorted(closeness.terms)]
+    return [*(value or 0.0 for value in measures), *sorted(closeness.term_ids)]
 
 
 @given(st.data())
@@ -60,7 +60,9 @@ def test_the_order_of_comparing_changes_nothing(view: View, data: st.DataObject)
     assert sorted(whole) == sorted(keys)
     one = compared(view)
     order = data.draw(st.permutations(keys))
-    one.order([Scored(key, 0.5, {}) for key in order[: data.draw(st.integers(0, len(keys)))]], {})
+    one.order(
+        [ScoredMemory(key, 0.5, {}) for key in order[: data.draw(st.integers(0, len(keys)))]], {}
+    )
     for key in order:
         assert told(one.closeness(key)) == pytest.approx(told(whole[key].closeness), abs=1e-6)
     for entry in one.candidates(order):
@@ -85,7 +87,7 @@ def test_shares_are_of_the_best_and_of_the_most(view: View) -> None:
     for entry in found:
         assert 0 <= entry.bm25 < 1
         assert (entry.bm25 > 0) == (entry.keyword > 0)
-        assert entry.closeness.together <= entry.closeness.covered <= 1
+        assert entry.closeness.proximity <= entry.closeness.coverage <= 1
 
 
 def test_what_is_behind_the_best_is_less_likely(view: View) -> None:
@@ -94,7 +96,7 @@ def test_what_is_behind_the_best_is_less_likely(view: View) -> None:
     chances = []
     for score in (1.0, 0.6, 0.1):
         found = compared(view)
-        found.order([Scored(keys[0], 1.0, {}), Scored(keys[1], score, {})], {})
+        found.order([ScoredMemory(keys[0], 1.0, {}), ScoredMemory(keys[1], score, {})], {})
         chances.append(found.chance(keys[1]))
     assert chances == sorted(chances, reverse=True)
     assert chances[0] > chances[-1]

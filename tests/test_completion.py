@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Run, refused, succeeded
 from memvault.cli import shell_words
-from memvault.cli.completing import fitting
+from memvault.cli.completing import candidates
 from shells import completing_shell, hostile_names, typed_in_shell
 
 SHELLS = ["bash", "zsh", "fish"]
@@ -18,7 +18,7 @@ filled = pytest.fixture(hostile_names)
 def offered(line: str) -> list[str]:
     """Return what is offered at the end of a line."""
     *before, typed = line.split(" ")
-    return [choice.word for choice in fitting(before[1:], typed)]
+    return [choice.word for choice in candidates(before[1:], typed)]
 
 
 @pytest.mark.parametrize(

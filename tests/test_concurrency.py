@@ -20,7 +20,7 @@ import pytest
 
 from conftest import SOAK, Run, index_of, titles, write
 from memvault import Vault, open_vault
-from memvault.index.protocol import WHOLE, KeywordQuery
+from memvault.index.protocol import COMPLETE, KeywordQuery
 from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 from racing import Racing, raced
@@ -128,11 +128,11 @@ def test_a_view_shows_each_memory_once(folder: Path) -> None:
     """A memory that another process indexes while one recalls is not found twice."""
     write(folder, "old.md", "# Old\n\nwombat\n")
     workspace = Workspace(folder)
-    workspace.index.look(True, WHOLE)
+    workspace.index.refresh(True, COMPLETE)
     write(folder, "new.md", "# New\n\nwombat\n")
     write(folder, "old.md", "# Old\n\nwombat again\n")
     with FileLock(index_of(folder) / "lock"):
-        view = workspace.index.look(True, WHOLE)
+        view = workspace.index.refresh(True, COMPLETE)
     with open_vault(folder) as other:
         assert len(_recall(other, "wombat", "hybrid")) == 2
     hits = view.keyword(KeywordQuery([("wombat",)])).hits

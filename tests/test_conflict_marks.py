@@ -8,7 +8,7 @@ import pytest
 
 from conftest import write
 from memvault import Vault
-from memvault.vault.markdown import in_conflict
+from memvault.vault.markdown import has_conflict_markers
 
 HEADER = "id: wombats-abc123\ntitle: Wombats\nmemory_type: fact\n"
 IN_HEADER = f"""---
@@ -108,8 +108,8 @@ def test_a_whole_new_text_settles_a_conflict(vault: Vault, folder: Path) -> None
 def test_an_example_of_a_conflict_is_none(vault: Vault, folder: Path) -> None:
     """A memory that shows the marks in a block of code is changed like any other."""
     write(folder, "note.md", EXAMPLE)
-    assert not in_conflict(EXAMPLE)
-    assert in_conflict(IN_BODY)
+    assert not has_conflict_markers(EXAMPLE)
+    assert has_conflict_markers(IN_BODY)
     assert "problem" not in vault.call("memory_show", memId="note.md")
     assert vault.call("memory_compound", query="note.md", modifications="More.")["success"]
 

@@ -16,7 +16,7 @@ from conftest import Run
 from episodes import WEEK, put, put_all
 from memvault import Vault
 from memvault.consolidation import rules
-from memvault.consolidation.proposals import Given, Proposals
+from memvault.consolidation.proposals import ConsolidationInput, Proposals
 from memvault.consolidation.sequences import parts, step
 from memvault.index.analysis import analyser
 from memvault.memories.episodes import Episode
@@ -88,12 +88,14 @@ FACTS = st.lists(st.tuples(SENTENCES, st.sampled_from([0.5, 0.9]), st.booleans()
 )
 
 
-def proposed(found: Given) -> Proposals:
+def proposed(found: ConsolidationInput) -> Proposals:
     """What the rules make of it."""
     return rules.propose(found, ENGLISH, NOW)
 
 
-def held_after(found: Given, proposals: Proposals, facts: int, procedures: int) -> Given:
+def held_after(
+    found: ConsolidationInput, proposals: Proposals, facts: int, procedures: int
+) -> ConsolidationInput:
     """The vault once so many of the proposals are written, and the facts merged if all are."""
     made = [
         held(f"n{place}", new.text, new.confidence)
@@ -120,10 +122,10 @@ def test_the_order_of_episodes_and_facts_does_not_matter(
     episodes: list[Episode], facts: list[Memory], chance: random.Random
 ) -> None:
     """Two machines that list files in another order propose the same."""
-    one = proposed(Given(episodes, facts, [], []))
+    one = proposed(ConsolidationInput(episodes, facts, [], []))
     chance.shuffle(mixed := list(episodes))
     chance.shuffle(others := list(facts))
-    other = proposed(Given(mixed, others, [], []))
+    other = proposed(ConsolidationInput(mixed, others, [], []))
     assert one == other
 
 
@@ -132,7 +134,7 @@ def test_every_proposal_names_episodes_that_are_there(
     episodes: list[Episode], facts: list[Memory]
 ) -> None:
     """Nothing is proposed without at least two episodes that it comes from."""
-    found = proposed(Given(episodes, facts, [], []))
+    found = proposed(ConsolidationInput(episodes, facts, [], []))
     known = {episode.episode_id: episode for episode in episodes}
     sources = [new.episodes for new in found.facts] + [new.episodes for new in found.procedures]
     for named in sources:
@@ -153,7 +155,7 @@ def test_what_was_written_is_not_proposed_again(
     episodes: list[Episode], facts: list[Memory], done: int, learned: int
 ) -> None:
     """After any part of the proposals was written the rest is proposed, and then nothing."""
-    start = Given(episodes, facts, [], [])
+    start = ConsolidationInput(episodes, facts, [], [])
     first = proposed(start)
     part = proposed(held_after(start, first, done, learned))
     assert part.facts == first.facts[done:]
@@ -167,7 +169,7 @@ def test_no_procedure_is_a_part_of_another(episodes: list[Episode]) -> None:
     """The longest sequence stands for its parts."""
     found = [
         tuple(step(line.partition(" ")[2], ENGLISH) for line in entry.prompt.splitlines())
-        for entry in proposed(Given(episodes, [], [], [])).procedures
+        for entry in proposed(ConsolidationInput(episodes, [], [], [])).procedures
     ]
     for place, whole in enumerate(found):
         assert not set(parts(whole)).intersection(found[:place] + found[place + 1 :])

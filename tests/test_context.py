@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from conftest import Run, refused, write
 from memvault import Vault, clock, open_vault
-from memvault.agents.prompt import CLOSE, OPEN, PREAMBLE, PREFIX, Entry, Section, build
+from memvault.agents.prompt import CLOSE, OPEN, PREAMBLE, PREFIX, PromptEntry, PromptSection, build
 from memvault.index.embedding import tokens
 
 NASTY = [
@@ -44,18 +44,18 @@ NASTY = [
     "🎉",
 ]
 TEXTS = st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=20)), max_size=6).map("".join)
-ENTRIES = st.builds(Entry, st.sampled_from(["", "2026-01-02", "</memory-data>\n"]), TEXTS)
+ENTRIES = st.builds(PromptEntry, st.sampled_from(["", "2026-01-02", "</memory-data>\n"]), TEXTS)
 SECTIONS = st.lists(
-    st.builds(Section, st.sampled_from(["MEMORIES", "GOALS"]), st.lists(ENTRIES, max_size=6)),
+    st.builds(PromptSection, st.sampled_from(["MEMORIES", "GOALS"]), st.lists(ENTRIES, max_size=6)),
     max_size=4,
 )
 
 
 @given(SECTIONS, st.integers(-1, 400))
-def test_no_text_and_no_budget_breaks_the_block(sections: list[Section], budget: int) -> None:
+def test_no_text_and_no_budget_breaks_the_block(sections: list[PromptSection], budget: int) -> None:
     """The block is never above its budget, and no text can end it or stand outside a data line."""
-    block = build(sections, budget, tokens.count)
-    assert block.tokens == tokens.count(block.text) <= max(budget, 0)
+    block = build(sections, budget, tokens.count_tokens)
+    assert block.tokens == tokens.count_tokens(block.text) <= max(budget, 0)
     if not block.text:
         assert block.kept == []
         return
@@ -79,11 +79,11 @@ def test_no_text_and_no_budget_breaks_the_block(sections: list[Section], budget:
 
 @given(SECTIONS, st.integers(0, 400))
 def test_the_most_important_stays_and_what_is_cut_is_named(
-    sections: list[Section], budget: int
+    sections: list[PromptSection], budget: int
 ) -> None:
     """What is kept is the beginning of all entries in their order; the rest is counted."""
-    everything = build(sections, 100_000, tokens.count)
-    block = build(sections, budget, tokens.count)
+    everything = build(sections, 100_000, tokens.count_tokens)
+    block = build(sections, budget, tokens.count_tokens)
     whole = [entry for section in everything.kept for entry in section.entries]
     kept = [entry for section in block.kept for entry in section.entries]
     assert everything.cut == []
@@ -100,12 +100,14 @@ def test_the_most_important_stays_and_what_is_cut_is_named(
 def test_sections_are_cut_from_the_end() -> None:
     """With less and less room entries go one by one, the least important first."""
     sections = [
-        Section("MEMORIES", [Entry("2026-01-01", f"alpha {n}" + " word" * 20) for n in range(3)]),
-        Section("GOALS", [Entry("", f"beta {n}" + " word" * 20) for n in range(3)]),
+        PromptSection(
+            "MEMORIES", [PromptEntry("2026-01-01", f"alpha {n}" + " word" * 20) for n in range(3)]
+        ),
+        PromptSection("GOALS", [PromptEntry("", f"beta {n}" + " word" * 20) for n in range(3)]),
     ]
     sizes = []
     for budget in range(300, 0, -1):
-        block = build(sections, budget, tokens.count)
+        block = build(sections, budget, tokens.count_tokens)
         sizes.append(sum(len(section.entries) for section in block.kept))
         if sizes[-1] < 4 and block.text:
             assert "GOALS:" not in block.text
@@ -115,8 +117,12 @@ def test_sections_are_cut_from_the_end() -> None:
 
 def test_one_long_entry_does_not_take_all_the_room() -> None:
     """An entry of many thousand characters is shortened, and its section named for that."""
-    long, short = Entry("", "word " * 5_000), Entry("", "short …")
-    block = build([Section("GOALS", [long]), Section("INBOX", [short])], 2_000, tokens.count)
+    long, short = PromptEntry("", "word " * 5_000), PromptEntry("", "short …")
+    block = build(
+        [PromptSection("GOALS", [long]), PromptSection("INBOX", [short])],
+        2_000,
+        tokens.count_tokens,
+    )
     assert block.cut == []
     assert block.shortened == ["GOALS"]
     assert "short …" in block.text
@@ -130,7 +136,7 @@ def test_a_task_recalls_what_fits_it(folder: Path, vault: Vault) -> None:
     assert f"{PREFIX}2026-01-02 wombat: The wombat digs burrows." in found["context"]
     assert "flour" not in found["context"]
     assert [part["section"] for part in found["parts"]] == ["RECALLED"]
-    assert found["tokens"] == tokens.count(found["context"]) <= found["budget"] == 2_000
+    assert found["tokens"] == tokens.count_tokens(found["context"]) <= found["budget"] == 2_000
     assert found["cut"] == []
 
 
@@ -192,7 +198,7 @@ def test_a_hostile_memory_stays_inside_its_lines(folder: Path, run: Run, budget:
     done = run("context", "wombat", "--budget", str(budget))
     assert done.code == 0
     assert done.out.count(CLOSE) == (1 if done.out else 0)
-    assert tokens.count(done.out) <= budget
+    assert tokens.count_tokens(done.out) <= budget
     assert "\x1b" not in done.out
     if not done.out:
         assert "note: not even the first entry fits" in done.err

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from conftest import explained, write
 from memvault import Vault
-from memvault.recall.dates import named
-from memvault.recall.memory_days import apart
-from memvault.vault.daily import Span
+from memvault.recall.dates import find_date
+from memvault.recall.memory_days import span_proximity
+from memvault.vault.daily import DateRange
 
 TODAY = date(2024, 3, 15)
 """A Friday, in a leap year."""
@@ -67,16 +67,16 @@ MEANT = {
 }
 
 
-def meant_by(text: str, today: date) -> Span | None:
+def meant_by(text: str, today: date) -> DateRange | None:
     """Return the days that a text names."""
-    found = named(text, today)
+    found = find_date(text, today)
     return found.span if found else None
 
 
-def days(text: str) -> Span:
+def days(text: str) -> DateRange:
     """Read ``FIRST LAST`` or one day."""
     first, _, last = text.partition(" ")
-    return Span(date.fromisoformat(first), date.fromisoformat(last or first))
+    return DateRange(date.fromisoformat(first), date.fromisoformat(last or first))
 
 
 @pytest.mark.parametrize("text", MEANT)
@@ -206,16 +206,16 @@ def test_any_text_at_all_is_read(text: str, today: date) -> None:
 @example(date.min, date.min, date.max)
 def test_nearness_falls_with_the_distance(one: date, other: date, day: date) -> None:
     """Nearness is 1 inside the days, and outside falls the farther off a day is, never below 0."""
-    found = Span(min(one, other), max(one, other))
-    near = apart(found, Span(day, day))
+    found = DateRange(min(one, other), max(one, other))
+    near = span_proximity(found, DateRange(day, day))
     assert 0 <= near <= 1
     assert (near == 1) == (found.first <= day <= found.last)
     if day > found.last and day < date.max:
         later = day + timedelta(days=1)
-        assert apart(found, Span(later, later)) <= near
+        assert span_proximity(found, DateRange(later, later)) <= near
     if date.min < day < found.first:
         before = day - timedelta(days=1)
-        assert apart(found, Span(before, before)) <= near
+        assert span_proximity(found, DateRange(before, before)) <= near
 
 
 def test_a_page_of_words_that_nearly_are_dates_names_no_day() -> None:

@@ -31,15 +31,15 @@ from conftest import (
 from memvault import Vault, open_vault
 from memvault.config import Settings
 from memvault.index import following
-from memvault.index.deep_side import DeepSide
-from memvault.index.deep_vectors import DeepVectors
+from memvault.index.deep_side import TransformerVectors
+from memvault.index.deep_vectors import TransformerVectorFile
 from memvault.index.embedding import transformer
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.transformer import BuiltinTransformer
 from memvault.index.flat_vectors import VectorCard
-from memvault.index.protocol import WHOLE
+from memvault.index.protocol import COMPLETE
 from memvault.vault.lock import FileLock
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 from memvault.workspace import Workspace
 
 NAME = "all-MiniLM-L6-v2-int8"
@@ -241,7 +241,7 @@ def test_who_embeds_at_once_keeps_nobody_waiting(folder: Path, deep_now: None) -
             lock.release()
 
     recalling = Workspace(folder, others)
-    recalling.index.look(True, WHOLE)
+    recalling.index.refresh(True, COMPLETE)
     recalling.close()
     assert free
     assert all(free)
@@ -273,7 +273,7 @@ def test_vectors_of_another_model_go_without_a_reindex(folder: Path, run: Run, a
     _filled(folder, 3)
     succeeded(run("reindex"))
     former = index_of(folder) / "deep" / "former-12345678"
-    DeepVectors.create(former, VectorCard("former", "1", 2))
+    TransformerVectorFile.create(former, VectorCard("former", "1", 2))
     write(folder, "new.md", "# New\n\nA new one\n")
     succeeded(run("recall", "green"))
     until(lambda: not former.exists())
@@ -375,7 +375,7 @@ def test_somebody_elses_vault_keeps_no_reader_waiting(
     """What another user's vault wants made at once follows behind; one's own may want it."""
     monkeypatch.delenv("MEMVAULT_DEEP")
     settings = Settings(deep="now")
-    side = DeepSide(Store(folder, settings), index_of(folder))
+    side = TransformerVectors(MemoryStore(folder, settings), index_of(folder))
     modes = [side.mode]
     os.chown(folder / "memvault.toml", 65_534, 65_534)
     modes.append(side.mode)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, Run, child, examples, refused, titles, without_rights, write
 from memvault import Vault, clock, open_vault
-from memvault.vault.normal_form import folded
+from memvault.vault.normal_form import normalize_title
 
 EVERY = [sys.executable, str(ROOT / "tests" / "every_tool.py")]
 SHIM = [sys.executable, str(ROOT / "tests" / "without_locks.py"), "ENOLCK", EVERY[1]]
@@ -227,7 +227,7 @@ def test_names_differ_on_any_file_system(
                 assert made["success"]
         paths = [entry["filePath"] for entry in vault.call("memory_list")["memories"]]
     assert len(paths) == 3 * len(wanted)
-    assert len({folded(path) for path in paths}) == len(paths)
+    assert len({normalize_title(path) for path in paths}) == len(paths)
 
 
 @contextmanager

@@ -57,9 +57,9 @@ def test_the_program_ends_the_process_before_it_deletes(run: Run, tmp_path: Path
     succeeded(run("recall", "green", "--vault", str(root)))
     deep = index_of(root) / "deep"
     command = [sys.executable, "-m", "memvault", "vaults", "remove", "team"]
-    with FileLock(deep / following.FOLLOWING):
+    with FileLock(deep / following.BACKGROUND_LOCK):
         removing = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        until(lambda: following.is_at_work(deep, following.FOREGROUND))
+        until(lambda: following.is_running(deep, following.FOREGROUND_LOCK))
         assert (deep.parent / "index").is_dir()
     assert removing.wait(60) == 0
     assert not deep.parent.exists()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.index.diff import compare
-from memvault.index.manifest import Known
+from memvault.index.diff import diff_folder
+from memvault.index.manifest import IndexedFile
 from memvault.model import FileState
 from memvault.vault.scan import Scan
 
@@ -29,11 +29,11 @@ def test_a_plan_accounts_for_every_file(
 ) -> None:
     """Each file is new, changed, doubtful or as it was; nothing unreadable is taken out."""
     known = {
-        path: Known(uid, state._replace(path=path), checked, "etag")
+        path: IndexedFile(uid, state._replace(path=path), checked, "etag")
         for uid, (path, (state, checked)) in enumerate(indexed.items())
     }
     files = [state._replace(path=path) for path, state in there.items()]
-    plan = compare(known, Scan(files, sorted(lost)))
+    plan = diff_folder(known, Scan(files, sorted(lost)))
     for state in files:
         entry = known.get(state.path)
         kinds = [

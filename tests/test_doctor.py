@@ -12,7 +12,7 @@ import pytest
 
 from conftest import ROOT, Git, Run, child, contents, index_of, without_rights, write
 from memvault import Vault, open_vault
-from memvault.index.deep_side import DeepSide
+from memvault.index.deep_side import TransformerVectors
 from memvault.upkeep.doctor.findings import CODES
 from memvault.vault.lock import FileLock
 from wrong_vaults import FAULTS, GONE, HEADER, Fault, examined, files, named, told
@@ -234,7 +234,7 @@ def test_deep_vectors_that_are_missing_or_old_are_told(
     monkeypatch.setenv("MEMVAULT_DEEP", "now")
     assert vault.call("memory_recall", query="bees")["success"]
     assert examined(vault)["findings"] == []
-    deep = DeepSide(vault._workspace.store, index_of(folder)).folder
+    deep = TransformerVectors(vault._workspace.store, index_of(folder)).folder
     assert deep is not None
     write(deep, "former-0badcafe/card.json", "{}")
     assert told(examined(vault)) == {("vectors-old", "")}
@@ -316,16 +316,16 @@ def test_a_caller_who_is_elsewhere_is_told_no_path_of_the_machine(
     """Over MCP findings are no failure, and none names a folder outside of the vault."""
     from memvault import visible
     from memvault.call import Caller
-    from memvault.tools.core.invoke import result_of
+    from memvault.tools.core.invoke import call_result
 
     write(folder.parent, "memvault.toml", "")
     write(folder, "a.md", "---\na: [\n---\n")
     write(folder, "memvault.toml", f'[embedder]\nmodel = "{folder.parent}/model"\n')
     (folder / "out").symlink_to(folder.parent)
-    caller = Caller("main", programs=False, paths=False)
+    caller = Caller("main", may_run_programs=False, may_see_paths=False)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("MEMVAULT_DEEP", "auto")
-        found = result_of(vault._workspace, "vault_doctor", {}, caller)
+        found = call_result(vault._workspace, "vault_doctor", {}, caller)
     assert found["success"]
     assert {code for code, _ in told(found)} == {
         "front-matter-broken",
@@ -333,7 +333,7 @@ def test_a_caller_who_is_elsewhere_is_told_no_path_of_the_machine(
         "model-missing",
         "vault-inside",
     }
-    assert str(folder.parent) not in visible.as_json(found)
+    assert str(folder.parent) not in visible.safe_json(found)
 
 
 def test_names_that_are_no_text_are_told(vault: Vault, folder: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from conftest import Run, refused, write
 from memvault import open_vault
 from memvault.upkeep.doctor.git_index import paths
-from memvault.vault.markdown import in_conflict
+from memvault.vault.markdown import has_conflict_markers
 from wrong_vaults import MARKS, examined, files
 
 STEMS = ("bee", "Bee", "bee 2", "bee (1)", "bee-2", "wasp", "be\u0301e", "b\u00e9e", "\U0001f41d")
@@ -113,7 +113,7 @@ def test_whatever_an_index_of_git_holds(data: bytes) -> None:
 @given(st.text(alphabet="<>=| \nab`", max_size=200))
 def test_marks_are_looked_for_in_any_text(text: str) -> None:
     """Whatever stands between marks, a text without one of the three is in no conflict."""
-    if in_conflict(text):
+    if has_conflict_markers(text):
         assert all(mark in text for mark in ("<<<<<<<", "=======", ">>>>>>>"))
 
 

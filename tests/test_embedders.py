@@ -18,7 +18,7 @@ from conftest import SHARED, Run, index_of, titles, until, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import Calibration
-from memvault.index.embedding.loading import open_embedder
+from memvault.index.embedding.loading import load_embedder
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.vault.lock import FileLock
 
@@ -216,7 +216,7 @@ def test_a_model_that_is_not_there_changes_nothing(run: Run, folder: Path, name:
 def test_a_known_model_that_is_not_here_is_said_so_at_once(folder: Path) -> None:
     """Offline, a fastembed model that was never fetched is a clear no."""
     with pytest.raises(EmbedderError, match="not on this machine"):
-        open_embedder("BAAI/bge-small-en-v1.5", folder)
+        load_embedder("BAAI/bge-small-en-v1.5", folder)
 
 
 def test_recall_goes_on_without_the_model(run: Run, folder: Path, deep_now: None) -> None:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from conftest import only_with
 from memvault.errors import MemvaultError
 from memvault.index.milvus import copies, words
-from memvault.index.milvus.card import VaultCard
-from memvault.index.milvus.where import EngineAway, EngineRefused, Where, meaning
-from memvault.index.protocol import Record
+from memvault.index.milvus.card import Publication
+from memvault.index.milvus.where import EngineAddress, EngineRefused, EngineUnavailable, map_error
+from memvault.index.protocol import MemoryRecord
 
 pytestmark = only_with("pymilvus", extra="milvus")
 RECORD = {
-    **dict.fromkeys(Record._fields, ""),
+    **dict.fromkeys(MemoryRecord._fields, ""),
     "key": 1,
     "size": 3,
     "path": "fact/tea.md",
@@ -71,11 +71,11 @@ def test_a_text_is_bytes_whatever_it_is_said_to_be(text: str, is_text: bool) -> 
 @pytest.mark.parametrize(
     ("uri", "said", "kind"),
     [
-        ("http://auth.example:1", "Fail connecting to server on auth.example:1", EngineAway),
-        ("http://full.example:1", "Fail connecting to server on full.example:1", EngineAway),
-        ("http://h:1", "collection permissions_words is not there", EngineAway),
+        ("http://auth.example:1", "Fail connecting to server on auth.example:1", EngineUnavailable),
+        ("http://full.example:1", "Fail connecting to server on full.example:1", EngineUnavailable),
+        ("http://h:1", "collection permissions_words is not there", EngineUnavailable),
         ("http://h:1", "auth check failure", EngineRefused),
-        ("/tmp/full/x.db", "Open local milvus failed", EngineAway),
+        ("/tmp/full/x.db", "Open local milvus failed", EngineUnavailable),
     ],
 )
 def test_a_name_in_an_error_means_nothing(uri: str, said: str, kind: type[MemvaultError]) -> None:
@@ -83,7 +83,7 @@ def test_a_name_in_an_error_means_nothing(uri: str, said: str, kind: type[Memvau
     from pymilvus.exceptions import MilvusException
 
     error = MilvusException(message=said)
-    found = meaning(error, Where(uri, "permissions", "x"))
+    found = map_error(error, EngineAddress(uri, "permissions", "x"))
     assert type(found) is kind
     assert found is not None
     assert "is full" not in found.message
@@ -94,18 +94,18 @@ values = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=8,
 )
-said = st.dictionaries(st.sampled_from([*VaultCard._fields, "more"]), values)
+said = st.dictionaries(st.sampled_from([*Publication._fields, "more"]), values)
 
 
 @given(values | said)
 def test_a_card_is_read_whatever_it_says(told: object) -> None:
     """Its texts are texts, its numbers no less than 0, and it is kept as it was read."""
-    card = VaultCard.read(told)
-    for value, default in zip(card, VaultCard("", "", ""), strict=True):
+    card = Publication.from_json(told)
+    for value, default in zip(card, Publication("", "", ""), strict=True):
         assert type(value) is type(default)
     assert min(card.documents, card.memories, card.removed, *card.gone, 0) == 0
-    assert VaultCard.read(card.told()) == card
-    assert VaultCard.read(json.loads(json.dumps(card.told()))) == card
+    assert Publication.from_json(card.to_json()) == card
+    assert Publication.from_json(json.loads(json.dumps(card.to_json()))) == card
 
 
 @given(said)

@@ -18,8 +18,8 @@ from conftest import Ran, Run, only_with, refused, succeeded, write
 from engine_server import LOADED, Server, served
 from launcher import Process
 from memvault.index.milvus import terms
-from memvault.index.milvus.engine import Engine
-from memvault.index.milvus.where import Where
+from memvault.index.milvus.engine import EngineClient
+from memvault.index.milvus.where import EngineAddress
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -265,10 +265,10 @@ def test_what_a_push_that_was_cut_off_left_is_never_found(tmp_path: Path, server
     machine = Machine(tmp_path / "m", server.uri)
     write(machine.vault, "fact/a.md", "The first.\n")
     succeeded(machine.run("index", "push"))
-    engine = Engine(Where(server.uri, "memvault", ""))
+    engine = EngineClient(EngineAddress(server.uri, "memvault", ""))
     ((vault, card),) = engine.cards().items()
     row = {"vault": vault, "generation": card.words, "uid": 2, "block": 3, "lengths": {"body": 1}}
-    text = " ".join(terms.spelled({"body": Counter({"wombat": 1})}))
+    text = " ".join(terms.encode_document({"body": Counter({"wombat": 1})}))
     engine.put("words", [{"id": "left", "text": text, **row}], lambda _: None)
     engine.close()
     write(machine.vault, "fact/b.md", "The second.\n")

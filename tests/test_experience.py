@@ -64,7 +64,7 @@ def test_every_field_of_an_episode_reads_back_exactly(
     root = tmp_path_factory.mktemp("vault")
     (root / "memvault.toml").write_text("version = 1\n")
     store = Workspace(root).store
-    told = episodes.Story(context, actions, outcomes, skills, reflection, importance)
+    told = episodes.EpisodeInput(context, actions, outcomes, skills, reflection, importance)
     made = episodes.add(store, told, "main")
     read = episodes.episode_of(store.read(made.path))
     assert read.context == context

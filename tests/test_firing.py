@@ -16,7 +16,7 @@ from memvault.agents.locking import agent_lock
 from memvault.agents.plans import agenda, firing
 from memvault.agents.plans.schedule import Schedule
 from memvault.config import Settings
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 START = datetime(2026, 2, 18, 8, 30, tzinfo=UTC)
 MAIN = Address("main")
@@ -29,13 +29,13 @@ class Agent:
         if not (root / "memvault.toml").exists():
             write(root, "memvault.toml", "version = 1\n")
         self.root, self.now, self.zone = root, now, zone
-        self.store = Store(root, Settings())
+        self.store = MemoryStore(root, Settings())
         self.inbox = firing.inbox(self.store, MAIN, zone, lambda: self.now)
         self.handed: list[tuple[str, str]] = []
 
-    def plan(self, name: str, kind: str, text: str) -> agenda.Standing:
+    def plan(self, name: str, kind: str, text: str) -> agenda.PlanStatus:
         """Set a plan."""
-        wanted = agenda.Wanted(name, f"Do {name}", Schedule(kind, text))
+        wanted = agenda.PlanRequest(name, f"Do {name}", Schedule(kind, text))
         return agenda.put(self.store, MAIN, [wanted], self.now, self.zone)[0]
 
     def look(self, after: timedelta | None = None) -> list[tuple[str, str]]:
@@ -43,14 +43,14 @@ class Agent:
         self.now = START + after if after is not None else self.now
         popped = self.inbox.pop(1_000)
         if popped.lease is not None:
-            popped.lease.settle()
+            popped.lease.acknowledge()
         new = [(event.data["planName"], event.data["scheduledFor"]) for event in popped.events]
         self.handed += new
         return new
 
-    def stands(self) -> dict[str, agenda.Standing]:
+    def stands(self) -> dict[str, agenda.PlanStatus]:
         """How the plans stand, by name."""
-        found = agenda.upcoming(self.store, MAIN, self.now, self.zone)[0]
+        found = agenda.list_plans(self.store, MAIN, self.now, self.zone)[0]
         return {stand.plan.name: stand for stand in found}
 
     def next_due(self) -> datetime | None:
@@ -222,7 +222,7 @@ def test_a_plan_that_cannot_be_written_runs_once(agent: Agent) -> None:
         (agent.root / stand.plan.entry.path).chmod(0o444)
     assert len(agent.look(hours(1))) == 2
     assert agent.look(hours(2)) == []
-    once = [problem for problem in agent.inbox.problems if "does not say completed" in problem]
+    once = [problem for problem in agent.inbox.warnings if "does not say completed" in problem]
     assert len(once) == (0 if "completed" in agent.stands()["Once"].plan.status else 1)
 
 
@@ -243,7 +243,7 @@ def test_plans_that_cannot_be_read_keep_no_event_back(agent: Agent) -> None:
     agent.inbox.deliver("plan", {"planName": "p", "scheduledFor": "s"})
     write(agent.root, "agents/main/plans", "a file")
     assert agent.look() == [("p", "s")]
-    assert "no plan runs" in agent.inbox.problems[0]
+    assert "no plan runs" in agent.inbox.warnings[0]
     assert agent.next_due() is None
 
 

@@ -74,7 +74,7 @@ class Days(RuleBasedStateMachine):
         """Take events out and let go of them unread, as a process that fails does."""
         popped = self.agent.inbox.pop(3)
         if popped.lease is not None:
-            popped.lease.put_back()
+            popped.lease.requeue()
 
     @rule()
     def looks(self) -> None:

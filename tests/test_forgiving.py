@@ -14,7 +14,7 @@ import pytest
 from conftest import Run, refused, succeeded, titles, write
 from memvault import Vault
 from memvault.cli import commands
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.command_table import COMMANDS
 from memvault.schema import Parameter, kebab, normal_key
@@ -56,7 +56,7 @@ def test_letters_stand_for_the_commonest_options(run: Run) -> None:
         letters = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
         for entry in tool.shell_parameters:
             if not entry.arg.positional and entry.flag in letters:
-                command = commands.tool_command(tool, tool.name, Options())
+                command = commands.tool_command(tool, tool.name, GlobalOptions())
                 spelled = [param.opts for param in command.params]
                 assert [entry.flag, letters[entry.flag]] in spelled
 
@@ -165,9 +165,9 @@ def test_a_pipe_that_says_nothing_is_given_up(folder: Path) -> None:
 def _values(tool: Tool) -> Iterator[tuple[Parameter, list[str]]]:
     """Yield the options of a command with what may stand behind each."""
     for entry in tool.shell_parameters:
-        if entry.kinds == (bool,):
+        if entry.types == (bool,):
             yield entry, []
-        elif str in entry.kinds or list in entry.kinds or dict in entry.kinds:
+        elif str in entry.types or list in entry.types or dict in entry.types:
             yield entry, ["--limit"]  # a value, though it looks like an option
         else:
             yield entry, ["3"]
@@ -181,7 +181,7 @@ def test_an_option_may_be_spelled_as_the_documents_have_it(subtests: pytest.Subt
 
 
 def _may_be_spelled_otherwise(tool: Tool) -> None:
-    command = commands.tool_command(tool, tool.name, Options())
+    command = commands.tool_command(tool, tool.name, GlobalOptions())
     flags = {normal_key(entry.flag) for entry in tool.shell_parameters}
 
     def parsed(*line: str) -> dict[str, Any]:

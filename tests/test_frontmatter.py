@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memvault.errors import Refused
 from memvault.model import FileState, Memory
 from memvault.vault import codec
-from memvault.vault.frontmatter import new_header, patch_header, split
+from memvault.vault.frontmatter import dump_header, patch_header, split_front_matter
 from memvault.vault.plain_yaml import parse_header
 
 NEWLINES = st.sampled_from(["\n", "\r\n", "\r"])
@@ -160,7 +160,7 @@ def test_setting_a_key_back_is_exact(
 ) -> None:
     """What memvault itself wrote, changed and changed back, is the same header to the letter."""
     assume(key not in _wanted(found))
-    line = new_header({key: old}).removesuffix("\n")
+    line = dump_header({key: old}).removesuffix("\n")
     header = _text([*found[:2], Block(key, f"{line}{comment}\n", old, ""), *found[2:]], newline)
     changed = patch_header(header, {key: new}, newline)
     assert parse_header(changed)[key] == new
@@ -273,8 +273,8 @@ JSON = st.recursive(
 @example({"true": "x", "null": "y"}, "")
 def test_whatever_is_written_reads_back_equal(header: dict[str, Any], body: str) -> None:
     """Any text, number, list or mapping in a new memory's header comes back as it was given."""
-    assert parse_header(new_header(header)) == header
-    assert parse_header(new_header(header, "\r\n")) == header
+    assert parse_header(dump_header(header)) == header
+    assert parse_header(dump_header(header, "\r\n")) == header
     memory = _memory(codec.encode_new({"id": "an-id", **header}, body))
     assert memory.problem == ""
     assert memory.metadata == {"id": "an-id", **header}
@@ -332,7 +332,7 @@ def test_times_are_iso_whatever_the_year(day: str) -> None:
 def test_the_header_is_the_files_first_lines_only() -> None:
     """A rule in the text is no header, and a header without an end is text."""
     for text in ("a\n---\nb: c\n---\n", "----\nb: c\n---\n", "---\nb: c\n", " ---\na: b\n---\n"):
-        assert split(text).body == text
-    assert split("---\na: b\n---").header == "a: b\n"
-    assert split("---\n---\nx").header == ""
-    assert split("---\na: b\n---\nc: d\n---\n").body == "c: d\n---\n"
+        assert split_front_matter(text).body == text
+    assert split_front_matter("---\na: b\n---").header == "a: b\n"
+    assert split_front_matter("---\n---\nx").header == ""
+    assert split_front_matter("---\na: b\n---\nc: d\n---\n").body == "c: d\n---\n"

@@ -13,10 +13,10 @@ from memvault.arguments import bind
 from memvault.errors import Refused, UsageError
 from memvault.index.analysis import analyser, query_analyser
 from memvault.model import FileState
-from memvault.plugins.definition import defined
+from memvault.plugins.definition import tool_definition
 from memvault.recall import dates
 from memvault.vault import codec
-from memvault.vault.frontmatter import new_header, patch_header
+from memvault.vault.frontmatter import dump_header, patch_header
 from memvault.vault.plain_yaml import parse_header
 
 
@@ -47,7 +47,7 @@ def test_no_depth_crashes_the_process(start: str, level: str) -> None:
 @pytest.mark.parametrize("number", [float("inf"), float("-inf")])
 def test_a_number_without_end_reads_back_the_same_everywhere(number: float) -> None:
     """What JSON lets in as 1e400 is the same text in a new header and in one that is edited."""
-    assert parse_header(new_header({"a": [number]})) == {"a": [str(number)]}
+    assert parse_header(dump_header({"a": [number]})) == {"a": [str(number)]}
     assert parse_header(patch_header("b: 1\n", {"a": number})) == {"b": 1, "a": str(number)}
 
 
@@ -118,7 +118,7 @@ def test_an_edit_after_which_the_file_would_read_otherwise_is_refused() -> None:
 def test_half_a_character_reads_back_as_it_was_written(half: str) -> None:
     """What no file can hold is a question mark, in a new header and in one that is edited."""
     shown = half[:-1] + "?"
-    for header in (new_header({half: [half]}), patch_header("", {half: [half]})):
+    for header in (dump_header({half: [half]}), patch_header("", {half: [half]})):
         assert parse_header(header) == {shown: [shown]}
 
 
@@ -128,7 +128,7 @@ def test_half_a_character_reads_back_as_it_was_written(half: str) -> None:
 def test_a_refusal_does_not_repeat_pages(given: dict[str, object]) -> None:
     """A key or a choice of any length is named by its beginning."""
     with pytest.raises(UsageError) as failed:
-        bind(schema.declared(defined), given, "it")
+        bind(schema.parameters_of(tool_definition), given, "it")
     assert len(failed.value.message) < 300
 
 
@@ -146,7 +146,7 @@ def test_a_contraction_is_no_article(languages: tuple[str, ...], text: str) -> N
 def test_days_are_named_by_words_of_the_question() -> None:
     """A date is read from words that stand together, not across one that was no date."""
     text = "march 2003-94 2020"
-    found = dates.named(text, date(2026, 11, 22))
+    found = dates.find_date(text, date(2026, 11, 22))
     assert found is None or found.words in text
 
 

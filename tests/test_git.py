@@ -15,8 +15,8 @@ from memvault.call import Call, Caller
 from memvault.errors import Refused
 from memvault.upkeep.git.commit import commit, message
 from memvault.upkeep.git.sync import sync
-from memvault.vault.frontmatter import split
-from memvault.vault.markdown import in_conflict
+from memvault.vault.frontmatter import split_front_matter
+from memvault.vault.markdown import has_conflict_markers
 from memvault.vault.plain_yaml import parse_header
 from memvault.workspace import Workspace
 
@@ -119,7 +119,7 @@ def test_a_pull_by_hand_merges_headers(clones: tuple[Clone, ...]) -> None:
     text = (two.root / "note.md").read_text("utf-8")
     assert "tags: [a, b]" in text
     assert text.endswith("We use SQLite.\n\nSince May.\n")
-    assert not in_conflict(text)
+    assert not has_conflict_markers(text)
 
 
 @pytest.mark.parametrize("how", ["--rebase", "--no-rebase"])
@@ -135,12 +135,12 @@ def test_a_conflict_by_hand_never_stands_in_a_header(clones: tuple[Clone, ...], 
     two.git("commit", "--quiet", "--message", "DuckDB")
     git(two.root, "pull", "--quiet", how, good=False)
     text = (two.root / "note.md").read_text("utf-8")
-    header = parse_header(split(text).header)
+    header = parse_header(split_front_matter(text).header)
     assert header["id"] == "note-abc123"
     assert set(header["tags"]) == {"a", "b", "c"}
-    assert in_conflict(text)
+    assert has_conflict_markers(text)
     new = (two.root / "new.md").read_text("utf-8")
-    assert parse_header(split(new).header)["id"] in ("new-abc123", "other-abc123")
+    assert parse_header(split_front_matter(new).header)["id"] in ("new-abc123", "other-abc123")
     assert "new-abc123" in new
     assert "other-abc123" in new
     failed = two.vault.call("git_sync")["error"]
@@ -338,7 +338,7 @@ def test_a_vault_from_anyone_runs_nothing(folder: Path, vault: Vault) -> None:
     write(folder, "a.md", "zebra\n")
     ran.unlink(missing_ok=True)
     workspace = Workspace(folder)
-    client = Call(workspace, Caller(programs=False, paths=False))
+    client = Call(workspace, Caller(may_run_programs=False, may_see_paths=False))
     with pytest.raises(Refused, match="nobody at this machine"):
         sync(client)
     assert vault.call("git_status")["success"]

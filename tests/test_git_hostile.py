@@ -23,7 +23,7 @@ from memvault.errors import Refused
 from memvault.upkeep.git.sync import sync
 from memvault.workspace import Workspace
 
-CLIENT = Caller(programs=False, paths=False)
+CLIENT = Caller(may_run_programs=False, may_see_paths=False)
 """A client over MCP whose server was started without ``--programs``."""
 AUTOCOMMIT = "version = 1\n\n[git]\nautocommit = true\n"
 
@@ -387,7 +387,7 @@ def test_what_was_allowed_before_there_were_digests_is_allowed(folder: Path, vau
     """A repository in which nothing may run needs no new word after an update."""
     git(folder, "init", "--quiet", "--initial-branch=main")
     git(folder, "config", "merge.memvault.driver", "memvault git merge-file %O %A %B %L %P")
-    grants.grant(folder, "git", "repository", {"folder": str(folder / ".git")})
+    grants.add(folder, "git", "repository", {"folder": str(folder / ".git")})
     assert vault.call("git_status")["changed"] == 1
     git(folder, "config", "core.pager", "less")
     assert "core.pager" in vault.call("git_status")["warnings"][0]

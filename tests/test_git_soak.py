@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from git_clones import Clone, cloned, without_identity
-from memvault.vault.markdown import in_conflict
+from memvault.vault.markdown import has_conflict_markers
 
 STEPS = int(os.environ.get("MEMVAULT_GIT_STEPS", "40"))
 """Steps of one run; ``make soak`` tries 300."""
@@ -306,7 +306,7 @@ def test_clones_end_equal_and_nothing_is_lost(clones: tuple[Clone, ...], seed: i
     first, second = (person.clone.texts() for person in people)
     assert first == second
     for path, text in first.items():
-        assert not in_conflict(text), path
+        assert not has_conflict_markers(text), path
         assert "<<<<<<<" not in text, path
     for clone in clones:
         assert not clone.git("status", "--porcelain")

@@ -24,19 +24,19 @@ Place = tuple[str | int, ...]
 
 def usual(parameter: Parameter) -> Any:
     """Return a value that fits a parameter."""
-    if list in parameter.kinds:
+    if list in parameter.types:
         return [whole(parameter.items, {})] if parameter.items else ["x"]
-    if dict in parameter.kinds:
+    if dict in parameter.types:
         return {"x": "x"}
-    if str in parameter.kinds:
+    if str in parameter.types:
         return parameter.choices[0] if parameter.choices else "x"
-    return 1 if int in parameter.kinds or float in parameter.kinds else True
+    return 1 if int in parameter.types or float in parameter.types else True
 
 
 def whole(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> dict[str, Any]:
     """Return the given arguments, and whatever else of texts can be given."""
     texts = (str, list, dict)
-    more = [entry for entry in parameters if entry.required or set(texts) & set(entry.kinds)]
+    more = [entry for entry in parameters if entry.required or set(texts) & set(entry.types)]
     return {
         **{entry.key: usual(entry) for entry in more},
         **plain_arguments(parameters, given, set()),
@@ -90,7 +90,7 @@ def test_half_a_character_is_no_bug(
 def _halves_are_no_bug(tool: Tool, root: Path) -> None:
     parameters = tool.parameters
     arguments = sayable(tool, whole(parameters, call_of(tool)))
-    objects = [entry.key for entry in parameters if entry.kinds == (dict,)]
+    objects = [entry.key for entry in parameters if entry.types == (dict,)]
     for way in places(arguments):
         for half in (BYTE, HALF):
             bad = broken(arguments, way, half)

@@ -14,7 +14,7 @@ from growth import said, seconds
 from memvault.index.overlay import header_problem
 from memvault.model import FileState
 from memvault.vault.codec import read_memory
-from memvault.vault.frontmatter import patch_entry, patch_header
+from memvault.vault.frontmatter import patch_header, patch_mapping
 from memvault.vault.plain_yaml import parse_header
 
 _AS_WRITTEN = {
@@ -76,7 +76,7 @@ def test_a_tag_makes_nothing_but_plain_values(written: str, read: object) -> Non
     assert patch_header(header, {"n": 3}) == f"{header}n: 3\n"
     inside = f"k: {{x: {written}, b: 1}}\nz: last\n"
     if "[" not in written and "{" not in written and written != "!!null":
-        assert patch_entry(inside, "k", "b", 2) == inside.replace("b: 1", "b: 2")
+        assert patch_mapping(inside, "k", "b", 2) == inside.replace("b: 1", "b: 2")
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400])

@@ -24,7 +24,7 @@ from memvault.index.analysis import analyser, query_analyser
 from memvault.index.diff import batches
 from memvault.model import FileState
 from memvault.recall.query import parse
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 
 Command = Callable[..., str]
 Fresh = Callable[[], Path]
@@ -196,8 +196,8 @@ def test_texts_that_people_write_mean_what_they_meant() -> None:
         "green door",
         "blue door",
     )
-    assert normal_form("NFC", "e\u0301" * 1_000) == "é" * 1_000
-    assert normal_form("NFC", "字か\u3099" * 100) == "字が" * 100
+    assert normalize("NFC", "e\u0301" * 1_000) == "é" * 1_000
+    assert normalize("NFC", "字か\u3099" * 100) == "字が" * 100
 
 
 _WORDS = " ".join(f"word{number:06}" for number in range(9_000))

@@ -41,7 +41,7 @@ class MailboxAgainstAList(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         for lease, _ in self.leases:
-            lease.settle()
+            lease.acknowledge()
         self.folder.cleanup()
 
     def seen(self, events: list[Event]) -> list[tuple[str, str, str]]:
@@ -71,13 +71,13 @@ class MailboxAgainstAList(RuleBasedStateMachine):
     @rule()
     def settle(self) -> None:
         if self.leases:
-            self.leases.pop()[0].settle()
+            self.leases.pop()[0].acknowledge()
 
     @rule()
     def put_back(self) -> None:
         if self.leases:
             lease, events = self.leases.pop()
-            lease.put_back()
+            lease.requeue()
             self.list = sorted([*self.list, *events])
 
     @invariant()
@@ -219,7 +219,7 @@ def test_an_event_is_delivered_once_under_its_id(folder: Path) -> None:
     assert len(popped.events) == 1
     assert popped.lease is not None
     inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
-    popped.lease.settle()
+    popped.lease.acknowledge()
     inbox.deliver("plan", {"instruction": "x"}, event_id="plan-1")
     assert inbox.peek() == []
 

@@ -18,22 +18,24 @@ from index_contract import NOTES, IndexContract, note
 from memvault.config import load_settings
 from memvault.index.analysis import query_analyser
 from memvault.index.milvus import terms
-from memvault.index.milvus.engine import Engine
-from memvault.index.milvus.shared import SharedIndex
-from memvault.index.milvus.where import EngineAway, Where
-from memvault.index.place import place_of
+from memvault.index.milvus.engine import EngineClient
+from memvault.index.milvus.shared import PublishedIndex
+from memvault.index.milvus.where import EngineAddress, EngineUnavailable
+from memvault.index.place import prepare_folder
 from memvault.index.protocol import Index, KeywordQuery
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 from milvus_script import elsewhere
 
 pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 
 
-def shared(root: Path, file: Path, fallback: bool = False, holder: str = "here") -> SharedIndex:
+def shared(root: Path, file: Path, fallback: bool = False, holder: str = "here") -> PublishedIndex:
     """Return the index of a vault in a file of milvus-lite's."""
-    engine = Engine(Where(str(file), "test", "", 30.0))
-    store = Store(root, load_settings(root))
-    return SharedIndex(store, place_of(root), lambda *_: None, engine, "v1", holder, fallback)
+    engine = EngineClient(EngineAddress(str(file), "test", "", 30.0))
+    store = MemoryStore(root, load_settings(root))
+    return PublishedIndex(
+        store, prepare_folder(root), lambda *_: None, engine, "v1", holder, fallback
+    )
 
 
 class TestMilvusIndex(IndexContract):
@@ -56,10 +58,10 @@ class TestMilvusIndex(IndexContract):
         gone, sent = list[str](), list[int]()
 
         def losing(name: str, own: Callable[..., None]) -> Callable[..., None]:
-            def call(self: Engine, kind: str, *more: Any) -> None:
+            def call(self: EngineClient, kind: str, *more: Any) -> None:
                 if f"{name} {kind}" == lost and not gone:
                     gone.append(lost)
-                    raise EngineAway("gone")
+                    raise EngineUnavailable("gone")
                 if f"{name} {kind}" == "put words":
                     sent.extend(row["uid"] for row in more[0])
                 own(self, kind, *more)
@@ -72,14 +74,14 @@ class TestMilvusIndex(IndexContract):
         write(notes, "fact/new.md", note("new", "New", "Something new."))
         with monkeypatch.context() as patch:
             for name in ("put", "forget"):
-                patch.setattr(Engine, name, losing(name, getattr(Engine, name)))
+                patch.setattr(EngineClient, name, losing(name, getattr(EngineClient, name)))
             with self.opened(notes) as index:
-                with pytest.raises(EngineAway):
+                with pytest.raises(EngineUnavailable):
                     self.seen(index)
                 view = self.seen(index)
                 assert self.found(view, "black")[0] == "tea"
                 words, wholes = query_analyser(view.languages()).query("black")
-                assert view.keyword(KeywordQuery(words, wholes)).total == len(NOTES) + 1
+                assert view.keyword(KeywordQuery(words, wholes)).document_count == len(NOTES) + 1
         assert gone
         assert len({uid for uid in sent if uid >= 0}) == 2  # the card has none
 
@@ -351,10 +353,10 @@ LONG = st.text(min_size=1, max_size=4).map(lambda text: text * 60)
 @given(st.text(min_size=1, max_size=60) | LONG, st.sampled_from(["title", "body", "identifier"]))
 def test_a_token_is_letters_and_digits_and_one_terms(term: str, field: str) -> None:
     """Whatever a term is, its token is one word for every analyser, and no other term's."""
-    made = terms.token(field, term)
+    made = terms.encode_term(field, term)
     assert made.isascii()
     assert made.isalnum()
     assert made == made.lower()
-    assert made != terms.token("tags", term)
-    assert made != terms.token(field, f"{term}x")
+    assert made != terms.encode_term("tags", term)
+    assert made != terms.encode_term(field, f"{term}x")
     assert len(made) < 200

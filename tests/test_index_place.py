@@ -21,8 +21,8 @@ from conftest import Run, child, examples, index_of, titles, without_rights, wri
 from memvault import Vault, open_vault
 from memvault.index import whoosh_pickles
 from memvault.index.file_states import state_of
-from memvault.index.place import clean, place_of
-from memvault.index.protocol import WHOLE
+from memvault.index.place import delete_abandoned, prepare_folder
+from memvault.index.protocol import COMPLETE
 from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
@@ -250,7 +250,7 @@ def test_a_folder_that_is_not_ones_own_is_not_used(
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", None)
-    place = place_of(filled)
+    place = prepare_folder(filled)
     assert place.folder is not None
     assert place.folder.is_relative_to(tmp_path / "tmp")
     assert str(base) in place.note
@@ -275,11 +275,11 @@ def test_the_index_of_a_vault_that_is_gone_is_deleted_in_time(filled: Path, tmp_
     shutil.copytree(filled, gone)
     index, kept = index_of(gone), index_of(filled)
     shutil.rmtree(gone)
-    assert clean(index.parent) == []
+    assert delete_abandoned(index.parent) == []
     for folder, days in ((index, 89.0), (kept, 400.0)):
         long_ago = time.time() - days * 86_400
         os.utime(folder / "vault", (long_ago, long_ago))
-    assert clean(index.parent) == []
+    assert delete_abandoned(index.parent) == []
     long_ago = time.time() - 91 * 86_400
     os.utime(index / "vault", (long_ago, long_ago))
     with open_vault(filled) as vault:  # whose own was not used for a day, which is when it is done
@@ -290,7 +290,7 @@ def test_the_index_of_a_vault_that_is_gone_is_deleted_in_time(filled: Path, tmp_
     mine = write(index.parent, "letters/mine.txt", "mine")
     os.utime(mine.parent, (long_ago, long_ago))
     write(index.parent, "letters-too/vault", os.fsencode(gone))
-    assert clean(index.parent, days=-1.0) == [index]
+    assert delete_abandoned(index.parent, days=-1.0) == [index]
     assert mine.exists()
 
 
@@ -299,11 +299,11 @@ def test_an_index_that_is_used_is_not_deleted(filled: Path, tmp_path: Path) -> N
     gone = tmp_path / "gone"
     shutil.copytree(filled, gone)
     workspace = Workspace(gone)
-    workspace.index.look(True, WHOLE)
+    workspace.index.refresh(True, COMPLETE)
     index = index_of(gone)
     (gone / "memvault.toml").unlink()
     with FileLock(index / "lock"):
-        assert clean(index.parent, days=-1.0) == []
+        assert delete_abandoned(index.parent, days=-1.0) == []
     workspace.close()
 
 

@@ -13,26 +13,26 @@ from index_contract import IndexContract, note
 from memvault import clock
 from memvault.config import load_settings
 from memvault.errors import Refused
-from memvault.index.milvus.engine import Engine
-from memvault.index.milvus.sent import SentIndex, SentStore
-from memvault.index.milvus.shared import SharedIndex
-from memvault.index.milvus.where import Where
-from memvault.index.place import place_of
-from memvault.index.protocol import Index, Patience, Stale, View
-from memvault.vault.store import Store
+from memvault.index.milvus.engine import EngineClient
+from memvault.index.milvus.sent import RemoteIndex, RemoteStore
+from memvault.index.milvus.shared import PublishedIndex
+from memvault.index.milvus.where import EngineAddress
+from memvault.index.place import prepare_folder
+from memvault.index.protocol import Index, StaleView, View, WaitPolicy
+from memvault.vault.store import MemoryStore
 
 pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 
 
-class Follower(SentIndex):
+class Follower(RemoteIndex):
     """The index of who follows a vault; before each look, its owner has sent all."""
 
-    owner: SharedIndex
+    owner: PublishedIndex
 
-    def look(self, vectors: bool, patience: Patience) -> View:  # type: ignore[override]
+    def look(self, vectors: bool, patience: WaitPolicy) -> View:  # type: ignore[override]
         """Look at what was sent just now."""
         self.owner.push()
-        return super().look(vectors, patience)
+        return super().refresh(vectors, patience)
 
 
 class TestSentIndex(IndexContract):
@@ -48,13 +48,13 @@ class TestSentIndex(IndexContract):
             assert found is not None
             assert "8080" in found.body
             self.seen(index, vectors=False)
-            with pytest.raises(Stale):
+            with pytest.raises(StaleView):
                 view.text(keys["tea"])
 
     def test_what_was_at_a_moment(self, notes: Path) -> None:
         """What was so before is known where the files are, and that is said."""
         with self.opened(notes) as index, pytest.raises(Refused):
-            index.as_of(self.seen(index), clock.now())
+            index.at(self.seen(index), clock.now())
 
     def test_a_text_is_never_another_memorys(self, notes: Path) -> None:
         """Also after its owner has made all anew, each name shows its own text."""
@@ -75,14 +75,19 @@ class TestSentIndex(IndexContract):
     def opened(self, root: Path) -> Iterator[Index]:
         """Open a vault as another machine sees it."""
         settings = load_settings(root)
-        where = Where(str(root.parent / "engine.db"), "test", "", 30.0)
-        owner = SharedIndex(
-            Store(root, settings), place_of(root), lambda *_: None, Engine(where), "v1", "here"
+        where = EngineAddress(str(root.parent / "engine.db"), "test", "", 30.0)
+        owner = PublishedIndex(
+            MemoryStore(root, settings),
+            prepare_folder(root),
+            lambda *_: None,
+            EngineClient(where),
+            "v1",
+            "here",
         )
         other = root.parent / "elsewhere"
         other.mkdir(exist_ok=True)
-        store = SentStore(other, settings, lambda: index)
-        index = Follower(store, place_of(other), lambda *_: None, owner.engine, "v1")
+        store = RemoteStore(other, settings, lambda: index)
+        index = Follower(store, prepare_folder(other), lambda *_: None, owner.engine, "v1")
         index.owner = owner
         try:
             yield index

@@ -10,8 +10,8 @@ import pytest
 from conftest import Run, explained, index_of, titles, write
 from memvault import Vault, open_vault
 from memvault.index.analysis import query_analyser
-from memvault.index.bm25f import FIELDS, KeywordDocument, Wanted, memory_segment, score
-from memvault.index.languages import detected
+from memvault.index.bm25f import FIELDS, KeywordDocument, QueryTerm, memory_segment, score
+from memvault.index.languages import detect_language
 from memvault.vault.lock import FileLock
 
 SENTENCES = {
@@ -93,7 +93,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("language", SENTENCES)
 def test_a_sentence_tells_its_language(language: str) -> None:
     """Each language that can be stemmed is told from one sentence."""
-    assert detected(SENTENCES[language]) == language
+    assert detect_language(SENTENCES[language]) == language
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_sentence_tells_its_language(language: str) -> None:
 )
 def test_nothing_is_guessed_of_what_does_not_tell(text: str) -> None:
     """Code, names, numbers and scripts without a stemmer are of no language."""
-    assert detected(text) == ""
+    assert detect_language(text) == ""
 
 
 @pytest.mark.parametrize(("query", "title"), FOUND)
@@ -137,7 +137,7 @@ def test_a_word_counts_once_however_many_of_its_forms_a_memory_has() -> None:
         KeywordDocument(2, {"body": Counter({"haus": 1, "garten": 1})}),
         KeywordDocument(3, {"body": Counter({"garten": 1, "tor": 1})}),
     ]
-    wanted = [Wanted(("haus", "hause"), FIELDS)]
+    wanted = [QueryTerm(("haus", "hause"), FIELDS)]
     scores, rarity, _ = score([memory_segment(documents)], wanted, {"body": 6.0}, explain=False)
     assert scores[0, 0] == scores[0, 1]
     assert len(scores) == 2

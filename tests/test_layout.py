@@ -178,7 +178,7 @@ def linked(folder: Path) -> Path:
 def test_a_path_stays_in_the_vault_or_is_refused(linked: Path, path: str) -> None:
     """Whatever path is named, nothing outside the vault is ever meant."""
     try:
-        found = layout.contained(linked, path)
+        found = layout.resolve_inside(linked, path)
     except MemvaultError:
         return
     assert ".." not in found.split("/")
@@ -205,7 +205,7 @@ def test_a_path_stays_in_the_vault_or_is_refused(linked: Path, path: str) -> Non
 def test_paths_out_of_the_vault_are_refused(linked: Path, path: str) -> None:
     """Dots, absolute paths, links and NUL never name a file outside."""
     with pytest.raises((Refused, UsageError)):
-        layout.contained(linked, path)
+        layout.resolve_inside(linked, path)
     with open_vault(linked) as opened:
         for tool, arguments in (
             ("memory_show", {"memId": path}),
@@ -220,12 +220,12 @@ def test_paths_out_of_the_vault_are_refused(linked: Path, path: str) -> None:
 
 def test_paths_in_the_vault_are_understood(linked: Path) -> None:
     """Dots and links that stay inside come to the file that they mean."""
-    assert layout.contained(linked, "notes/a.md") == "notes/a.md"
-    assert layout.contained(linked, "./notes//a.md") == "notes/a.md"
-    assert layout.contained(linked, "x/../notes/a.md") == "notes/a.md"
-    assert layout.contained(linked, "inner/a.md") == "notes/a.md"
-    assert layout.contained(linked, str(linked / "notes/a.md")) == "notes/a.md"
-    assert layout.contained(linked, "new/folder/b.md") == "new/folder/b.md"
+    assert layout.resolve_inside(linked, "notes/a.md") == "notes/a.md"
+    assert layout.resolve_inside(linked, "./notes//a.md") == "notes/a.md"
+    assert layout.resolve_inside(linked, "x/../notes/a.md") == "notes/a.md"
+    assert layout.resolve_inside(linked, "inner/a.md") == "notes/a.md"
+    assert layout.resolve_inside(linked, str(linked / "notes/a.md")) == "notes/a.md"
+    assert layout.resolve_inside(linked, "new/folder/b.md") == "new/folder/b.md"
 
 
 @pytest.mark.parametrize(

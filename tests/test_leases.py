@@ -37,7 +37,7 @@ def test_an_event_goes_back_beside_a_newer_one_of_its_name(folder: Path, inbox: 
         lease = inbox.pop(5).lease
         assert lease is not None
         write(folder, "agents/main/inbox/ci.md", "later")
-        lease.put_back()
+        lease.requeue()
     builds = {"build 1 failed", "build 2 failed", "build 3 is fine", "later"}
     assert set(letters(inbox.folder).values()) == builds
     wanted = [{"eventType": "Hook", "parameter": "ci"}]
@@ -53,7 +53,7 @@ def test_the_same_event_goes_back_once(folder: Path, inbox: Inbox) -> None:
     lease = inbox.pop().lease
     assert lease is not None
     write(folder, "agents/main/inbox/ci.md", "fine")
-    lease.put_back()
+    lease.requeue()
     assert letters(inbox.folder) == {"ci.md": "fine"}
     assert not list((folder / PRIVATE / "claims").iterdir())
 
@@ -65,7 +65,7 @@ def test_a_very_long_name_goes_back_too(folder: Path, inbox: Inbox) -> None:
     lease = inbox.pop().lease
     assert lease is not None
     write(folder, f"agents/main/inbox/{name}.md", "two")
-    lease.put_back()
+    lease.requeue()
     assert set(letters(inbox.folder).values()) == {"one", "two"}
 
 
@@ -77,7 +77,7 @@ def test_only_events_are_taken_out_of_a_lease(folder: Path, inbox: Inbox) -> Non
     own = next(path for path in (folder / PRIVATE / "claims").iterdir() if path.is_dir())
     strange = [own / "thesis.tex", write(folder, f"{PRIVATE}/claims/docs/a.md", "a")]
     strange[0].write_text("x")
-    lease.put_back()
+    lease.requeue()
     assert len(inbox.peek()) == 1
     assert all(path.exists() for path in strange)
 
@@ -88,7 +88,7 @@ def test_events_go_back_under_the_readers_lock(folder: Path, inbox: Inbox) -> No
     lease = inbox.pop().lease
     assert lease is not None
     with agent_lock(folder, Address("main")):
-        lease.put_back()
+        lease.requeue()
         assert letters(inbox.folder) == {}
     assert [event.data["name"] for event in inbox.peek()] == ["x"]
 
@@ -125,12 +125,12 @@ def test_a_taking_that_cannot_be_completed_is_said(folder: Path) -> None:
     found, delivery = invoke.call(workspace, "peek_inbox", {})
     taken = found["events"]
     blocking = write(folder, f"{PRIVATE}/popped", "")
-    notes = delivery.settle()
+    notes = delivery.acknowledge()
     assert len(notes) == 1
     assert "may come a second time" in notes[0]
     blocking.unlink()
-    assert invoke.result_of(workspace, "peek_inbox", {})["events"] == taken
-    assert invoke.result_of(workspace, "peek_inbox", {})["events"] == []
+    assert invoke.call_result(workspace, "peek_inbox", {})["events"] == taken
+    assert invoke.call_result(workspace, "peek_inbox", {})["events"] == []
 
 
 def test_the_last_takings_are_kept(folder: Path, inbox: Inbox) -> None:
@@ -140,7 +140,7 @@ def test_the_last_takings_are_kept(folder: Path, inbox: Inbox) -> None:
         inbox.deliver("service", {"name": str(number)})
         lease = inbox.pop().lease
         assert lease is not None
-        lease.settle()
+        lease.acknowledge()
     kept = [path for path in (folder / PRIVATE / "popped").iterdir() if path.name != "mine"]
     assert len(kept) == 100
     assert other.exists()

@@ -56,12 +56,12 @@ def test_writing_takes_away_what_killed_writers_left(folder: Path) -> None:
         for number in range(1_000):
             if not old.exists():
                 break
-            atomic.put(folder / "state", str(number).encode(), durable=False)
+            atomic.write(folder / "state", str(number).encode(), durable=False)
         assert not old.exists()
         assert fresh.exists(), "it may belong to a process of another machine"
         assert all(path.exists() for path in others)
         living.communicate(b"\n")
-    atomic.sweep(folder)
+    atomic.remove_stale_temp_files(folder)
     assert not own.exists(), "its process has ended"
 
 

@@ -216,7 +216,9 @@ def test_unknown_settings_do_not_flood(folder: Path, run: Run) -> None:
     assert "2,990 more" in warnings[-1]
 
 
-READER = Caller("reader", programs=False, paths=False, budgeted=True, vaults=(), scope="read")
+READER = Caller(
+    "reader", may_run_programs=False, may_see_paths=False, budgeted=True, vaults=(), scope="read"
+)
 """Who has a token of ``memvault serve`` that only reads."""
 
 
@@ -240,7 +242,7 @@ def test_lists_and_names_have_a_largest_size(folder: Path, tool: Tool) -> None:
     properties = input_schema(tool.parameters)["properties"]
     given = call_of(tool)
     for parameter in tool.parameters:
-        if list in parameter.kinds and not parameter.anything:
+        if list in parameter.types and not parameter.anything:
             assert properties[parameter.key]["maxItems"] == MOST_ENTRIES
             entry: Any = {} if parameter.items else "x"
             too_much: Any = [entry] * (MOST_ENTRIES + 1)
@@ -249,7 +251,7 @@ def test_lists_and_names_have_a_largest_size(folder: Path, tool: Tool) -> None:
             if not parameter.items:
                 with pytest.raises(UsageError, match="100,001 characters"):
                     tool.bind({**given, parameter.key: ["x" * (MOST_CHARACTERS + 1)]})
-        if str in parameter.kinds and not parameter.arg.text:
+        if str in parameter.types and not parameter.arg.text:
             with pytest.raises(UsageError, match="100,001 characters"):
                 tool.bind({**given, parameter.key: "x" * (MOST_CHARACTERS + 1)})
 

@@ -10,7 +10,7 @@ from conftest import write
 from growth import Steps, check_growth
 from memvault import Vault
 from memvault.vault.links import links
-from memvault.vault.markdown import prose, tags
+from memvault.vault.markdown import mask_code, tags
 from wrong_vaults import examined, told
 
 LINKS = {
@@ -62,8 +62,8 @@ def test_what_is_no_link_to_another_note_is_none(text: str) -> None:
 def test_what_is_not_prose_is_blank_and_all_else_stands_where_it_stood() -> None:
     """Backticks that nothing closes in their paragraph are text, as a fence with text behind."""
     text = "a ` b\r\n\r\n`c` ``d` e\n\n```x``` f\n~~~\ncode\n"
-    assert prose(text) == "a ` b\r\n\r\n    ``d` e\n\n        f\n   \n    \n"
-    assert len(prose(text)) == len(text)
+    assert mask_code(text) == "a ` b\r\n\r\n    ``d` e\n\n        f\n   \n    \n"
+    assert len(mask_code(text)) == len(text)
 
 
 def test_a_fence_ends_with_the_quote_or_the_entry_that_it_stands_in() -> None:
@@ -81,11 +81,11 @@ def test_any_text_is_read_in_time(piece: str) -> None:
     """Nobody keeps a program busy with brackets and backticks that nothing closes."""
 
     def work(size: int) -> Steps:
-        yield lambda: prose(piece * size)
+        yield lambda: mask_code(piece * size)
         yield lambda: list(links(piece * size + "[["))
 
     check_growth(work, 5_000)
-    assert len(prose(piece * 5_000)) == len(piece) * 5_000
+    assert len(mask_code(piece * 5_000)) == len(piece) * 5_000
 
 
 def test_doctor_follows_links_in_markdown_to_notes(vault: Vault, folder: Path) -> None:

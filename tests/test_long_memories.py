@@ -9,7 +9,7 @@ import pytest
 
 from conftest import explained, index_of, write
 from memvault import Vault, open_vault
-from memvault.index.protocol import WHOLE, Places
+from memvault.index.protocol import COMPLETE, MatchLocation
 from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
@@ -99,10 +99,10 @@ def test_a_block_that_is_not_indexed_yet_counts_alike(folder: Path) -> None:
 def test_only_some_blocks_are_read(folder: Path) -> None:
     """What a comparison costs is bounded: the first blocks, the best, and the nearest."""
     write(folder, "long.md", f"# Diary\n\n{filler(1_000_000)}")
-    view = Workspace(folder).index.look(True, WHOLE)
+    view = Workspace(folder).index.refresh(True, COMPLETE)
     (key,) = (record.key for record in view.records() if record.title == "Diary")
-    every = view.passages(key, Places(tuple(range(400)), None))
-    some = view.passages(key, Places((7, 90), 700))
+    every = view.passages(key, MatchLocation(tuple(range(400)), None))
+    some = view.passages(key, MatchLocation((7, 90), 700))
     assert len(every) > 800
     assert len(some) < len(every) / 10
     assert {number for number, _ in some} > {0, 700}

@@ -16,7 +16,7 @@ from memvault import Vault
 from memvault.errors import MemvaultError, UsageError
 from memvault.memories import create, delete
 from memvault.model import Memory
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 from memvault.workspace import Workspace
 
 
@@ -222,7 +222,7 @@ def test_a_deletion_that_fails_half_way_is_undone(folder: Path) -> None:
     """Where one memory was changed meanwhile, those that had gone before it are back."""
     write(folder, "a.md", "Text.")
     write(folder, "b.md", "Text.")
-    store: Store = Workspace(folder).store
+    store: MemoryStore = Workspace(folder).store
     memories = [store.read("a.md"), store.read("b.md")]
     write(folder, "b.md", "Changed.")
     with pytest.raises(MemvaultError):
@@ -237,7 +237,7 @@ def test_what_cannot_come_back_does_not_stop_the_rest(folder: Path) -> None:
     write(folder, "a.md", "Text.")
     write(folder, "sub/b.md", "Text.")
     write(folder, "c.md", "Text.")
-    store: Store = Workspace(folder).store
+    store: MemoryStore = Workspace(folder).store
     memories = [store.read(path) for path in ("a.md", "sub/b.md", "c.md")]
 
     def meanwhile() -> Iterator[Memory]:

@@ -23,7 +23,7 @@ from mcp import Client, MCPError
 
 from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
 from mcp_client import session, structured
-from memvault.mcp.profiles import listed
+from memvault.mcp.profiles import tool_definition
 from tool_calls import WORKING, call_of
 
 
@@ -35,7 +35,7 @@ def test_every_tool_is_listed_and_can_be_called(filled: Path, tmp_path: Path, mo
 
     async def talk(client: Client) -> None:
         listed = (await client.list_tools()).tools
-        there = available.all_in(Call(Workspace(root)))
+        there = available.callable_tools(Call(Workspace(root)))
         assert [tool.name for tool in listed] == [tool.name for tool in there]
         assert {tool.name for tool in listed} == {tool.name for tool in registry.all_tools()}
         for tool in WORKING:
@@ -68,7 +68,7 @@ def test_a_tool_is_listed_with_its_schema_and_what_it_may_do(folder: Path) -> No
         for tool in (await client.list_tools()).tools:
             shown = tool.model_dump(by_alias=True, exclude_none=True)
             whole = reference.described(registry.find(tool.name))
-            assert shown == listed(registry.find(tool.name))
+            assert shown == tool_definition(registry.find(tool.name))
             assert whole["description"].startswith(shown["description"])
             assert (
                 whole["inputSchema"]["properties"].keys() == tool.input_schema["properties"].keys()

@@ -113,7 +113,7 @@ def test_a_wait_through_call_tool_is_given_up_too(folder: Path, name: str) -> No
     thread = threading.Thread(target=call.run, daemon=True)
     thread.start()
     PendingCall(workspace, Caller(), "memory_list", {}).run()
-    call.give_up()
+    call.cancel()
     thread.join(LIMIT / 4)
     assert not thread.is_alive()
     workspace.close()
@@ -145,11 +145,11 @@ def test_a_wait_that_is_given_up_ends_its_thread(
     begun = [waits(workspace) for _ in range(3)]
     PendingCall(workspace, Caller(), "memory_list", {}).run()
     call, thread = begun[1]
-    call.give_up()
+    call.cancel()
     thread.join(LIMIT)
     assert [thread.is_alive() for _, thread in begun] == [True, False, True]
     for call, thread in begun:
-        call.give_up()
+        call.cancel()
         thread.join(LIMIT)
         assert not thread.is_alive()
     workspace.close()
@@ -179,7 +179,7 @@ def test_a_call_that_is_given_up_before_its_turn_does_nothing(folder: Path, vaul
     call = PendingCall(
         workspace, Caller(), "set_memories", {"memories": [{"key": "k", "value": "v"}]}
     )
-    call.give_up()
+    call.cancel()
     assert call.run()["error"]["code"] == "timed_out"
     assert vault.call("get_memories")["memories"] == []
     workspace.close()

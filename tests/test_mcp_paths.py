@@ -23,7 +23,7 @@ from memvault.mcp.answers import result
 from memvault.mcp.calls import PendingCall
 from tool_calls import call_of
 
-CLIENT = Caller(paths=False, budgeted=True)
+CLIENT = Caller(may_see_paths=False, budgeted=True)
 """A client of a server that was started with ``--programs``."""
 
 
@@ -74,7 +74,7 @@ def wrong(values: Sequence[str] = ODD) -> list[tuple[str, dict[str, Any]]]:
     for tool in registry.all_tools():
         found += [(tool.name, {}), (tool.name, {"nonsense": "x"})]
         parameters = tool.parameters
-        texts = [entry.key for entry in parameters if str in entry.kinds and not entry.choices]
+        texts = [entry.key for entry in parameters if str in entry.types and not entry.choices]
         for value in values:
             found.append((tool.name, dict.fromkeys(texts, value)))
     return [entry for entry in found if entry[0] != "wait_for" or entry[1]]

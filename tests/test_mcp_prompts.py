@@ -50,7 +50,7 @@ def test_prompts_are_listed_and_written_out(folder: Path) -> None:
                 assert value in text
             called = [word.strip(".,;") for word in text.split() if word.startswith("memory_")]
             assert called
-            assert all(registry.known(word) for word in called)
+            assert all(registry.lookup(word) for word in called)
 
     session(folder, talk)
 

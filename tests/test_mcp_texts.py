@@ -23,7 +23,7 @@ VALUES = st.recursive(
 def said(value: Any) -> list[str]:
     """Return the lines of every text in a value, as they can be shown."""
     if isinstance(value, str):
-        return [line.strip() for line in visible.text(value).split("\n")]
+        return [line.strip() for line in visible.escape_text(value).split("\n")]
     if isinstance(value, dict):
         return [line for part in value.values() for line in said(part)]
     return [line for part in value for line in said(part)] if isinstance(value, list) else []

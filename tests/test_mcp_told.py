@@ -197,7 +197,7 @@ def test_a_call_that_waits_is_said_to_go_on(monkeypatch: pytest.MonkeyPatch) -> 
         told.append((done, total, message))
 
     async def work() -> None:
-        steps = progress.Steps()
+        steps = progress.ProgressTracker()
         telling = asyncio.create_task(steps.tell(heard))
 
         async def hears(said: str) -> None:

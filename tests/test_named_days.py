@@ -10,7 +10,7 @@ import pytest
 
 from conftest import titles, write
 from memvault import Vault
-from memvault.vault.daily import named_days, note_days
+from memvault.vault.daily import dates_in_path, note_days
 
 NOTES = {
     "2026-11-05.md": "2026-11-05",
@@ -53,12 +53,12 @@ def test_the_name_of_a_note_says_its_days(path: str) -> None:
 )
 def test_other_names_say_no_days(path: str) -> None:
     """What is no date, or only part of one, is a name like any other."""
-    assert named_days(path) is None
+    assert dates_in_path(path) is None
 
 
 def test_a_name_that_begins_with_a_day_says_it() -> None:
     """A post or meeting note is of the day that its name begins with, and keeps its words."""
-    assert named_days("posts/2026-11-05-launch.md") == (date(2026, 11, 5),) * 2
+    assert dates_in_path("posts/2026-11-05-launch.md") == (date(2026, 11, 5),) * 2
     assert note_days("posts/2026-11-05-launch.md") is None
 
 

@@ -12,7 +12,7 @@ from made_secrets import MADE
 from memvault import Vault
 from memvault.config import Settings
 from memvault.vault.markdown import tags
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 from wrong_vaults import examined, told
 
 TAGGED = {
@@ -77,7 +77,7 @@ def resolved(folder: Path, link: str) -> set[str]:
     """Return the files that Obsidian follows a link to: by their name, or by an alias."""
     found = set()
     for path in folder.rglob("*.md"):
-        memory = Store(folder, Settings()).read(path.relative_to(folder).as_posix())
+        memory = MemoryStore(folder, Settings()).read(path.relative_to(folder).as_posix())
         if link.casefold() in map(str.casefold, (path.stem, *memory.aliases)):
             found.add(memory.path)
     return found

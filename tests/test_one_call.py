@@ -16,7 +16,7 @@ from memvault import Vault
 from memvault.call import Call
 from memvault.errors import NotFound
 from memvault.index.manifest import Manifest
-from memvault.recall.values import Request
+from memvault.recall.values import RecallRequest
 from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
@@ -59,7 +59,7 @@ def test_a_title_comes_before_the_beginning_of_a_mem_id(run: Run, folder: Path) 
 
 def test_a_search_after_a_name_finds_what_a_search_alone_finds(call: Call, folder: Path) -> None:
     """Looking up a name first, while another process indexes, hides nothing from the search."""
-    request = Request("wombat", "vector")
+    request = RecallRequest("wombat", "vector")
     with FileLock(index_of(folder) / "lock"):
         after = call.engine.search(request)
         alone = Call(Workspace(folder)).engine.search(request)

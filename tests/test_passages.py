@@ -20,7 +20,7 @@ bodies = st.lists(lines, max_size=12).map("\n".join)
 @example("x" * 5_000 + "\n" * 50 + "# H")
 def test_passages_leave_nothing_out(body: str) -> None:
     """Every character that is not white space lies in one passage; they are short and in order."""
-    found = chunks.passages(body)
+    found = chunks.split_passages(body)
     assert found
     place = 0
     for passage in found:
@@ -29,7 +29,7 @@ def test_passages_leave_nothing_out(body: str) -> None:
         assert passage.end - passage.start <= 1_200
         place = passage.end
     assert not body[place:].strip()
-    stretches = chunks.blocks(found)
+    stretches = chunks.split_blocks(found)
     assert (stretches[0][0], stretches[-1][1]) == (found[0].start, found[-1].end)
     assert {start for start, _ in stretches} <= {passage.start for passage in found}
     assert all(one[1] <= other[0] for one, other in pairwise(stretches))

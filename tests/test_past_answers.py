@@ -9,7 +9,7 @@ import pytest
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
 from memvault.errors import Conflict
-from memvault.vault.deed import Subject
+from memvault.vault.deed import FileRef
 from test_undo import files, remember
 
 
@@ -51,7 +51,7 @@ def test_a_change_that_fails_takes_no_revision_away(folder: Path) -> None:
             raise Conflict("somebody else was first")
 
         changes = vault._workspace.store.changes
-        subject = Subject(made["memId"], "A")
+        subject = FileRef(made["memId"], "A")
         with pytest.raises(Conflict):
             changes.replace(made["filePath"], data, b"Four.", subject, edited)
         assert vault.call("memory_show", memId="A")["revisions"] == kept

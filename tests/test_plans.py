@@ -18,7 +18,7 @@ from memvault.agents.plans import agenda, firing, schedule
 from memvault.agents.plans.schedule import Schedule
 from memvault.config import Settings
 from memvault.errors import UsageError
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 PLANS = "agents/main/plans"
 MAIN = Address("main")
@@ -32,12 +32,12 @@ def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
     def deliver(event_id: str, timestamp: datetime, data: dict[str, Any]) -> None:
         runs.append(f"{data['planName']} {data['scheduledFor']}")
 
-    return runs, firing.fire(Store(folder, Settings()), MAIN, now, UTC, deliver)
+    return runs, firing.fire(MemoryStore(folder, Settings()), MAIN, now, UTC, deliver)
 
 
-def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, agenda.Standing]:
+def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, agenda.PlanStatus]:
     """How the plans stand, by name."""
-    stands = agenda.upcoming(Store(folder, Settings()), MAIN, now, zone)[0]
+    stands = agenda.list_plans(MemoryStore(folder, Settings()), MAIN, now, zone)[0]
     return {stand.plan.name: stand for stand in stands}
 
 
@@ -139,8 +139,8 @@ def test_any_text_is_a_schedule_or_refused(text: str) -> None:
 
 def test_a_moment_of_the_last_days_is_due_at_once(folder: Path) -> None:
     """What should have been a moment ago is done now; without a zone the vault's is meant."""
-    store, zone = Store(folder, Settings()), ZoneInfo("Europe/Berlin")
-    wanted = agenda.Wanted("Late", "x", Schedule("scheduledAt", "2026-02-18T09:00"))
+    store, zone = MemoryStore(folder, Settings()), ZoneInfo("Europe/Berlin")
+    wanted = agenda.PlanRequest("Late", "x", Schedule("scheduledAt", "2026-02-18T09:00"))
     (stand,) = agenda.put(store, MAIN, [wanted], NOW, zone)
     assert stand.plan.schedule.text == "2026-02-18T08:00:00.000Z"
     assert fire(folder) == (["Late 2026-02-18T08:00:00.000Z"], [])
@@ -153,7 +153,7 @@ def test_a_plan_written_by_hand_is_planned_when_first_seen(folder: Path) -> None
     write(folder, f"{PLANS}/Tea.md", "---\nrunAfter: 10 minutes\n---\nDrink it\n")
     write(folder, f"{PLANS}/Old.md", "---\nscheduledAt: 2026-01-01\n---\nToo late\n")
     write(folder, f"{PLANS}/Paused.md", '---\ncron: "* * * * *"\nstatus: paused\n---\nNot now\n')
-    store = Store(folder, Settings())
+    store = MemoryStore(folder, Settings())
     assert firing.next_due(store, MAIN, UTC, NOW) == NOW + timedelta(minutes=10)
     assert fire(folder) == ([], [])
     found = get(folder)
@@ -181,10 +181,10 @@ def test_a_plan_is_shown_with_its_next_run_before_anyone_plans_it(
 
 def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
     """Another cron line, moment or zone gets a new next run, also after the plan has ended."""
-    store = Store(folder, Settings())
+    store = MemoryStore(folder, Settings())
     wanted = [
-        agenda.Wanted("Report", "x", Schedule("cron", "0 9 * * *")),
-        agenda.Wanted("Once", "x", Schedule("scheduledAt", "2026-02-18T08:30:00Z")),
+        agenda.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *")),
+        agenda.PlanRequest("Once", "x", Schedule("scheduledAt", "2026-02-18T08:30:00Z")),
     ]
     report, once = agenda.put(store, MAIN, wanted, NOW, UTC)
     assert fire(folder)[0] == ["Once 2026-02-18T08:30:00.000Z"]
@@ -202,10 +202,10 @@ def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
 def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
     """Who writes active over completed gets the delay once more, or a late moment at once."""
     wanted = [
-        agenda.Wanted("Tea", "x", Schedule("runAfter", "10 minutes")),
-        agenda.Wanted("Call", "x", Schedule("scheduledAt", "2026-02-18T08:35:00Z")),
+        agenda.PlanRequest("Tea", "x", Schedule("runAfter", "10 minutes")),
+        agenda.PlanRequest("Call", "x", Schedule("scheduledAt", "2026-02-18T08:35:00Z")),
     ]
-    stands = agenda.put(Store(folder, Settings()), MAIN, wanted, NOW, UTC)
+    stands = agenda.put(MemoryStore(folder, Settings()), MAIN, wanted, NOW, UTC)
     later = NOW + timedelta(minutes=20)
     assert len(fire(folder, later)[0]) == 2
     for stand in stands:
@@ -217,8 +217,8 @@ def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
 
 def test_a_paused_plan_makes_up_for_nothing(folder: Path) -> None:
     """What came due while a plan was paused is not run when it is active again."""
-    wanted = agenda.Wanted("Report", "x", Schedule("cron", "0 9 * * *"))
-    (stand,) = agenda.put(Store(folder, Settings()), MAIN, [wanted], NOW, UTC)
+    wanted = agenda.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *"))
+    (stand,) = agenda.put(MemoryStore(folder, Settings()), MAIN, [wanted], NOW, UTC)
     file = folder / stand.plan.entry.path
     change(file, "status: active", "status: paused")
     assert fire(folder, NOW + timedelta(days=3)) == ([], [])
@@ -256,11 +256,11 @@ def test_broken_plans_are_named_and_block_nothing(vault: Vault, folder: Path) ->
 
 def test_setting_a_plan_again_keeps_what_a_person_added(folder: Path) -> None:
     """An update changes schedule and instruction; other lines of the header stay."""
-    store = Store(folder, Settings())
-    wanted = agenda.Wanted("Report", "x", Schedule("cron", "0 9 * * *"))
+    store = MemoryStore(folder, Settings())
+    wanted = agenda.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *"))
     (before,) = agenda.put(store, MAIN, [wanted], NOW, UTC)
     change(folder / before.plan.entry.path, "---\n\n", "owner: me\n---\n\n")
-    again = agenda.Wanted("Report", "y", Schedule("runAfter", "2 hours"))
+    again = agenda.PlanRequest("Report", "y", Schedule("runAfter", "2 hours"))
     ((after, *_),) = agenda.put(store, MAIN, [again], NOW, UTC)
     assert (after.id, after.instruction) == (before.plan.id, "y")
     assert after.schedule.kind == "runAfter"

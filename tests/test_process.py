@@ -34,8 +34,8 @@ def test_a_program_gets_the_text_and_gives_its_output() -> None:
     """Standard input, output, error and exit code all arrive, of any size below the limit."""
     code = "import sys; t = sys.stdin.read(); print(len(t)); print('ä', file=sys.stderr); exit(3)"
     ran = run([PYTHON, "-c", code], "x" * 300_000, 60, 1_000)
-    assert (ran.code, ran.output, ran.complaint) == (3, "300000\n", "ä\n")
-    assert (ran.timed_out, ran.cut) == (False, False)
+    assert (ran.code, ran.output, ran.stderr) == (3, "300000\n", "ä\n")
+    assert (ran.timed_out, ran.truncated) == (False, False)
     assert run(["true"], "x" * 300_000, 60, 0).code == 0
     assert run([PYTHON, "-c", "print('x' * 99)"], "", 60, 100).output == "x" * 99 + "\n"
 
@@ -44,7 +44,7 @@ def test_a_program_that_prints_too_much_is_killed() -> None:
     """One byte above the limit ends a program, however much it goes on to say."""
     for text in ("print('x' * 100)", "while True: print('x' * 100)"):
         ran = run([PYTHON, "-c", text], "", 60, 100)
-        assert (ran.cut, ran.timed_out, ran.output) == (True, False, "x" * 100)
+        assert (ran.truncated, ran.timed_out, ran.output) == (True, False, "x" * 100)
 
 
 class GivenUp(Exception):
@@ -155,7 +155,7 @@ def test_other_threads_go_on_while_a_program_writes_without_end() -> None:
         ran = run([PYTHON, "-c", code], "", 1, 100, pause=turn.wait)
     over.set()
     thread.join()
-    assert (ran.timed_out, len(ran.complaint)) == (True, 64 * 1024)
+    assert (ran.timed_out, len(ran.stderr)) == (True, 64 * 1024)
     assert turns > 20
 
 

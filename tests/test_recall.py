@@ -12,7 +12,7 @@ from conftest import Run, explained, index_of, titles, write
 from memvault import Vault, open_vault
 from memvault.model import Memory
 from memvault.vault.lock import FileLock
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 MODES = ("tag", "keyword", "vector", "hybrid")
 
@@ -380,12 +380,12 @@ def test_a_phrase_that_nobody_has_costs_one_look_at_each_file(
         write(folder, f"{number}.md", f"# Note {number}\n\nstorm over the river {number}\n")
     vault.call("memory_recall", query="storm")
     read: list[str] = []
-    original = Store.read
+    original = MemoryStore.read
 
-    def counted(self: Store, path: str) -> Memory:
+    def counted(self: MemoryStore, path: str) -> Memory:
         read.append(path)
         return original(self, path)
 
-    monkeypatch.setattr(Store, "read", counted)
+    monkeypatch.setattr(MemoryStore, "read", counted)
     assert explained(vault, '"storm river"') == []
     assert len(read) == len(set(read)) > 0

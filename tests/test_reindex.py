@@ -13,7 +13,7 @@ from conftest import Run, index_of, refused, titles, write
 from killing import Killing
 from memvault import Vault, open_vault
 from memvault.index.manifest import Manifest
-from memvault.index.protocol import Record
+from memvault.index.protocol import MemoryRecord
 from memvault.workspace import Workspace
 
 _REINDEXING = """
@@ -50,7 +50,7 @@ def test_an_index_that_another_replaces_meanwhile_is_read_again(
         _is_whole(vault, 3)
         real = Manifest.records
 
-        def replaced(self: Manifest) -> Iterator[Record]:
+        def replaced(self: Manifest) -> Iterator[MemoryRecord]:
             monkeypatch.setattr(Manifest, "records", real)
             index.rename(index.with_name("moved"))
             journal = index / "manifest.db-journal"  # of another process's index

@@ -45,12 +45,12 @@ def leads(root: Path) -> dict[tuple[str, int], str]:
     workspace = Workspace(root)
     try:
         call = Call(workspace)
-        graph = LinkGraph(call.engine.listed(Filters()), call.store)
+        graph = LinkGraph(call.engine.list_records(Filters()), call.store)
         found = {}
         for memory in graph.memories():
-            for place, link in enumerate(graph.of(memory)):
+            for place, link in enumerate(graph.outgoing(memory)):
                 is_beside = link.link is not None and graph.beside(link.link, memory.path)
-                if link.target is not None and (is_beside or len(graph.called(link.name)) == 1):
+                if link.target is not None and (is_beside or len(graph.by_name(link.name)) == 1):
                     found[memory.mem_id, place] = link.target.mem_id
         return found
     finally:

@@ -41,7 +41,7 @@ NUMBERS: SearchStrategy[Any] = st.integers(-2, 12) | st.floats(-1, 2, width=16)
 def drawn(parameter: Parameter) -> SearchStrategy[Any]:
     """Draw a value that fits a parameter, and that flags can give too."""
     kinds: list[SearchStrategy[Any]] = []
-    for kind in parameter.kinds:
+    for kind in parameter.types:
         if parameter.choices:
             kinds.append(st.sampled_from(parameter.choices))
         elif parameter.items:  # a command sets one
@@ -55,8 +55,8 @@ def drawn(parameter: Parameter) -> SearchStrategy[Any]:
         elif kind is dict:
             kinds.append(st.dictionaries(PLAIN, PLAIN | NUMBERS | st.booleans(), min_size=1))
         else:
-            least = parameter.arg.least if parameter.arg.least is not None else -2
-            most = parameter.arg.most if parameter.arg.most is not None else 12
+            least = parameter.arg.minimum if parameter.arg.minimum is not None else -2
+            most = parameter.arg.maximum if parameter.arg.maximum is not None else 12
             whole = st.integers(int(least), int(min(most, 12)))
             kinds.append(whole if kind is int else whole | st.floats(least, min(most, 12)))
     return st.one_of(kinds)
@@ -73,13 +73,13 @@ class Thing(TypedDict):
     """An object in a list."""
 
     name: Annotated[str, Arg("A name")]
-    size: NotRequired[Annotated[int | float, Arg("A size", most=9)]]
+    size: NotRequired[Annotated[int | float, Arg("A size", maximum=9)]]
 
 
 def anything(
     call: Call,
     number: Annotated[float, Arg("A number without bounds")],
-    count: Annotated[int | None, Arg("A whole number", least=0)] = None,
+    count: Annotated[int | None, Arg("A whole number", minimum=0)] = None,
     either: Annotated[bool | list[str] | None, Arg("One of two kinds")] = None,
     choice: Annotated[Literal["One", "two"], Arg("A choice")] = "One",
     things: Annotated[list[Thing] | None, Arg("Objects")] = None,

@@ -8,7 +8,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.consolidation.same_statements import KnownStatements, shortens
+from memvault.consolidation.same_statements import StatementIndex, shortens
 from memvault.consolidation.statements import LEAST_WORDS, Statement
 
 WORDS = ["cache", "server", "backup", "log", "a1", "7", "not"]
@@ -46,7 +46,7 @@ def test_what_shortens_a_statement_is_what_trying_finds(one: Statement, other: S
 @given(st.lists(statements, max_size=12), statements)
 def test_the_statement_that_says_the_same_is_found(taken: list[Statement], new: Statement) -> None:
     """Looking up finds what comparing with each statement would find."""
-    known = KnownStatements(lambda *_: 0.9)
+    known = StatementIndex(lambda *_: 0.9)
     for entry in taken:
         known.add(entry)
     fitting = [
@@ -62,7 +62,7 @@ def test_the_statement_that_says_the_same_is_found(taken: list[Statement], new: 
 
 def test_a_long_sentence_takes_little_memory() -> None:
     """A thousand sentences of forty words are kept in a few megabytes."""
-    known = KnownStatements(lambda *_: 0.0)
+    known = StatementIndex(lambda *_: 0.0)
     many = [said(tuple(f"w{number}x{place}" for place in range(40))) for number in range(1_000)]
     tracemalloc.start()
     for entry in many:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memvault import schema
 from memvault.errors import UsageError
-from memvault.leniency import UNREAD, meant
+from memvault.leniency import NO_MATCH, coerce
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from plain_arguments import exactly, named, try_tools
@@ -100,7 +100,7 @@ def test_a_tool_refuses_what_its_schema_does_not_say(subtests: pytest.Subtests) 
         wrong += ({**fitting, key: None} for key in whole["required"])
         for parameter in tool.parameters:
             values = _wrong(data.draw, whole["properties"][parameter.key])
-            unread = (value for value in values if meant(parameter, value) is UNREAD)
+            unread = (value for value in values if coerce(parameter, value) is NO_MATCH)
             wrong += ({**fitting, parameter.key: value} for value in unread)
         for arguments in wrong:
             with pytest.raises(UsageError):

@@ -76,8 +76,8 @@ def side(filled: Path, place: Path, canary: str, times: int, patch: pytest.Monke
         bob.call("delete_goals", goalIds=["g"])
         changes = bob.call("memory_log")["changes"]
     patch.setenv("MEMVAULT_CONFIG", str(config))
-    named_vaults.add("secret", str(other))
-    named_vaults.add("team", str(root))
+    named_vaults.add_vault("secret", str(other))
+    named_vaults.add_vault("team", str(root))
     named_vaults.set_default(["secret"])
     made = place.rename(place.with_name(f"{place.name}-made"))
     return Side(root, config, canary, changes[0]["changeId"], Copy(made, place))
@@ -96,9 +96,9 @@ def tries(tool: Tool, own: Side) -> Iterator[dict[str, Any]]:
     """Yield arguments for a tool: as they should be, and such as lead elsewhere."""
     usual = soon(tool)
     yield usual
-    texts = [entry for entry in tool.parameters if {str, list} & set(entry.kinds)]
+    texts = [entry for entry in tool.parameters if {str, list} & set(entry.types)]
     for hidden in [*HIDDEN, *(WORDS if tool.read_only else ())]:
-        named = {entry.key: entry.kinds == (list,) for entry in texts if entry.key in NAMING}
+        named = {entry.key: entry.types == (list,) for entry in texts if entry.key in NAMING}
         if named:
             yield {**usual, **{key: [hidden] if many else hidden for key, many in named.items()}}
     if "change" in {entry.key for entry in texts}:
@@ -115,7 +115,7 @@ def answers(own: Side, scope: Scope, tool: Tool, patch: pytest.MonkeyPatch) -> l
     found = []
     try:
         for arguments in tries(tool, own):
-            result = invoke.result_of(workspace, tool.name, arguments, caller)
+            result = invoke.call_result(workspace, tool.name, arguments, caller)
             shown = told.result(Call(workspace, caller), result).structured_content
             found.append(normal(own.root, shown).replace(own.change, "CHANGE"))
     finally:
@@ -145,7 +145,7 @@ def test_what_is_hidden_changes_nothing(
 def test_a_scope_runs_its_tools_and_no_other(filled: Path, scope: Scope) -> None:
     """A tool that needs more than the caller's scope is not listed, and refused in every way."""
     call = Call(Workspace(filled), Caller("ann", False, False, True, (), scope))
-    listed = {tool.name for tool in available.own_in(call)}
+    listed = {tool.name for tool in available.builtin_tools(call)}
     for tool in all_tools():
         if tool.group == available.WORLD:
             continue
@@ -153,9 +153,9 @@ def test_a_scope_runs_its_tools_and_no_other(filled: Path, scope: Scope) -> None
         assert (tool.name in listed) is is_within
         if not is_within:
             with pytest.raises(Refused, match="needs a caller"):
-                available.find_in(call, tool.name)
+                available.find_tool(call, tool.name)
             with pytest.raises(Refused, match="needs a caller"):
-                invoke.within(call, "call_tool", {"toolName": tool.name, "parameters": {}})
+                invoke.call_nested(call, "call_tool", {"toolName": tool.name, "parameters": {}})
     call.workspace.close()
 
 
@@ -179,7 +179,7 @@ def test_resources_and_completion_hide_it_too(
         for name in [*HIDDEN, own.canary]:
             for start in (resources.MEMORY, resources.TYPE, resources.TAG):
                 with pytest.raises(MCPError) as error:
-                    resources.read(Call(workspace, caller), resources.address(name, start))
+                    resources.read(Call(workspace, caller), resources.uri_for(name, start))
                 said.append(f"{error.value} {error.value.error.data}".replace(own.canary, "WORD"))
         for typed in (own.canary[:3], ""):
             params = types.CompleteRequestParams(

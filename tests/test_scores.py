@@ -8,25 +8,25 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memvault.config import Ranking
-from memvault.index.protocol import Closeness, Record
+from memvault.config import RankingSettings
+from memvault.index.protocol import MemoryRecord, SentenceFeatures
 from memvault.model import Memory
-from memvault.recall.dates import Days
-from memvault.recall.ranking import Candidate, Ranked, columns, newer_first, rank
-from memvault.recall.strength import chance, evidence
+from memvault.recall.dates import DateConstraint
+from memvault.recall.ranking import FeatureRow, Ranked, columns, prefer_newer, rank
+from memvault.recall.strength import answer_probability, evidence
 from memvault.recall.values import FAIR, STRONG
-from memvault.recall.weights import Fit, corners, fits, weighed
-from memvault.vault.daily import Span
+from memvault.recall.weights import RankingWeights, fits, regime_shares, weights_for
+from memvault.vault.daily import DateRange
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 FITS = sorted(fits())
 
 
-def record(path: str, size: int, day: str, importance: object) -> Record:
+def record(path: str, size: int, day: str, importance: object) -> MemoryRecord:
     """The record of a memory."""
     header = {"importance": importance}
     memory = Memory(path, "a", "T", "context", (), day, day, header, "", "etag")
-    return Record.of(0, size, memory, "english")
+    return MemoryRecord.from_memory(0, size, memory, "english")
 
 
 shares = st.floats(0, 1, allow_subnormal=False)
@@ -38,7 +38,7 @@ stamps = st.sampled_from(
 paths = st.sampled_from(["a.md", "2024-03-03.md", "journal/2026/11-05.md", "2023-W07.md"])
 values = st.sampled_from([None, "high", True, -1, 2, 0, 0.3, 1, float("nan"), 10**400, [0.5]])
 measures = st.builds(
-    Closeness,
+    SentenceFeatures,
     shares,
     shares,
     st.none() | shares,
@@ -50,7 +50,7 @@ measures = st.builds(
 )
 candidates = st.lists(
     st.builds(
-        Candidate,
+        FeatureRow,
         st.just(0),
         st.builds(record, paths, sizes, stamps, values),
         shares,
@@ -62,16 +62,19 @@ candidates = st.lists(
     max_size=12,
 ).map(lambda every: [entry._replace(key=key) for key, entry in enumerate(every)])
 fitted = st.sampled_from(FITS).map(lambda name: fits()[name])
-rankings = st.builds(Ranking, shares, shares, shares, st.booleans())
+rankings = st.builds(RankingSettings, shares, shares, shares, st.booleans())
 asked = st.none() | st.tuples(st.dates(), st.dates(), shares).map(
-    lambda every: Days(Span(min(every[:2]), max(every[:2])), 1 + 5 * every[2])
+    lambda every: DateConstraint(DateRange(min(every[:2]), max(every[:2])), 1 + 5 * every[2])
 )
 
 
 @given(candidates, fitted, rankings, asked)
-@example([], fits()["quick"], Ranking(), None)
+@example([], fits()["quick"], RankingSettings(), None)
 def test_ranking_weighs_and_loses_nothing(
-    entries: list[Candidate], fit: Fit, ranking: Ranking, days: Days | None
+    entries: list[FeatureRow],
+    fit: RankingWeights,
+    ranking: RankingSettings,
+    days: DateConstraint | None,
 ) -> None:
     """Every candidate is ranked once, scores fall in 0..1, and the parts add up to them."""
     ranked = rank(entries, fit, ranking, NOW, days)
@@ -91,7 +94,7 @@ def test_ranking_weighs_and_loses_nothing(
 
 
 @given(candidates)
-def test_no_part_counts_more_than_whole(entries: list[Candidate]) -> None:
+def test_no_part_counts_more_than_whole(entries: list[FeatureRow]) -> None:
     """Each part is in 0..1 for each candidate, the best by a relative part has all of it."""
     for name, column in columns(entries).items():
         assert len(column) == len(entries)
@@ -104,7 +107,7 @@ def test_no_part_counts_more_than_whole(entries: list[Candidate]) -> None:
 @example(0.0, [])
 def test_the_shares_of_the_corners_are_one_whole(covered: float, lengths: list[int]) -> None:
     """Wherever a query lies, its four shares add up to 1, and none is negative."""
-    place = corners(covered, lengths)
+    place = regime_shares(covered, lengths)
     assert len(place) == 4
     assert sum(place) == pytest.approx(1)
     assert min(place) >= 0
@@ -117,50 +120,52 @@ def test_a_query_at_a_corner_has_the_weights_of_the_corner(
     covered: float, size: int, corner: int
 ) -> None:
     """Words not held or held, short memories or long: each corner is what was fitted for it."""
-    place = corners(covered, [size, size])
+    place = regime_shares(covered, [size, size])
     assert place == tuple(float(number == corner) for number in range(4))
     for fit in fits().values():
-        assert weighed(fit, place) == {part: each[corner] for part, each in fit.parts.items()}
+        assert weights_for(fit, place) == {part: each[corner] for part, each in fit.parts.items()}
 
 
 @given(fitted, shares, shares, sizes, sizes)
 def test_weights_lie_between_those_of_the_corners(
-    fit: Fit, one: float, other: float, small: int, large: int
+    fit: RankingWeights, one: float, other: float, small: int, large: int
 ) -> None:
     """Between the corners no weight is more or less than at any, and shares change steadily."""
-    place = corners(one, [small, large])
-    for part, weight in weighed(fit, place).items():
+    place = regime_shares(one, [small, large])
+    for part, weight in weights_for(fit, place).items():
         assert min(fit.parts[part]) - 1e-9 <= weight <= max(fit.parts[part]) + 1e-9
     little, much = sorted((one, other))
-    assert sum(corners(little, [small])[2:]) <= sum(corners(much, [small])[2:]) + 1e-9
+    assert sum(regime_shares(little, [small])[2:]) <= sum(regime_shares(much, [small])[2:]) + 1e-9
     short, long = sorted((small, large))
-    assert sum(corners(one, [short])[1::2]) <= sum(corners(one, [long])[1::2]) + 1e-9
+    assert sum(regime_shares(one, [short])[1::2]) <= sum(regime_shares(one, [long])[1::2]) + 1e-9
 
 
 @pytest.mark.parametrize("name", FITS)
 def test_what_was_fitted_can_be_used(name: str) -> None:
     """Each fit has parts that exist, four weights of each, none negative, and some at a corner."""
-    measured = Closeness(1, 1, 1, 1, 1, 1, frozenset())
-    full = Candidate(0, record("a.md", 9, "", None), 1, 1, 1, 1, measured)
+    measured = SentenceFeatures(1, 1, 1, 1, 1, 1, frozenset())
+    full = FeatureRow(0, record("a.md", 9, "", None), 1, 1, 1, 1, measured)
     fit = fits()[name]
     assert fit.parts.keys() <= columns([full]).keys()
     assert all(len(weights) == 4 and min(weights) >= 0 for weights in fit.parts.values())
     assert all(sum(corner) > 0 for corner in zip(*fit.parts.values(), strict=True))
     assert any(part.startswith("deep") for part in fit.parts) == (name == "deep")
     assert any(part.startswith("vector") for part in fit.parts) == (name != "words")
-    assert chance(evidence(full, 5), fit, 0) >= STRONG
-    nothing = Closeness(0, 0, 0, 0, 0, 0, frozenset())
+    assert answer_probability(evidence(full, 5), fit, 0) >= STRONG
+    nothing = SentenceFeatures(0, 0, 0, 0, 0, 0, frozenset())
     bare = full._replace(keyword=0, bm25=0, cosine=0.0, deep=0.0, closeness=nothing)
     if name != "words":  # by words alone nothing is found that holds none of them
-        assert chance(evidence(bare, 5), fit, 0) < FAIR
+        assert answer_probability(evidence(bare, 5), fit, 0) < FAIR
 
 
 @given(candidates, fitted, st.integers(0, 50), st.floats(0, 1))
-def test_a_chance_is_one(entries: list[Candidate], fit: Fit, words: int, behind: float) -> None:
+def test_a_chance_is_one(
+    entries: list[FeatureRow], fit: RankingWeights, words: int, behind: float
+) -> None:
     """A chance is in 0..1 whatever is known, and no greater farther behind the best."""
     for entry in entries:
         told = evidence(entry, words)
-        assert 0 <= chance(told, fit, behind) <= chance(told, fit, 0) <= 1
+        assert 0 <= answer_probability(told, fit, behind) <= answer_probability(told, fit, 0) <= 1
 
 
 days = st.sampled_from(["2026-01-01", "2026-01-02T10:00:00Z", "2026-01-03", "2026-02-01", ""])
@@ -174,8 +179,8 @@ def answers(draw: st.DrawFn) -> tuple[list[Ranked], list[list[float]]]:
     for key, score in enumerate(scores):
         kept = record(draw(paths.filter(lambda path: path == "a.md") | paths), 9, draw(days), None)
         covered = draw(st.sampled_from([0, 0.5, 0.75, 0.85, 1]))
-        held = Closeness(covered, covered, None, 0, None, None, frozenset())
-        found = Candidate(key, kept, 0.0, 0.0, None, None, held)
+        held = SentenceFeatures(covered, covered, None, 0, None, None, frozenset())
+        found = FeatureRow(key, kept, 0.0, 0.0, None, None, held)
         ranked.append(Ranked(found, score, {"keyword": score}))
     count = draw(st.integers(0, len(ranked)))
     alike = [[1.0] * count for _ in range(count)]
@@ -201,7 +206,7 @@ def day_of(entry: Ranked) -> str:
 def test_only_the_newer_of_two_nearest_rises(drawn: tuple[list[Ranked], list[list[float]]]) -> None:
     """Nobody is lost or falls in score; a newer one rises over the older it is nearest to."""
     before, alike = drawn
-    after, newer = newer_first(before, alike)
+    after, newer = prefer_newer(before, alike)
     keys = [entry.candidate.key for entry in after]
     assert sorted(keys) == list(range(len(before)))
     assert [entry.score for entry in after] == sorted(
@@ -220,7 +225,7 @@ def test_only_the_newer_of_two_nearest_rises(drawn: tuple[list[Ranked], list[lis
     for old, new in newer.items():
         assert day_of(before[new]) > day_of(before[old])
         assert keys.index(new) < keys.index(old)
-        held, less = (before[key].candidate.closeness.covered for key in (old, new))
+        held, less = (before[key].candidate.closeness.coverage for key in (old, new))
         assert less >= 0.9 * held or held < 0.8
     for new in risen:
         assert any(
@@ -243,12 +248,12 @@ def nearest(alike: list[list[float]], one: int, other: int) -> bool:
 
 def two(old: float, new: float, alike: float) -> list[int]:
     """Put an older and a newer memory of some scores in order; give their keys."""
-    empty = Closeness(0, 0, None, 0, None, None, frozenset())
+    empty = SentenceFeatures(0, 0, None, 0, None, None, frozenset())
     ranked = [
-        Ranked(Candidate(key, record("a.md", 9, day, None), 0, 0, None, None, empty), score, {})
+        Ranked(FeatureRow(key, record("a.md", 9, day, None), 0, 0, None, None, empty), score, {})
         for key, (score, day) in enumerate([(old, "2026-01-01"), (new, "2026-02-01")])
     ]
-    return [entry.candidate.key for entry in newer_first(ranked, [[1, alike], [alike, 1]])[0]]
+    return [entry.candidate.key for entry in prefer_newer(ranked, [[1, alike], [alike, 1]])[0]]
 
 
 @pytest.mark.parametrize(

@@ -177,10 +177,10 @@ def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: 
 def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
     """Where no argument holds it alone, the refusal has the kind and no line."""
     value, said = made("AWS secret key")
-    refusal = new_secrets.refusal(new_secrets.of(b"", said.encode()))
-    refusal.name_places({"metadata": {"aws_secret_access_key": value}, "title": None})
+    refusal = new_secrets.refusal(new_secrets.added_secrets(b"", said.encode()))
+    refusal.locate_in_arguments({"metadata": {"aws_secret_access_key": value}, "title": None})
     assert refusal.message.endswith("memvault.toml says: AWS secret key")
-    refusal.name_places({"metadata": {said: 1}})
+    refusal.locate_in_arguments({"metadata": {said: 1}})
     assert refusal.message.endswith("memvault.toml says: AWS secret key in metadata")
 
 

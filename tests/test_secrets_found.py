@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, SHARED, examples
 from made_secrets import MADE, made
-from memvault.secrets_found.detect import allows, found, masked, masked_part, values
-from memvault.secrets_found.formats import FORMS, SHORTEST_WORD, Form, pattern
+from memvault.secrets_found.detect import allows, find_secrets, masked, masked_part, secret_values
+from memvault.secrets_found.formats import FORMS, SHORTEST_WORD, SecretPattern, pattern
 
 SIZES = (30_000, 120_000)
 PROSE = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=300)
@@ -27,13 +27,13 @@ def test_a_secret_of_each_kind_is_found_by_its_line(kind: str) -> None:
     for _ in range(20):
         value, text = made(kind)
         whole = f"# Deploy\n\nUse\n{text}\nfrom now on.\n"
-        (secret,) = found(whole)
+        (secret,) = find_secrets(whole)
         assert (secret.kind, secret.line) == (kind, 4)
         assert whole[secret.start : secret.end] == value
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
-def test_what_is_looked_for_first_is_in_every_secret_of_a_form(form: Form) -> None:
+def test_what_is_looked_for_first_is_in_every_secret_of_a_form(form: SecretPattern) -> None:
     """A form's mark is in each of its secrets, and in one word with it where the form says so."""
 
     @settings(max_examples=examples(20))
@@ -51,7 +51,7 @@ def test_what_is_looked_for_first_is_in_every_secret_of_a_form(form: Form) -> No
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.kind} {form.marks[0]}")
-def test_no_form_takes_the_square_of_a_texts_length(form: Form) -> None:
+def test_no_form_takes_the_square_of_a_texts_length(form: SecretPattern) -> None:
     """Four times a text of a form's own beginnings and letters takes about four times as long."""
     began = form.marks[0]
     for unit in (began, f" {began}", *(f"\n{began}{letter * 25}" for letter in "aA0-_.=/:@ ")):
@@ -60,7 +60,7 @@ def test_no_form_takes_the_square_of_a_texts_length(form: Form) -> None:
             assert _looked(form, long) < 10 * max(_looked(form, short), 0.005)
 
 
-def _looked(form: Form, text: str) -> float:
+def _looked(form: SecretPattern, text: str) -> float:
     """Return the seconds of this process's own that one search takes."""
     began = time.process_time()
     for _ in pattern(form).finditer(text):
@@ -78,13 +78,13 @@ def test_a_masked_text_holds_no_secret(kinds: list[str], texts: list[str]) -> No
     hidden = masked(text)
     assert not any(value in hidden for value, _ in secrets)
     assert masked(hidden) == hidden
-    assert found(hidden) == []
+    assert find_secrets(hidden) == []
 
 
 @given(PROSE)
 def test_a_text_without_secrets_stays_as_it_is(text: str) -> None:
     """What holds no secret comes back character for character."""
-    if not found(text):
+    if not find_secrets(text):
         assert masked(text) == text
 
 
@@ -93,7 +93,7 @@ def test_a_part_of_a_text_tells_no_part_of_its_secrets(kind: str, start: int, le
     """However a text is cut, no more than a few characters of a secret are left."""
     value, said = made(kind)
     text = f"The deploy job reads this:\n\n{said}\n\nand nothing else."
-    part = masked_part(text[start : start + length], values(text))
+    part = masked_part(text[start : start + length], secret_values(text))
     for at in range(len(value) - 7):
         assert value[at : at + 8] not in part
 
@@ -116,7 +116,7 @@ def test_random_texts_that_are_no_secrets_are_left_alone() -> None:
         "https://host:8080/a@b",
         "mailto:joe@example.com, ssh://git@host:22/x",
     ):
-        assert found(text) == [], text
+        assert find_secrets(text) == [], text
 
 
 def test_the_projects_own_texts_raise_no_alarm() -> None:
@@ -126,14 +126,14 @@ def test_the_projects_own_texts_raise_no_alarm() -> None:
     # Notes of real people quote keys of documentation, which cannot be told from others.
     files += (file for file in SHARED.glob("data/*/corpus.jsonl") if "real-" not in str(file))
     assert len(files) > 50
-    alarms = {str(path): found(path.read_text("utf-8")) for path in files}
+    alarms = {str(path): find_secrets(path.read_text("utf-8")) for path in files}
     assert {path: secrets for path, secrets in alarms.items() if secrets} == {}
 
 
 def test_a_password_that_is_a_word_is_masked_only_in_its_url() -> None:
     """A default password is no secret, and a word that is one stays readable in the text."""
     default = "postgresql://postgres:postgres@localhost:5432/postgres"
-    assert found(default) == []
+    assert find_secrets(default) == []
     text = "See amqp://app:mountain@host/x, and climb the mountain."
     assert (
         masked(text) == "See amqp://app:[masked: password in a URL]@host/x, and climb the mountain."
@@ -147,9 +147,9 @@ def test_a_line_may_say_that_its_secret_is_fine() -> None:
     _, token = made("GitHub token")
     for words in ("gitleaks:allow", "pragma: allowlist secret"):
         text = f"one\n{token}  # {words}\nthree\n"
-        assert found(text) == []
+        assert find_secrets(text) == []
         assert masked(text) == text
-        assert [secret.line for secret in found(f"{text}{token}\n")] == [4]
+        assert [secret.line for secret in find_secrets(f"{text}{token}\n")] == [4]
 
 
 def test_a_header_may_say_that_its_secrets_are_fine() -> None:
@@ -163,7 +163,7 @@ def test_a_secret_key_is_found_in_capitals_too() -> None:
     """Variables of a shell are written in capitals, with the issuer's name or without."""
     value, _ = made("AWS secret key")
     for name in ("AWS_SECRET_ACCESS_KEY", "SECRET_ACCESS_KEY", "Secret access key"):
-        (secret,) = found(f"export {name}={value}")
+        (secret,) = find_secrets(f"export {name}={value}")
         assert secret.kind == "AWS secret key"
 
 
@@ -181,7 +181,7 @@ def test_as_many_secrets_as_there_may_be_take_no_more_than_their_share() -> None
             numbers = range(123_456_000, 123_456_000 + many)
             text = "".join(f"{front}ghp_{number:036}{back}" for number in numbers)
             began = time.process_time()
-            known = values(text)
+            known = secret_values(text)
             assert "ghp_0" not in masked_part(masked(text), known)
             assert len(known) == many
             return time.process_time() - began

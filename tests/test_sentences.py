@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memvault.index.analysis import analyser
-from memvault.index.protocol import TELLS
-from memvault.index.sentences import NUMBER, Cut, coded, cut, number_of
+from memvault.index.protocol import DISTINCTIVE_BIT
+from memvault.index.sentences import TERM_ID_MASK, TextBlock, encode_blocks, number_of, split_memory
 from memvault.model import Memory
 
 REST = "She pulls and it stays shut. The smith is away until the end of the week. "
@@ -22,7 +22,7 @@ def memory(body: str, title: str = "Title", path: str = "a.md", *tags: str) -> M
 
 def stretches(body: str) -> list[str]:
     """The stretches of a body, block by block, without the heads."""
-    return [text for block in cut(memory(body)) for text in block.texts[1:]]
+    return [text for block in split_memory(memory(body)) for text in block.texts[1:]]
 
 
 def test_a_stretch_inside_a_line_says_who_is_speaking() -> None:
@@ -74,7 +74,7 @@ def test_chinese_sentences_are_sentences(sign: str) -> None:
 )
 def test_stretches_leave_nothing_out(body: str) -> None:
     """All of a body is in its stretches, in order and short, and every passage in one block."""
-    blocks = cut(memory(body))
+    blocks = split_memory(memory(body))
     said = "".join(text for block in blocks for text in block.texts[1:])
     assert "".join(said.split()) == "".join(body.split())
     assert all(len(text) <= 600 for block in blocks for text in block.texts[1:])
@@ -90,33 +90,40 @@ def test_stretches_cut_no_word_in_two() -> None:
     assert " ".join(stretches(" ".join(words))).split() == words
 
 
-def heads(blocks: list[Cut]) -> set[str]:
+def heads(blocks: list[TextBlock]) -> set[str]:
     """What stands before the stretches of all blocks."""
     return {block.texts[0] for block in blocks}
 
 
 def test_title_and_tags_stand_before_each_block() -> None:
     """A sentence in the middle of a long memory is about what its title and tags say."""
-    found = cut(memory(LINE * 60, "Harbour gate", "a.md", "iron", "sea"))
+    found = split_memory(memory(LINE * 60, "Harbour gate", "a.md", "iron", "sea"))
     assert len(found) > 2
     assert heads(found) == {"Harbour gate\niron, sea"}
-    assert heads(cut(memory("x", "2026-11-05", "journal/2026-11-05.md"))) == {"\n"}
+    assert heads(split_memory(memory("x", "2026-11-05", "journal/2026-11-05.md"))) == {"\n"}
     tags = [f"tag{number}" for number in range(400)]
-    assert heads(cut(memory("x", "Title " * 100, "a.md", *tags))) == {
+    assert heads(split_memory(memory("x", "Title " * 100, "a.md", *tags))) == {
         f"{('Title ' * 100)[:150]}\n{', '.join(tags)[:150]}"
     }
 
 
 def test_numbers_and_negations_are_told_apart_from_other_words() -> None:
     """A term that alone makes two sentences differ carries a mark; no other one does."""
-    texts = {"red": 0, "v2": TELLS, "2026": TELLS, "never": TELLS, "cannot": TELLS, "note": 0}
+    texts = {
+        "red": 0,
+        "v2": DISTINCTIVE_BIT,
+        "2026": DISTINCTIVE_BIT,
+        "never": DISTINCTIVE_BIT,
+        "cannot": DISTINCTIVE_BIT,
+        "note": 0,
+    }
     english = analyser("english")
     for word, tells in texts.items():
-        (block,) = coded(cut(memory(word, "")), english)
-        assert [code & ~NUMBER & TELLS for code in block.codes] == [tells], word
+        (block,) = encode_blocks(split_memory(memory(word, "")), english)
+        assert [code & ~TERM_ID_MASK & DISTINCTIVE_BIT for code in block.codes] == [tells], word
 
 
 @given(st.text())
 def test_a_terms_number_leaves_room_for_its_marks(term: str) -> None:
     """Whatever a term is, its number and its marks do not share a bit."""
-    assert number_of(term) & ~NUMBER == 0
+    assert number_of(term) & ~TERM_ID_MASK == 0

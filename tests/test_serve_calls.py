@@ -29,7 +29,7 @@ from mcp_client import LOADED as LOADED  # what commands begin with, see conftes
 from memvault import open_vault
 from memvault.call import Caller
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
-from memvault.mcp.door import Answer
+from memvault.mcp.door import ResponseTracker
 from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 from test_mcp_told import Heard
@@ -131,7 +131,7 @@ def test_an_event_goes_back_where_its_answer_reached_nobody(team: Path, is_there
         await asyncio.sleep(0)
 
     async def answered() -> None:
-        answer = Answer(scope, b"{}", receive, send)
+        answer = ResponseTracker(scope, b"{}", receive, send)
         scope[OPEN_CALLS][1] = taking
         await answer.receive()
         assert "keep me" in json.dumps(await asyncio.to_thread(taking.run))

@@ -14,10 +14,17 @@ from hypothesis import strategies as st
 from conftest import ROOT
 from memvault.errors import Refused
 from memvault.upkeep.clients import NAMES, jsonc, marked
-from memvault.upkeep.clients.client import MARKDOWN, TOML, Block, File, Place, Whole
+from memvault.upkeep.clients.client import (
+    MARKDOWN,
+    TOML,
+    ClientFile,
+    MarkedBlock,
+    OwnedFile,
+    SetupContext,
+)
 from memvault.upkeep.clients.setup import client, with_parts, without
 
-PLACE = Place(
+PLACE = SetupContext(
     "project",
     Path("/work/project"),
     Path("/home/me"),
@@ -29,8 +36,8 @@ PLACE = Place(
 )
 FORMS = ROOT / "tests/clients"
 FILES = [file for name in NAMES for file in client(name).files(PLACE)]
-JSON = [file for file in FILES if isinstance(file.parts[0], jsonc.Entry)]
-BLOCKS = [file for file in FILES if isinstance(file.parts[0], Block)]
+JSON = [file for file in FILES if isinstance(file.parts[0], jsonc.JsonEntry)]
+BLOCKS = [file for file in FILES if isinstance(file.parts[0], MarkedBlock)]
 KEYS = ["mcpServers", "mcp", "memvault", "hooks", "SessionStart", "Stop", "version", "other", "ä"]
 
 values: st.SearchStrategy[Any] = st.recursive(
@@ -83,11 +90,11 @@ def texts(draw: st.DrawFn) -> str:
     return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"])))
 
 
-def merged(value: Any, file: File) -> Any:
+def merged(value: Any, file: ClientFile) -> Any:
     """Return what a file says with all that belongs there."""
     whole: Any = json.loads(json.dumps(value))
     for part in file.parts:
-        assert isinstance(part, jsonc.Entry)
+        assert isinstance(part, jsonc.JsonEntry)
         inner = whole
         for key in part.keys[:-1]:
             inner = inner.setdefault(key, {})
@@ -100,11 +107,11 @@ def merged(value: Any, file: File) -> Any:
 
 @pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
 @given(text=texts())
-def test_settings_are_as_before_afterwards(file: File, text: str) -> None:
+def test_settings_are_as_before_afterwards(file: ClientFile, text: str) -> None:
     """Added to any JSON, with comments or without, twice, and removed: the same bytes are left."""
     try:
         after = with_parts(text, file)
-    except jsonc.Broken:
+    except jsonc.JsonSyntaxError:
         assume(False)
     assert with_parts(after, file) == after
     assert without(after, file) == text
@@ -112,12 +119,12 @@ def test_settings_are_as_before_afterwards(file: File, text: str) -> None:
 
 @pytest.mark.parametrize("file", JSON, ids=lambda file: str(file.path))
 @given(value=settings, indent=st.sampled_from([None, 0, 2, "\t"]))
-def test_settings_hold_what_they_held_and_ours(file: File, value: Any, indent: Any) -> None:
+def test_settings_hold_what_they_held_and_ours(file: ClientFile, value: Any, indent: Any) -> None:
     """The outcome is JSON that says what it said before, in its order, and what was added."""
     text = json.dumps(value, indent=indent)
     try:
         after = json.loads(with_parts(text, file))
-    except jsonc.Broken:
+    except jsonc.JsonSyntaxError:
         assume(False)
     expected = merged(value, file)
     assert after == expected
@@ -125,12 +132,12 @@ def test_settings_hold_what_they_held_and_ours(file: File, value: Any, indent: A
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.path))
-def test_a_file_that_was_made_is_gone_again(file: File) -> None:
+def test_a_file_that_was_made_is_gone_again(file: ClientFile) -> None:
     """A file that was not there is made whole, and taken away whole."""
     text = with_parts(None, file)
     assert with_parts(text, file) == text
     assert without(text, file) is None
-    if not isinstance(file.parts[0], Whole):
+    if not isinstance(file.parts[0], OwnedFile):
         assert text.endswith("\n")
 
 
@@ -155,15 +162,17 @@ prose = st.text(st.sampled_from("ab#é <\n\n\r\t-\u2028\x0b"), max_size=30) | st
 
 
 @given(text=prose, marks=st.sampled_from([MARKDOWN, TOML]), windows=st.booleans())
-def test_a_text_is_as_before_afterwards(text: str, marks: marked.Marks, windows: bool) -> None:
+def test_a_text_is_as_before_afterwards(
+    text: str, marks: marked.BlockMarkers, windows: bool
+) -> None:
     """A block added to any text, twice and then changed, and taken back leaves the same text."""
     if windows:
         text = text.replace("\r", "").replace("\n", "\r\n")
-    first = marked.added(text, "One\n\ntwo\n", marks)
-    assert marked.added(first, "One\n\ntwo\n", marks) == first
-    assert marked.removed(first, marks) == text
-    other = marked.added(first, "Something else", marks)
-    assert marked.removed(other, marks) == text
+    first = marked.insert_block(text, "One\n\ntwo\n", marks)
+    assert marked.insert_block(first, "One\n\ntwo\n", marks) == first
+    assert marked.remove_block(first, marks) == text
+    other = marked.insert_block(first, "Something else", marks)
+    assert marked.remove_block(other, marks) == text
 
 
 tables = st.lists(
@@ -222,7 +231,7 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
 )
 def test_what_is_broken_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
     """Settings that are no JSON, or hold something else there, are refused: the line says where."""
-    with pytest.raises(jsonc.Broken, match=rf"^line {line}: .*{reason}"):
+    with pytest.raises(jsonc.JsonSyntaxError, match=rf"^line {line}: .*{reason}"):
         with_parts(text, JSON[0])
 
 
@@ -232,10 +241,10 @@ def test_what_is_broken_is_refused_with_its_line(text: str, line: int, reason: s
 def test_a_mark_alone_is_refused(text: str) -> None:
     """Of a text with one of the two marks nobody knows where the block ends."""
     marks = TOML if "#" in text else MARKDOWN
-    with pytest.raises(marked.Broken, match=r"line [12]: "):
-        marked.added(text, "x", marks)
-    with pytest.raises(marked.Broken, match=r"line [12]: "):
-        marked.removed(text, marks)
+    with pytest.raises(marked.UnbalancedMarkers, match=r"line [12]: "):
+        marked.insert_block(text, "x", marks)
+    with pytest.raises(marked.UnbalancedMarkers, match=r"line [12]: "):
+        marked.remove_block(text, marks)
 
 
 def test_what_somebody_adds_to_it_stays() -> None:

@@ -169,7 +169,7 @@ def test_long_lines_count_as_the_rows_that_they_take(folder: Path, tmp_path: Pat
 def test_any_text_is_set(text: str, width: int, query: str) -> None:
     """No text of a memory and no query is an error, and none steers the terminal."""
     for line in pretty.markdown(text, width):
-        assert "".join(piece for piece, _ in pretty.marked(line, query)) == "".join(
+        assert "".join(piece for piece, _ in pretty.highlight(line, query)) == "".join(
             piece for piece, _ in line
         )
         assert "\x1b" not in "".join(piece for piece, _ in line)

@@ -11,7 +11,7 @@ import frontmatter
 import pytest
 
 from conftest import ROOT, Run, refused, succeeded
-from memvault.cli.options import SHARED
+from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.command_table import COMMANDS
 from memvault.tools.core import registry, skill
@@ -30,7 +30,7 @@ def command_of(words: list[str]) -> str:
 @pytest.mark.parametrize("text", TEXTS)
 def test_every_command_that_is_named_exists(text: Callable[[], str]) -> None:
     """Each command in the text is one, and has the options that the text gives it."""
-    shared = {flag for _, flag, *_ in SHARED} | {"--help"}
+    shared = {flag for _, flag, *_ in GLOBAL_OPTIONS} | {"--help"}
     lines = re.findall(r"(?:`|^\$ )memvault ((?:\w|-)+[^`\n]*)", text(), re.MULTILINE)
     assert lines or text is skill.plain_text
     for line in lines:
@@ -38,7 +38,7 @@ def test_every_command_that_is_named_exists(text: Callable[[], str]) -> None:
         if words[0] == "COMMAND":
             continue
         name = command_of(words)
-        tool = registry.known(name.replace(" ", "_"))
+        tool = registry.lookup(name.replace(" ", "_"))
         known = (
             {word for entry in tool.shell_parameters for word in entry.flag.split("/")}
             if tool
@@ -76,11 +76,11 @@ def test_plain_text_has_no_marks() -> None:
 
 def test_instructions_over_mcp_name_tools() -> None:
     """An MCP client is told the tools' exact names, and no command."""
-    text = skill.over_mcp()
+    text = skill.mcp_instructions()
     assert "{" not in text
     assert "memvault " not in text
     for name in re.findall(r"\bmemory_\w+", text):
-        assert registry.known(name), name
+        assert registry.lookup(name), name
 
 
 def test_a_file_that_is_there_stays(tmp_path: Path, run: Run) -> None:

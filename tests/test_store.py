@@ -21,7 +21,7 @@ from memvault import Vault
 from memvault.config import load_settings
 from memvault.errors import Conflict, NotFound, StorageError
 from memvault.vault import atomic, codec, layout
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 HEADER = """\
 ---
@@ -109,7 +109,7 @@ def test_a_new_file_is_never_put_over_another(folder: Path) -> None:
             atomic.create(folder / name, b"new")
         source = write(folder, "source.md", "moved")
         with pytest.raises(FileExistsError):
-            atomic.move_new(source, folder / name)
+            atomic.move_exclusive(source, folder / name)
         assert source.read_bytes() == b"moved"
     assert (folder / "a.md").read_bytes() == b"old"
     assert not (folder / "nowhere.md").exists()
@@ -128,7 +128,7 @@ def test_a_move_that_is_stopped_leaves_the_file(folder: Path, moment: str) -> No
     sys.setprofile(stop)
     try:
         with pytest.raises(KeyboardInterrupt):
-            atomic.move_new(source, target)
+            atomic.move_exclusive(source, target)
     finally:
         sys.setprofile(None)
     left = [path for path in (source, target) if path.exists()]
@@ -237,7 +237,7 @@ def test_history_is_bounded(vault: Vault) -> None:
     """A memory that changes every minute does not fill the disk, and the newest past is kept."""
     store = vault._workspace.store
     for number in range(55):
-        made = store.history.keep("an-id", f"{number}".encode())
+        made = store.history.save("an-id", f"{number}".encode())
         store.history.trim("an-id", made)  # as a change does once it is made
     kept = store.history.revisions("an-id")
     assert len(kept) == 50
@@ -331,9 +331,9 @@ def test_mixed_line_endings_stay_as_they_are(vault: Vault, folder: Path, body: s
 
 
 @pytest.fixture
-def store(folder: Path) -> Store:
+def store(folder: Path) -> MemoryStore:
     """The files of a vault, without what is made of them."""
-    return Store(folder, load_settings(folder))
+    return MemoryStore(folder, load_settings(folder))
 
 
 def _file_operations(work: Callable[[], object]) -> int:
@@ -346,7 +346,7 @@ def _file_operations(work: Callable[[], object]) -> int:
     return len(seen)
 
 
-def test_the_two_thousandth_memory_of_a_title_costs_what_the_second_did(store: Store) -> None:
+def test_the_two_thousandth_memory_of_a_title_costs_what_the_second_did(store: MemoryStore) -> None:
     """However many memories have a title, another one is written once and gets a free name."""
     few: list[str] = []
     many: list[str] = []
@@ -370,6 +370,6 @@ def test_the_two_thousandth_memory_of_a_title_costs_what_the_second_did(store: S
 def test_a_free_name_is_found_among_any_taken_ones(taken: set[int]) -> None:
     """The names offered beside a path include a free one soon, and none twice."""
     names = {f"a/b-{number}.md" for number in taken} | {"a/b.md"}
-    offered = list(islice(layout.names_beside("a/b.md", names.__contains__), len(taken) + 3))
+    offered = list(islice(layout.numbered_names("a/b.md", names.__contains__), len(taken) + 3))
     assert len(set(offered)) == len(offered)
     assert set(offered) - names

@@ -12,9 +12,9 @@ import pytest
 from conftest import write
 from memvault import Vault, clock, open_vault
 from memvault.agents.address import Address
-from memvault.agents.messages.talk import Talks
+from memvault.agents.messages.talk import TalkLog
 from memvault.config import Settings
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 from racing import Racing, raced
 
 
@@ -122,11 +122,11 @@ def test_a_wait_for_an_answer_to_nothing_is_refused(folder: Path) -> None:
 
 def test_whom_one_talked_to_is_remembered(folder: Path) -> None:
     """After a thousand messages to others an old acquaintance may still be waited for."""
-    talks = Talks(Store(folder, Settings()).changes, Address("alice"))
-    first = talks.say(Address("bob"), "hello")
+    talks = TalkLog(MemoryStore(folder, Settings()).changes, Address("alice"))
+    first = talks.send(Address("bob"), "hello")
     for _ in range(1_005):
-        talks.hear([])
-        talks.say(Address("eve"), "x")
+        talks.record_received([])
+        talks.send(Address("eve"), "x")
     assert talks.has_talked_to(Address("bob"))
     assert talks.has_talked_to(Address("bob"), first)
     assert talks.has_talked_to(Address("eve"), first + 1)

@@ -17,8 +17,8 @@ from conftest import ROOT, Run
 from memvault import Vault, open_vault, visible
 from memvault.call import LOCAL
 from memvault.index.embedding import tokens
-from memvault.recall.lines import shared_out
-from memvault.tools.core.invoke import result_of
+from memvault.recall.lines import split_budget
+from memvault.tools.core.invoke import call_result
 from memvault.vault.codec import encode_new
 from memvault.workspace import Workspace
 
@@ -49,13 +49,16 @@ def team(notes: Path) -> Iterator[Vault]:
 
 def size(found: dict[str, Any]) -> int:
     """Count the tokens of a result as a model would get it."""
-    return tokens.count(visible.as_json(found))
+    return tokens.count_tokens(visible.safe_json(found))
 
 
 def over_mcp(folder: Path, **arguments: Any) -> dict[str, Any]:
     """Recall as a caller who pays for tokens."""
-    return result_of(
-        Workspace(folder), "memory_recall", arguments, LOCAL._replace(budgeted=True, paths=False)
+    return call_result(
+        Workspace(folder),
+        "memory_recall",
+        arguments,
+        LOCAL._replace(budgeted=True, may_see_paths=False),
     )
 
 
@@ -65,7 +68,7 @@ def test_a_brief_hit_takes_less_than_25_tokens(team: Vault) -> None:
     whole = team.call("memory_recall", query=QUERY)
     assert (found["memories"], found["count"], len(found["brief"])) == ([], 10, 10)
     assert mean(len(line) / 4 for line in found["brief"]) < 25
-    assert mean(map(tokens.count, found["brief"])) < 34  # which counts each hyphen
+    assert mean(map(tokens.count_tokens, found["brief"])) < 34  # which counts each hyphen
     for line, entry in zip(found["brief"], whole["memories"], strict=True):
         assert re.search(rf"\({entry['memId']}[;)]", line)
         assert line.startswith(entry["title"][:12])
@@ -172,7 +175,7 @@ def test_a_budget_is_shared_out_best_first(costs: list[tuple[int, int]], budget:
     """As many as fit are told in lines, and of them the first whole, until nothing more fits."""
     brief = [line for line, _ in costs]
     whole = [line + more for line, more in costs]
-    told, shown = shared_out(budget, whole, brief)
+    told, shown = split_budget(budget, whole, brief)
     used = sum(whole[:told]) + sum(brief[told:shown])
     assert 0 <= told <= shown
     assert shown >= 1

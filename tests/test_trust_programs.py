@@ -139,7 +139,7 @@ def test_a_list_of_tools_reads_each_file_once(folder: Path) -> None:
         assert [entry["trusted"] for entry in listed if "trusted" in entry] == [True] * 30
         assert sorted(read) == ["data.bin", "shared.py"]
         read.clear()
-        assert len(available.offered_in(Call(Workspace(folder)))) > 30
+        assert len(available.advertised_tools(Call(Workspace(folder)))) > 30
         assert sorted(read) == ["data.bin", "shared.py"]
         assert vault.call(names[0])["ran"]
         listening = False

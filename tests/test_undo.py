@@ -16,7 +16,7 @@ from copies import Copy
 from episodes import WEEK, put_all
 from memvault import Vault, open_vault
 from memvault.tools.core.registry import Tool
-from memvault.upkeep.undo import steps
+from memvault.upkeep.undo import revert_steps
 from memvault.vault.deed import FileChange
 from tool_calls import OF_THIS_MACHINE, WRITING, writing_call
 
@@ -369,7 +369,7 @@ file_changes = st.builds(
 @given(st.lists(file_changes, max_size=8))
 def test_one_step_a_file(made: list[FileChange]) -> None:
     """However often a call wrote a file, there is one step back from its last bytes."""
-    found = steps(made)
+    found = revert_steps(made)
     assert len({step.path for step in found}) == len(found)
     for step in found:
         last = [change for change in made if change.path == step.path][-1]

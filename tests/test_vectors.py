@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memvault.index.flat_vectors import VectorCard
-from memvault.index.nearest import Near, nearest
-from memvault.index.vectors import Vectors
+from memvault.index.nearest import NearestMemory, nearest
+from memvault.index.vectors import StaticVectorFile
 
 Matrix = npt.NDArray[np.float32]
 
@@ -30,9 +30,13 @@ def _hashes(uids: list[int], counts: list[int]) -> npt.NDArray[np.uint64]:
 
 
 def _search(
-    vectors: Vectors, query: Matrix, among: Set[int], limit: int, also: Set[int] = frozenset()
-) -> list[Near]:
-    passages = vectors.measured(query, limit, also, among).of(among | also)
+    vectors: StaticVectorFile,
+    query: Matrix,
+    among: Set[int],
+    limit: int,
+    also: Set[int] = frozenset(),
+) -> list[NearestMemory]:
+    passages = vectors.search(query, limit, also, among).of(among | also)
     return nearest(passages, None, among, limit, also)
 
 
@@ -50,7 +54,9 @@ def test_vectors_are_found_as_by_brute_force(
 ) -> None:
     """Nearest memories are exactly the nearest, whatever was appended, cut off or compacted."""
     chance = np.random.default_rng(seed)
-    vectors: Vectors | None = Vectors.create(tmp_path / "v", VectorCard("name", "1", 5, 7))
+    vectors: StaticVectorFile | None = StaticVectorFile.create(
+        tmp_path / "v", VectorCard("name", "1", 5, 7)
+    )
     assert vectors is not None
     held: dict[int, Matrix] = {}
     uid = 0
@@ -73,8 +79,8 @@ def test_vectors_are_found_as_by_brute_force(
             held = {entry: held[entry] for entry in sorted(alive)}
             assert vectors.dead(set(alive)) == 0
         if data.draw(st.booleans()):
-            assert Vectors.open(tmp_path / "v", 8) is None
-            vectors = Vectors.open(tmp_path / "v", 7)
+            assert StaticVectorFile.open(tmp_path / "v", 8) is None
+            vectors = StaticVectorFile.open(tmp_path / "v", 7)
             assert vectors is not None
         assert vectors.passages()[1].tolist() == [
             uid * 10 + k for uid in sorted(held) for k in range(len(held[uid]))
@@ -98,9 +104,9 @@ def test_vectors_that_another_process_compacted_are_still_found(tmp_path: Path) 
     """Who opened vectors before they were compacted searches the new files, and loses nothing."""
     chance = np.random.default_rng(1)
     rows = _rows(chance, 4)
-    vectors = Vectors.create(tmp_path / "v", VectorCard("name", "1", 5, 7))
+    vectors = StaticVectorFile.create(tmp_path / "v", VectorCard("name", "1", 5, 7))
     vectors.append([1, 2, 3, 4], [1, 1, 1, 1], _hashes([1, 2, 3, 4], [1] * 4), rows)
-    other = Vectors.open(tmp_path / "v", 7)
+    other = StaticVectorFile.open(tmp_path / "v", 7)
     assert other is not None
     (tmp_path / "v" / "rows-1.f32").write_bytes(b"left by a process that was killed")
     vectors.compact({2, 3})

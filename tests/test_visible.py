@@ -20,7 +20,7 @@ from copies import Copy
 from memvault import open_vault, visible
 from memvault.call import Call
 from memvault.cli import output, showing
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
@@ -71,9 +71,9 @@ def printed(tool: str, found: Any, as_json: bool) -> str:
         if isinstance(found, MemvaultError):
             output.failure(found, as_json)
         else:
-            options = Options()
+            options = GlobalOptions()
             options.json = as_json
-            showing.show(options, tool, found)
+            showing.print_result(options, tool, found)
     return out.getvalue()
 
 
@@ -122,18 +122,18 @@ def _cannot_lie(tool: Tool, found: Any, filled: Path) -> None:
 def test_a_text_is_seen_whole_and_read_back_exactly(text: str) -> None:
     """Any text is one line for a person, and JSON that means exactly the text."""
     assume(not re.search("[\ud800-\udbff][\udc00-\udfff]", text))  # JSON takes two halves for one
-    checked(visible.line(text), lines=False)
-    assert "\n" not in visible.line(text)
-    assert visible.text(text).count("\n") == text.count("\n")
-    shown = visible.as_json({text: [text]})
+    checked(visible.escape_line(text), lines=False)
+    assert "\n" not in visible.escape_line(text)
+    assert visible.escape_text(text).count("\n") == text.count("\n")
+    shown = visible.safe_json({text: [text]})
     checked(shown, lines=False)
     assert json.loads(shown) == {text: [text]}
 
 
 def test_every_script_stays_as_it_is() -> None:
     """Letters of any script, emoji and what joins them are printed as they are."""
-    assert visible.line(ORDINARY) == visible.text(ORDINARY) == ORDINARY
-    assert visible.as_json(ORDINARY) == f'"{ORDINARY}"'
+    assert visible.escape_line(ORDINARY) == visible.escape_text(ORDINARY) == ORDINARY
+    assert visible.safe_json(ORDINARY) == f'"{ORDINARY}"'
 
 
 def test_a_header_forges_no_line(run: Run, folder: Path) -> None:

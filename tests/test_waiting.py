@@ -19,8 +19,8 @@ from memvault import Vault, open_vault
 from memvault.agents.address import Address
 from memvault.agents.messages import watch
 from memvault.agents.messages.inbox import Inbox
-from memvault.agents.messages.wait import Happened, Wanted, wait
-from memvault.agents.messages.watch import Polling, Waker, Watching, waker
+from memvault.agents.messages.wait import EventPattern, WaitResult, wait
+from memvault.agents.messages.watch import FolderWatcher, PollingWatcher, Waker, waker
 from memvault.call import Call
 from memvault.tools.core import invoke
 from memvault.workspace import Workspace
@@ -54,9 +54,9 @@ def looks(folder: Path, agent: str = "main") -> None:
 class Waiting:
     """A wait in a thread of this process, whose looks are counted."""
 
-    def __init__(self, call: Call, *wanted: Wanted) -> None:
+    def __init__(self, call: Call, *wanted: EventPattern) -> None:
         self.looks = 0
-        self.happened: list[Happened] = []
+        self.happened: list[WaitResult] = []
         own = call.inbox
 
         def look() -> list[str]:
@@ -77,7 +77,7 @@ class Waiting:
         """Return when it has looked, made its watcher, and looked again."""
         until(lambda: self.looks >= 2)
 
-    def ended(self) -> Happened:
+    def ended(self) -> WaitResult:
         """What ended it."""
         self._thread.join(timeout=60)
         assert self.happened
@@ -158,14 +158,14 @@ class WakerContract:
 class TestWatching(WakerContract):
     """The waker that the system tells."""
 
-    make = Watching
+    make = FolderWatcher
 
     def test_a_folder_that_git_takes_away_is_watched_again(self, tmp_path: Path) -> None:
         """A deleted inbox wakes who waits there, who then hears of what comes into a new one."""
         folder = tmp_path / "inbox"
         folder.mkdir()
         turn = Turn()
-        sleeper = Watching(folder, turn)
+        sleeper = FolderWatcher(folder, turn)
         with turn:
             folder.rmdir()
             sleeper.sleep(LONG)
@@ -180,7 +180,7 @@ class TestWatching(WakerContract):
         folder = tmp_path / "inbox"
         folder.mkdir()
         turn = Turn()
-        sleeper = Watching(folder, turn)
+        sleeper = FolderWatcher(folder, turn)
         folder.rename(tmp_path / "old")
         folder.mkdir()
         with turn:
@@ -195,7 +195,7 @@ class TestWatching(WakerContract):
         folder = tmp_path / "inbox"
         folder.mkdir()
         turn = Turn()
-        sleeper = Watching(folder, turn)
+        sleeper = FolderWatcher(folder, turn)
         folder.rename(tmp_path / "old")
         folder.write_text("in its place")
         with turn:
@@ -210,7 +210,7 @@ class TestWatching(WakerContract):
 class TestPolling(WakerContract):
     """The waker that looks."""
 
-    make = Polling
+    make = PollingWatcher
 
 
 def test_polling_takes_over_where_watching_fails(
@@ -218,9 +218,9 @@ def test_polling_takes_over_where_watching_fails(
 ) -> None:
     """A folder that cannot be watched, or MEMVAULT_POLL=1, is polled."""
     blocked = write(tmp_path, "file", "x") / "inbox"
-    assert isinstance(waker(blocked, threading.Condition()), Polling)
+    assert isinstance(waker(blocked, threading.Condition()), PollingWatcher)
     monkeypatch.setenv("MEMVAULT_POLL", "1")
-    assert isinstance(waker(tmp_path, threading.Condition()), Polling)
+    assert isinstance(waker(tmp_path, threading.Condition()), PollingWatcher)
 
 
 def test_three_shells_hold_a_conversation(run: Run, folder: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_waiter_hardly_looks_and_is_woken(
 ) -> None:
     """Waiting looks into the inbox when something came, and a few times a minute besides."""
     monkeypatch.setenv("MEMVAULT_POLL", poll)
-    waits = Waiting(call, Wanted("Hook", "x"))
+    waits = Waiting(call, EventPattern("Hook", "x"))
     waits.asleep()
     time.sleep(1.5)
     assert waits.looks <= 3
@@ -280,7 +280,7 @@ def test_what_a_dead_taker_left_ends_a_wait(
     )
     assert taker.stdout is not None
     assert taker.stdout.readline() == b"1\n"
-    waits = Waiting(call, Wanted("Hook", "x"))
+    waits = Waiting(call, EventPattern("Hook", "x"))
     waits.asleep()
     taker.kill()
     taker.communicate()
@@ -294,7 +294,7 @@ def test_a_plan_that_cannot_run_keeps_nobody_awake(folder: Path, call: Call) -> 
     plans = [{"name": "Stuck", "instruction": "go", "scheduledAt": past}]
     assert invoke.call(call.workspace, "set_plans", {"plans": plans}).result["success"]
     next((folder / "agents/main/plans").glob("*.md")).chmod(0o444)
-    waits = Waiting(call, Wanted("Time", "1.5"))
+    waits = Waiting(call, EventPattern("Time", "1.5"))
     assert waits.ended().wanted.kind == "Time"
     assert waits.looks < 8
 
@@ -389,7 +389,7 @@ def test_a_plan_fires_when_it_is_due_while_somebody_waits(folder: Path, call: Ca
     """A wait sleeps no longer than until the next plan is due, and fires it."""
     plans = [{"name": "Look", "instruction": "Look", "runAfter": "1 second"}]
     assert invoke.call(call.workspace, "set_plans", {"plans": plans}).result["success"]
-    waits = Waiting(call, Wanted("Hook", "x"))
+    waits = Waiting(call, EventPattern("Hook", "x"))
     inbox = folder / "agents/main/inbox"
     until(lambda: list(inbox.glob("*.md")))
     event = next(inbox.glob("*.md"))

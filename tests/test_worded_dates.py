@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from conftest import titles, write
 from memvault import Vault
-from memvault.recall.worded_dates import read_phrase, worded
-from memvault.vault.daily import Span
+from memvault.recall.worded_dates import find_foreign_date, parse_phrase
+from memvault.vault.daily import DateRange
 
 TODAY = date(2026, 11, 22)
 """A Sunday."""
@@ -47,9 +47,9 @@ MEANT = {
 def test_date_words_of_other_languages_are_read(text: str) -> None:
     """German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese questions."""
     first, _, last = MEANT[text].partition(" ")
-    found = worded(text, TODAY)
+    found = find_foreign_date(text, TODAY)
     assert found is not None
-    assert found[0] == Span(date.fromisoformat(first), date.fromisoformat(last or first))
+    assert found[0] == DateRange(date.fromisoformat(first), date.fromisoformat(last or first))
     assert found[1] in text
 
 
@@ -78,7 +78,7 @@ def test_date_words_of_other_languages_are_read(text: str) -> None:
 )
 def test_words_that_only_look_so_mean_no_days(text: str) -> None:
     """A word that is a date elsewhere, what is still to come, and two ends are no span of days."""
-    assert worded(text, TODAY) is None
+    assert find_foreign_date(text, TODAY) is None
 
 
 parts = st.sampled_from(
@@ -90,7 +90,7 @@ parts = st.sampled_from(
 @given(st.lists(parts | st.text(max_size=4), max_size=9).map(" ".join), st.dates())
 def test_any_words_on_any_day_are_read(text: str, today: date) -> None:
     """No words on any day are trouble, and no span ends before it begins."""
-    for found in (worded(text, today), (read_phrase(text, today), text)):
+    for found in (find_foreign_date(text, today), (parse_phrase(text, today), text)):
         assert found is None or found[0] is None or found[0].first <= found[0].last
 
 

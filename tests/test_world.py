@@ -16,7 +16,7 @@ from conftest import Run, refused, write
 from memvault import open_vault
 from memvault.errors import Refused
 from memvault.vault import codec
-from memvault.world.ground import Figure, figure, walk
+from memvault.world.ground import Character, figure, walk
 
 FOREST = """\
 ---
@@ -270,4 +270,4 @@ def test_places_that_are_none_are_named(world: Path) -> None:
 
 def test_nobody_is_a_figure_without_numbers() -> None:
     """An agent without a file stands at the origin with full stamina and empty hands."""
-    assert figure("a", {}) == Figure("a", 0, 0, 1, "agent", {})
+    assert figure("a", {}) == Character("a", 0, 0, 1, "agent", {})

@@ -183,8 +183,8 @@ def _value(parameter: Parameter) -> Any:
     if parameter.choices:
         return parameter.choices[0]
     fitting: dict[type, Any] = {str: "They dig.", bool: True, list: ["a zebra", "digs, now"]}
-    fitting |= {int: int(parameter.arg.least or 1), float: parameter.arg.least or 1, dict: {}}
-    return fitting[parameter.kinds[0]]
+    fitting |= {int: int(parameter.arg.minimum or 1), float: parameter.arg.minimum or 1, dict: {}}
+    return fitting[parameter.types[0]]
 
 
 def sayable(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -215,12 +215,12 @@ def words(tool: Tool, arguments: dict[str, Any]) -> list[str]:
         if "/" in parameter.flag:  # a yes and a no
             options.append(parameter.flag.split("/")[not value])
             continue
-        if value is None or (value is False and parameter.kinds == (bool,)):
+        if value is None or (value is False and parameter.types == (bool,)):
             continue
         shown = [_word(entry) for entry in (value if isinstance(value, list) else [value])]
         if parameter.arg.positional:
             positional += shown
-        elif parameter.kinds == (bool,):
+        elif parameter.types == (bool,):
             options.append(parameter.flag)
         else:
             options += [f"{parameter.flag}={entry}" for entry in shown]

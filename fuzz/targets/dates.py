@@ -6,10 +6,10 @@ import math
 from datetime import UTC, date, datetime, time
 
 from memvault import clock
-from memvault.config import Ranking
+from memvault.config import RankingSettings
 from memvault.index.analysis import analyser
 from memvault.recall import dates
-from memvault.vault.daily import days_in, named_days
+from memvault.vault.daily import dates_in_path, parse_date_range
 from targets.shapes import text_of
 
 TOKENS = tuple(
@@ -30,18 +30,18 @@ def check(data: bytes) -> None:
     """Look for days in a text, seen from the day that the first byte chooses."""
     today = _TODAYS[data[0] % len(_TODAYS)] if data else _TODAYS[0]
     text = text_of(data[1:])
-    found = dates.named(text, today)
+    found = dates.find_date(text, today)
     if found is not None:
         assert found.span.first <= found.span.last
         assert found.words
         assert found.words in text
-    for days in (days_in(text), named_days(text), named_days(f"{text}.md")):
+    for days in (parse_date_range(text), dates_in_path(text), dates_in_path(f"{text}.md")):
         assert days is None or days.first <= days.last
-    moment = clock.since(text)
+    moment = clock.parse_age(text)
     assert moment is None or moment.tzinfo is UTC
     if found is not None:
         now = datetime.combine(today, time(12), UTC)
-        asked = dates.asked_days(text, analyser("english"), Ranking(), now)
+        asked = dates.date_constraint(text, analyser("english"), RankingSettings(), now)
         assert asked is not None
         assert asked.span == found.span
-        assert math.isfinite(asked.stress)
+        assert math.isfinite(asked.weight)

@@ -8,7 +8,7 @@ from functools import cache
 from memvault.cli.extra import json_arguments
 from memvault.errors import Bug, MemvaultError
 from memvault.tools.core import invoke, registry
-from memvault.visible import as_json
+from memvault.visible import safe_json
 from memvault.workspace import Workspace
 from targets.arguments import JSON_TOKENS, KEYS, object_of
 from targets.shapes import first_line, folder, text_of
@@ -44,9 +44,9 @@ def check(data: bytes) -> None:
         assert not isinstance(error, Bug)
         assert error.message
         result = error.result()
-    told = json.loads(as_json(result), parse_constant=_no_number)
-    assert as_json(told) == as_json(result)
-    as_json(result).encode()
+    told = json.loads(safe_json(result), parse_constant=_no_number)
+    assert safe_json(told) == safe_json(result)
+    safe_json(result).encode()
     assert result["success"] is ("error" not in result)
     assert registry.find(tool).read_only
     changed = [path for path, text in _FILES.items() if (folder() / path).read_text() != text]

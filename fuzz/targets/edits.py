@@ -9,8 +9,8 @@ import yaml
 
 from memvault.errors import Refused
 from memvault.vault import codec
-from memvault.vault.frontmatter import split
-from memvault.vault.plain_yaml import loader, plain
+from memvault.vault.frontmatter import split_front_matter
+from memvault.vault.plain_yaml import loader, to_json_values
 from targets.shapes import HEADER_TOKENS, first_line, value_of
 
 TOKENS = (
@@ -52,7 +52,7 @@ def _written(key: str, value: Any, body: bytes) -> None:
     except Refused:  # too much, or nested too deeply
         return
     header, read = codec.read_header(written)
-    assert header == plain({key: value})
+    assert header == to_json_values({key: value})
     assert read == codec.plain_text(text).strip("\n")
 
 
@@ -66,11 +66,11 @@ def _edited(file: bytes, key: str, value: Any, old: dict[str, Any] | None) -> No
     wanted.pop(key, None)
     if value is not None:
         wanted[key] = value
-    assert _header(fresh) == plain(wanted)
+    assert _header(fresh) == to_json_values(wanted)
     before = codec.decode(file)
     assert fresh.startswith(before.bom)
     after = fresh[len(before.bom) :].decode(before.encoding)
-    was, now = split(before.text), split(after)
+    was, now = split_front_matter(before.text), split_front_matter(after)
     if not was.before:
         assert after.endswith(was.body)
         return
@@ -95,8 +95,11 @@ def _entry_set(file: bytes, key: str, name: str, value: Any, old: dict[str, Any]
         return
     held = old.get(key)
     entries = {**held, name: value} if isinstance(held, dict) else {name: value}
-    assert _header(fresh) == plain({**old, key: entries})
-    was, now = split(codec.decode(file).text), split(codec.decode(fresh).text)
+    assert _header(fresh) == to_json_values({**old, key: entries})
+    was, now = (
+        split_front_matter(codec.decode(file).text),
+        split_front_matter(codec.decode(fresh).text),
+    )
     if was.before:
         assert (was.before, was.after, was.body) == (now.before, now.after, now.body)
         start, end = _span(was.header, key)

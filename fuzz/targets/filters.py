@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memvault.errors import UsageError
-from memvault.index.protocol import Record
+from memvault.index.protocol import MemoryRecord
 from memvault.recall.filters import Filters, compile_expression, values_of
 from targets.shapes import text_of
 
@@ -22,7 +22,7 @@ TOKENS = tuple(
 def _record(**header: Any) -> dict[str, Any]:
     moment = "2026-11-22T10:30:00.000Z"
     names = ("m1", "Use PostgreSQL", "learning", ("db", "x"), moment, moment)
-    return values_of(Record(1, "notes/a.md", 9, "e", *names, header, "", "english"))
+    return values_of(MemoryRecord(1, "notes/a.md", 9, "e", *names, header, "", "english"))
 
 
 _RECORDS = (
@@ -44,7 +44,7 @@ def check(data: bytes) -> None:
     found = [passes(values) for values in _RECORDS]
     assert all(type(value) is bool for value in found)
     assert found == [passes(values) for values in _RECORDS]
-    assert Filters(expression=text).test() is not None
+    assert Filters(expression=text).predicate() is not None
     try:
         opposite = compile_expression(f"not ({text.strip()}\n)")
     except UsageError:  # too long now, or text that is only whole without a bracket

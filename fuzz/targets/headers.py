@@ -7,7 +7,7 @@ import json
 from memvault import clock
 from memvault.model import FileState
 from memvault.vault import codec, layout
-from memvault.vault.frontmatter import split
+from memvault.vault.frontmatter import split_front_matter
 from targets.shapes import HEADER_TOKENS
 
 TOKENS = (
@@ -27,7 +27,7 @@ def check(data: bytes) -> None:
     text = codec.decode(data)
     if text.encoding != "binary":
         assert text.encode(text.text) == data
-    parts = split(text.text)
+    parts = split_front_matter(text.text)
     assert "".join(parts) == text.text
     state = FileState("fact/a.md", len(data), 0, 0, 0)
     memory = codec.read_memory(data, state, frozenset(["fact"]))

@@ -29,7 +29,7 @@ def check(data: bytes) -> None:
     path = file_in("agents/main/inbox/hello.md")(data)
     inbox = Inbox(folder(), Address("main"))
     events = inbox.peek()
-    assert len(events) == 1 or inbox.problems
+    assert len(events) == 1 or inbox.warnings
     for event in events:
         json.dumps(event.data, ensure_ascii=False, allow_nan=False).encode()
         assert clock.parse(event.timestamp) is not None

@@ -29,7 +29,7 @@ def check(data: bytes) -> None:
     query = parse(text_of(data[1:]), asking)
     assert parse(query.text, asking) == query
     assert query.hint() is not None
-    assert query.names().keys() >= {stem for word in query.words for stem in word}
+    assert query.term_names().keys() >= {stem for word in query.words for stem in word}
     assert query.has_phrases(query.text)
     assert query.is_empty is not bool(query.words or query.wholes)
     for language in languages:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from memvault import config
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 HEADER_TOKENS = tuple(
     "---\n|\n|\r\n|\r|: |- |? |, |[|]|{|}|'|\"|#| #|&a |*a|!|!!int |!!str |<<: |%|@|`|||>|-|+|"
@@ -67,9 +67,9 @@ def folder() -> Path:
 
 
 @cache
-def store() -> Store:
+def store() -> MemoryStore:
     """Return that vault's store."""
-    return Store(folder(), config.load_settings(folder()))
+    return MemoryStore(folder(), config.load_settings(folder()))
 
 
 @cache

@@ -7,7 +7,7 @@ import json
 from memvault import schema
 from memvault.errors import UsageError
 from memvault.plugins import tool_file
-from memvault.plugins.definition import Definition, defined
+from memvault.plugins.definition import ToolDefinition, tool_definition
 from memvault.tools.core import registry
 from memvault.vault import codec
 from targets.shapes import HEADER_TOKENS, file_in, folder
@@ -42,12 +42,12 @@ def check(data: bytes) -> None:
         assert same.text == kept.text
     try:
         bound = registry.find("register_tool").bind(tool_file.arguments(data))
-        defined(**{name: value for name, value in bound.items() if name != "documentation"})
+        tool_definition(**{name: value for name, value in bound.items() if name != "documentation"})
     except UsageError as error:
         assert error.hint
 
 
-def _header(definition: Definition) -> dict[str, object]:
+def _header(definition: ToolDefinition) -> dict[str, object]:
     return {
         "name": definition.name,
         "description": definition.description,

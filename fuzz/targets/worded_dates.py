@@ -22,13 +22,13 @@ _TODAY = date(2026, 11, 22)
 def check(data: bytes) -> None:
     """Read a text as a question, and as a bound, which is nothing but a date."""
     text = text_of(data)
-    found = worded_dates.worded(text, _TODAY)
+    found = worded_dates.find_foreign_date(text, _TODAY)
     if found is not None:
         assert found[0].first <= found[0].last
         assert found[1] in text
-    first = dates.moment(text, False)
+    first = dates.parse_moment(text, False)
     if first is not None:  # each look takes dateparser milliseconds
-        last = dates.moment(text, True)
+        last = dates.parse_moment(text, True)
         assert last is not None
         assert first <= last
         assert first.tzinfo is last.tzinfo is UTC

@@ -34,9 +34,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memvault.index.embedding.calibrate import Pair, anchors, cosines, fit, fitted
+from memvault.index.embedding.calibrate import AnchorPair, anchors, calibrate, cosines, fit_logistic
 from memvault.index.embedding.embedder import Calibration, Embedder
-from memvault.index.embedding.loading import open_embedder
+from memvault.index.embedding.loading import load_embedder
 from memvault.index.embedding.static import StaticEmbedder
 
 BINS = 10
@@ -60,7 +60,7 @@ def measure(folder: Path, embedder: Embedder) -> Measured:
     values, labels, weights, areas = [], [], [], {}
     for path in files:
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line]
-        pairs = [Pair(row["a"], row["b"], bool(row["label"])) for row in rows]
+        pairs = [AnchorPair(row["a"], row["b"], bool(row["label"])) for row in rows]
         found, same = cosines(embedder, pairs), np.array([pair.same for pair in pairs])
         values.append(found)
         labels.append(same.astype(np.float64))
@@ -73,7 +73,7 @@ def measure(folder: Path, embedder: Embedder) -> Measured:
 def fit_pairs(folder: Path, embedder: Embedder) -> Calibration:
     """Fit the map from cosine to the chance that two texts are about the same thing."""
     found = measure(folder, embedder)
-    return fit(found.cosines, found.labels, found.weights)
+    return fit_logistic(found.cosines, found.labels, found.weights)
 
 
 def similarities(calibration: Calibration, values: Numbers) -> Numbers:
@@ -118,8 +118,8 @@ def routes(embedder: Embedder, builtin: Embedder) -> dict[str, Calibration]:
     chances = similarities(builtin.calibration, cosines(builtin, pairs))
     logits = np.log(chances / (1 - chances))
     return {
-        "anchors": fitted(embedder),
-        "labels": fit(values, same.astype(np.float64)),
+        "anchors": calibrate(embedder),
+        "labels": fit_logistic(values, same.astype(np.float64)),
         "class means": by_class_means(values, logits, same),
         "spread": by_spread(values, logits),
         "fixed": Calibration(10.0, 0.5),
@@ -150,7 +150,7 @@ def row(name: str, found: Measured, calibration: Calibration, best: Calibration)
 def report(folder: Path, embedder: Embedder, builtin: Embedder) -> None:
     """Print an embedder's table."""
     found = measure(folder, embedder)
-    best = fit(found.cosines, found.labels, found.weights)
+    best = fit_logistic(found.cosines, found.labels, found.weights)
     areas = ", ".join(f"{name} {area:.3f}" for name, area in found.areas.items())
     base = float(found.weights @ found.labels)
     name = Path(embedder.name).name
@@ -175,7 +175,7 @@ def main() -> None:
         return
     report(options.pairs, builtin, builtin)
     for name in options.model:
-        report(options.pairs, open_embedder(name, Path.cwd()), builtin)
+        report(options.pairs, load_embedder(name, Path.cwd()), builtin)
 
 
 if __name__ == "__main__":

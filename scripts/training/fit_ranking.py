@@ -31,15 +31,15 @@ import numpy.typing as npt
 
 from judged import JudgedSet, by_group, group_of, kind_of, make_vault, read_set
 from memvault.index.analysis import query_analyser
-from memvault.index.protocol import WHOLE, View
+from memvault.index.protocol import COMPLETE, View
 from memvault.recall.compared import Compared
 from memvault.recall.query import parse
 from memvault.recall.ranking import columns
 from memvault.recall.retrieve import retrieve
-from memvault.recall.strength import chance as chance_of
+from memvault.recall.strength import answer_probability as chance_of
 from memvault.recall.strength import evidence
-from memvault.recall.values import FAIR, STRONG, Request
-from memvault.recall.weights import Fit, corners
+from memvault.recall.values import FAIR, STRONG, RecallRequest
+from memvault.recall.weights import RankingWeights, regime_shares
 from memvault.workspace import Workspace
 
 Numbers = npt.NDArray[np.float64]
@@ -92,8 +92,8 @@ def gather(judged: JudgedSet, others: Sequence[str], work: Path) -> list[Asked]:
         root = work / judged.name / (group or "all")
         ids = make_vault(root, documents)
         workspace = Workspace(root)
-        workspace.index.look(True, WHOLE)
-        view = workspace.index.look(True, WHOLE)
+        workspace.index.refresh(True, COMPLETE)
+        view = workspace.index.refresh(True, COMPLETE)
         for query in [*judged.queries, *judged.unanswerable]:
             if group_of(query) == group and kind_of(query) != "date":
                 grades = judged.relevant.get(query["_id"], {})
@@ -105,16 +105,16 @@ def gather(judged: JudgedSet, others: Sequence[str], work: Path) -> list[Asked]:
 
 def _asked(view: View, text: str, ids: Mapping[str, str], grades: Mapping[str, float]) -> Asked:
     query = parse(text, query_analyser(view.languages()))
-    retrieved = retrieve(view, query, Request(text), None)
+    retrieved = retrieve(view, query, RecallRequest(text), None)
     compared = Compared(view, query, retrieved, None)
     candidates = compared.candidates(retrieved.pool())
     values = columns(candidates)
-    most = max((entry.closeness.covered for entry in candidates), default=0.0)
+    most = max((entry.closeness.coverage for entry in candidates), default=0.0)
     nothing = [0.0] * len(candidates)
     told = [evidence(entry, len(query.words)) for entry in candidates]
     return Asked(
         np.array([values.get(part, nothing) for part in PARTS]).T,
-        np.array(corners(most, [entry.record.size for entry in candidates])),
+        np.array(regime_shares(most, [entry.record.size for entry in candidates])),
         np.array([[own.get(name, 0.0) for name in EVIDENCE] for own in told]),
         np.array([grades.get(ids[entry.record.path], 0.0) for entry in candidates]),
         sorted(grades.values(), reverse=True),
@@ -247,7 +247,7 @@ def chances(own: Asked, weights: Numbers, fit: tuple[Numbers, float]) -> Numbers
     """Return the first candidates' chances, in their order, as the program gives them."""
     first = ordered(own, weights)[:DEPTH]
     told = scores(own, weights)[first] / (weights @ own.corners).sum()
-    known = Fit({}, dict(zip(EVIDENCE, fit[0].tolist(), strict=True)), fit[1])
+    known = RankingWeights({}, dict(zip(EVIDENCE, fit[0].tolist(), strict=True)), fit[1])
     return np.array(
         [
             chance_of(dict(zip(EVIDENCE, row.tolist(), strict=True)), known, told[0] - score)

@@ -31,9 +31,9 @@ class Vault:
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Run a tool and return the same dict as ``memvault call``, failures included."""
-        from memvault.tools.core.invoke import result_of
+        from memvault.tools.core.invoke import call_result
 
-        return result_of(self._workspace, tool, arguments, self._caller)
+        return call_result(self._workspace, tool, arguments, self._caller)
 
     def close(self) -> None:
         """Let go of open files."""

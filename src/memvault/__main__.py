@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # What Python's own handler raises is lost in a callback, and imports run many.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from memvault.cli.streams import guarded
+    from memvault.cli.streams import run_guarded
 
     if arguments is None:
         # Together a sixth of a short command: most of it went into a last look at every module.
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         command = [sys.executable, "-P", "-X", "utf8", "-m", "memvault", *sys.argv[1:]]
         os.execv(sys.executable, command)  # noqa: S606  # the same program again
     given = sys.argv[1:] if arguments is None else arguments
-    return guarded(lambda: _run(given))
+    return run_guarded(lambda: _run(given))
 
 
 def _run(given: list[str]) -> int:

@@ -89,7 +89,7 @@ def _checked(parameter: Parameter, value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         _in_range(parameter, value)
     if parameter.items and isinstance(value, list):
-        whose, more = f"each of {parameter.key}", parameter.arg.open
+        whose, more = f"each of {parameter.key}", parameter.arg.extra_keys
         return [_bound(parameter.items, entry, whose, more) for entry in value]
     return value
 
@@ -97,23 +97,23 @@ def _checked(parameter: Parameter, value: Any) -> Any:
 def _typed(parameter: Parameter, value: Any) -> Any:
     """Return a value as the type it is declared with, or as ``leniency`` makes it."""
     try:
-        return exact(parameter, value)
+        return check_type(parameter, value)
     except UsageError:
         from memvault import leniency  # what fits needs no table
 
-        found = leniency.meant(parameter, value)
-        if found is leniency.UNREAD:
+        found = leniency.coerce(parameter, value)
+        if found is leniency.NO_MATCH:
             raise
         return found if found is None else _typed(parameter, found)
 
 
-def exact(parameter: Parameter, value: Any) -> Any:
+def check_type(parameter: Parameter, value: Any) -> Any:
     """Return a value as the type it is declared with: an integral 3.0 is the integer 3.
 
     Raises:
         UsageError: it has another type, or is a list with too many entries.
     """
-    kinds = parameter.kinds
+    kinds = parameter.types
     if isinstance(value, bool):
         fits = bool in kinds
     elif isinstance(value, int) and int in kinds:
@@ -154,12 +154,12 @@ def _check_length(parameter: Parameter, value: object) -> None:
 
 def _chosen(parameter: Parameter, value: Any) -> Any:
     """Return the choice that is meant."""
-    if value in parameter.choices or (not isinstance(value, str) and str in parameter.kinds):
+    if value in parameter.choices or (not isinstance(value, str) and str in parameter.types):
         return value
     from memvault import leniency
 
-    found = leniency.meant(parameter, value)
-    if found is not leniency.UNREAD:
+    found = leniency.coerce(parameter, value)
+    if found is not leniency.NO_MATCH:
         return found
     names = [str(choice) for choice in parameter.choices]
     near = get_close_matches(str(value).lower(), names, n=1)

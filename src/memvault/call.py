@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memvault import clock, config
 from memvault.errors import MemvaultError, TimedOut
-from memvault.vault.deed import Deed
+from memvault.vault.deed import ChangeSet
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from memvault.agents.messages.inbox import Inbox
     from memvault.agents.messages.leases import Lease
     from memvault.index.local import LocalIndex
-    from memvault.recall.engine import Engine
-    from memvault.vault.store import Store
+    from memvault.recall.engine import RecallEngine
+    from memvault.vault.store import MemoryStore
 
 
 Scope = Literal["read", "write", "all"]
 """What a caller may do: read; write memories and what is its own; look after the vault too."""
 
 
-def never() -> bool:
+def not_cancelled() -> bool:
     """Say that the caller is still there."""
     return False
 
@@ -45,8 +45,8 @@ class Caller(NamedTuple):
     """
 
     agent: str = "main"
-    programs: bool = True
-    paths: bool = True
+    may_run_programs: bool = True
+    may_see_paths: bool = True
     budgeted: bool = False
     vaults: tuple[str, ...] | None = None
     scope: Scope = "all"
@@ -57,7 +57,7 @@ LOCAL = Caller()
 """Whoever sits at this machine, as the agent main."""
 
 
-class Delivery:
+class EventDelivery:
     """The events that one result hands out: the caller's own once it has the result."""
 
     def __init__(self) -> None:
@@ -72,20 +72,20 @@ class Delivery:
         """Hand out the events of a lease too."""
         self._leases.append(lease)
 
-    def settle(self) -> list[str]:
+    def acknowledge(self) -> list[str]:
         """Let go of the events, which the caller has now; say of those that may come again."""
         notes = []
         for lease in self._taken():
             try:
-                lease.settle()
+                lease.acknowledge()
             except MemvaultError as error:
                 notes.append(f"these events may come a second time: {error.message}")
         return notes
 
-    def abandon(self) -> None:
+    def requeue(self) -> None:
         """Give events back that the caller will not have."""
         for lease in self._taken():
-            lease.put_back()
+            lease.requeue()
 
     def _taken(self) -> list[Lease]:
         leases, self._leases = self._leases, []
@@ -104,16 +104,16 @@ class Call:
         self,
         workspace: Workspace,
         caller: Caller = LOCAL,
-        gone: Callable[[], bool] = never,
+        gone: Callable[[], bool] = not_cancelled,
     ) -> None:
         self.workspace = workspace
         self.caller = caller
-        self.gone = gone
+        self.is_cancelled = gone
         self.only_reads = False
-        self.deed = Deed(agent=caller.agent, sees_all=caller.scope == "all")
-        self._store: Store | None = None
+        self.change_set = ChangeSet(agent=caller.agent, sees_all=caller.scope == "all")
+        self._store: MemoryStore | None = None
         self.notes: list[str] = []
-        self.delivery = Delivery()
+        self.delivery = EventDelivery()
 
     @property
     def root(self) -> Path:
@@ -126,11 +126,11 @@ class Call:
         return self.workspace.settings
 
     @property
-    def store(self) -> Store:
+    def store(self) -> MemoryStore:
         """The memories as files, changed by this call."""
         store = self.workspace.store
         if self._store is None or self._store.settings is not store.settings:
-            self._store = store.by(self.deed)
+            self._store = store.with_change_set(self.change_set)
         return self._store
 
     @property
@@ -139,12 +139,12 @@ class Call:
         return self.workspace.index
 
     @cached_property
-    def engine(self) -> Engine:
+    def engine(self) -> RecallEngine:
         """Recall, with one look at the folder for the whole call."""
-        from memvault.index.protocol import READABLE, WHOLE
-        from memvault.recall.engine import Engine
+        from memvault.index.protocol import BEST_EFFORT, COMPLETE
+        from memvault.recall.engine import RecallEngine
 
-        return Engine(self.store, self.index, READABLE if self.only_reads else WHOLE)
+        return RecallEngine(self.store, self.index, BEST_EFFORT if self.only_reads else COMPLETE)
 
     def vaults(self, names: Sequence[str]) -> dict[str, Path]:
         """Return the folders of the vaults that are to be asked.
@@ -152,26 +152,26 @@ class Call:
         Raises:
             VaultNotFound: none has such a name, or the caller may not reach it.
         """
-        from memvault.locate import vaults_meant
+        from memvault.locate import select_vaults
 
-        return vaults_meant(names, self.root, self.caller.vaults)
+        return select_vaults(names, self.root, self.caller.vaults)
 
-    def engine_over(self, vaults: Mapping[str, Path]) -> Engine:
+    def federated_engine(self, vaults: Mapping[str, Path]) -> RecallEngine:
         """Return recall over several vaults, by their names; one that is missing costs a note."""
-        from memvault.index.protocol import READABLE
-        from memvault.index.together import Indexes, Member
-        from memvault.recall.engine import Engine
+        from memvault.index.protocol import BEST_EFFORT
+        from memvault.index.together import FederatedIndex, VaultMember
+        from memvault.recall.engine import RecallEngine
 
         def opened(root: Path) -> LocalIndex:
-            return self.workspace.beside(root).index
+            return self.workspace.open_other(root).index
 
-        members = [Member(name, partial(opened, root)) for name, root in vaults.items()]
-        return Engine(self.store, Indexes(members), READABLE)
+        members = [VaultMember(name, partial(opened, root)) for name, root in vaults.items()]
+        return RecallEngine(self.store, FederatedIndex(members), BEST_EFFORT)
 
     def all_notes(self) -> list[str]:
         """Return the notes, those on what was changed first, and what the look left out."""
         left_out = self.engine.notes() if "engine" in self.__dict__ else []
-        return [*self.deed.notes, *self.notes, *left_out]
+        return [*self.change_set.warnings, *self.notes, *left_out]
 
     @cached_property
     def address(self) -> Address:
@@ -194,12 +194,12 @@ class Call:
             return Inbox(self.root, self.address, only_reads=True)
         return firing.inbox(self.store, self.address, clock.zone(self.settings.timezone))
 
-    def pause(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Wait, at most so long; other threads that share the vault go on meanwhile.
 
         Raises:
             TimedOut: the caller has gone.
         """
-        self.workspace.turn.wait(seconds)
-        if self.gone():
+        self.workspace.condition.wait(seconds)
+        if self.is_cancelled():
             raise TimedOut("The call was cancelled", "call again")

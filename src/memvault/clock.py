@@ -19,7 +19,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def rising() -> datetime:
+def monotonic_now() -> datetime:
     """Return the present moment, but later than any that this process was given before."""
     global _latest  # noqa: PLW0603  # one clock a process
     with _TURN:
@@ -50,7 +50,7 @@ def parse(text: str) -> datetime | None:
         return None
 
 
-def since(text: str) -> datetime | None:
+def parse_age(text: str) -> datetime | None:
     """Read a date, a time, or an age such as ``7d``, ``12h`` or ``2w``; None for anything else."""
     match = _AGO.fullmatch(text.strip().lower())
     if match is None:
@@ -61,7 +61,7 @@ def since(text: str) -> datetime | None:
         return None
 
 
-def nonce(length: int = 6) -> str:
+def random_id(length: int = 6) -> str:
     """Return random lower-case letters and digits that are not mistaken for each other."""
     return "".join(_ALPHABET[byte & 31] for byte in os.urandom(length))
 

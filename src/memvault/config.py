@@ -40,7 +40,7 @@ LANGUAGES = (
 ).split()
 
 
-class Ranking(NamedTuple):
+class RankingSettings(NamedTuple):
     """What counts in a recall beside words and meaning: weights, 0 switches one off.
 
     ``date`` counts only where a query speaks of days; ``diversity`` puts what
@@ -53,7 +53,7 @@ class Ranking(NamedTuple):
     diversity: bool = True
 
 
-class Kept(NamedTuple):
+class HistorySettings(NamedTuple):
     """What is kept of the past: revisions of one memory; days and megabytes of all revisions.
 
     ``trash_days`` is how long the trash keeps what was forgotten, 0 until somebody empties it.
@@ -65,10 +65,10 @@ class Kept(NamedTuple):
     trash_days: int = 0
 
 
-KEPT = Kept()
+KEPT = HistorySettings()
 
 
-class Secrets(NamedTuple):
+class SecretSettings(NamedTuple):
     """What is done about keys, tokens and passwords in what tools write: warn, refuse or off.
 
     ``detector`` says by what they are known, ``builtin`` or, too, ``kingfisher``.
@@ -78,7 +78,7 @@ class Secrets(NamedTuple):
     detector: str = "builtin"
 
 
-class Shared(NamedTuple):
+class EngineSettings(NamedTuple):
     """Where words and vectors are kept: ``local``, or ``milvus`` at a ``uri``.
 
     ``vault`` is this vault's id in the ``collection``; with ``fallback`` this machine's own
@@ -105,17 +105,17 @@ class Settings(NamedTuple):
     embedder: str = "builtin"
     deep: str = "auto"
     reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
-    ranking: Ranking = Ranking()
-    history: Kept = KEPT
-    secrets: Secrets = Secrets()
-    shared: Shared = Shared()
+    ranking: RankingSettings = RankingSettings()
+    history: HistorySettings = KEPT
+    secrets: SecretSettings = SecretSettings()
+    shared: EngineSettings = EngineSettings()
     timezone: str = "UTC"
     active_budget: int = 8_000
     mcp_budget: int = 1_500
     mcp_tools: str = ""
     world: bool = False
     autocommit: bool = False
-    named: frozenset[str] = frozenset()
+    explicit: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
 
@@ -252,7 +252,7 @@ def load_settings(root: Path) -> Settings:
     file = SettingsFile(root / SETTINGS_FILE, VaultUnreadable)
 
     def take(name: str, default: Any) -> Any:
-        return file.take(name, default, *_FITTING[name])
+        return file.pop(name, default, *_FITTING[name])
 
     usual = Settings()
     weights = {key: take(f"ranking.{key}", value) for key, value in usual.ranking._asdict().items()}
@@ -275,10 +275,10 @@ def load_settings(root: Path) -> Settings:
         embedder=take("embedder.model", "") or usual.embedder,
         deep=take("embedder.deep", usual.deep),
         reranker=take("rerank.model", "") or usual.reranker,
-        ranking=Ranking(**weights),
-        history=Kept(**kept),
-        secrets=Secrets(**secrets),
-        shared=Shared(**shared),
+        ranking=RankingSettings(**weights),
+        history=HistorySettings(**kept),
+        secrets=SecretSettings(**secrets),
+        shared=EngineSettings(**shared),
         timezone=take("plans.timezone", usual.timezone),
         active_budget=take("active.budget", usual.active_budget),
         mcp_budget=take("mcp.budget", usual.mcp_budget),
@@ -296,4 +296,4 @@ def load_settings(root: Path) -> Settings:
     if len(unknown) > _MOST_NAMED:
         more = len(unknown) - _MOST_NAMED
         warnings.append(f"{SETTINGS_FILE}: {more:,} more settings are unknown")
-    return settings._replace(named=frozenset(file.named), warnings=tuple(warnings))
+    return settings._replace(explicit=frozenset(file.explicit), warnings=tuple(warnings))

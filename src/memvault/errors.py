@@ -39,7 +39,7 @@ __all__ = [
     "UsageError",
     "VaultNotFound",
     "VaultUnreadable",
-    "as_error",
+    "to_memvault_error",
 ]
 
 
@@ -148,7 +148,7 @@ class Bug(MemvaultError):
     exit_code = 70
 
 
-def as_error(error: Exception) -> MemvaultError:
+def to_memvault_error(error: Exception) -> MemvaultError:
     """Return what a user is told of an exception: the system's refusal, or a bug of memvault's."""
     if isinstance(error, MemvaultError):
         return error

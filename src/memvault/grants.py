@@ -17,11 +17,11 @@ from typing import Any
 from memvault import clock
 from memvault.errors import Refused, StorageError
 from memvault.plain_files import SETTING, read
-from memvault.user_folders import is_own_alone, user_folder, vault_above
+from memvault.user_folders import enclosing_vault, only_user_can_write, user_folder
 from memvault.vault import atomic
 
 
-def granted(root: Path, kind: str, name: str) -> dict[str, Any]:
+def get(root: Path, kind: str, name: str) -> dict[str, Any]:
     """Return what was kept with a decision; nothing where there is none.
 
     Raises:
@@ -29,14 +29,14 @@ def granted(root: Path, kind: str, name: str) -> dict[str, Any]:
     """
     file = _file(root, kind, name)
     try:
-        if not (is_own_alone(file.parent) and is_own_alone(file)):
+        if not (only_user_can_write(file.parent) and only_user_can_write(file)):
             return {}
         return dict(json.loads(read(file, SETTING))["allowed"])
     except (OSError, ValueError, TypeError, KeyError):
         return {}
 
 
-def grant(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
+def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
     """Keep a decision.
 
     Raises:
@@ -51,17 +51,17 @@ def grant(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
         "allowed": dict(allowed),
         "since": clock.iso(),
     }
-    with atomic.explained(file.parent):
+    with atomic.map_os_errors(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.parent.chmod(0o700)  # before anything lies in it
-    atomic.put(file, json.dumps(record, indent=2).encode(), private=True)
+    atomic.write(file, json.dumps(record, indent=2).encode(), private=True)
 
 
 def revoke(root: Path, kind: str, name: str) -> bool:
     """Take a decision back; say whether there was one."""
-    had = bool(granted(root, kind, name))
+    had = bool(get(root, kind, name))
     file = _file(root, kind, name)
-    with atomic.explained(file.parent):
+    with atomic.map_os_errors(file.parent):
         file.unlink(missing_ok=True)
     return had
 
@@ -77,7 +77,7 @@ def _file(root: Path, kind: str, name: str) -> Path:
     if state is None:
         raise StorageError("There is no folder to keep trust in", "set MEMVAULT_STATE to one")
     folder = Path(os.path.realpath(state)) / "trust"
-    above = vault_above(folder)
+    above = enclosing_vault(folder)
     if above is not None:
         raise Refused(
             f"The state folder {folder.parent} lies in the vault {above}, which is not trusted",

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
 _LARGEST_TEXT = 2**53
 """What a JSON number is exact up to; a larger one may not be what was meant."""
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
-UNREAD = object()
+NO_MATCH = object()
 """What stands for a value that an entry does not read."""
 
 
@@ -32,45 +32,45 @@ class Leniency(NamedTuple):
     read: Callable[[Parameter, Any], Any]
 
 
-def meant(parameter: Parameter, value: Any) -> Any:
+def coerce(parameter: Parameter, value: Any) -> Any:
     """Return what a value means that the schema does not allow, or ``UNREAD``."""
     for entry in LENIENCIES:
         found = entry.read(parameter, value)
-        if found is not UNREAD:
+        if found is not NO_MATCH:
             return found
-    return UNREAD
+    return NO_MATCH
 
 
 def _absent(parameter: Parameter, value: Any) -> Any:
-    return None if value is None and not parameter.required else UNREAD
+    return None if value is None and not parameter.required else NO_MATCH
 
 
 def _choice(parameter: Parameter, value: Any) -> Any:
     known = {str(choice).lower(): choice for choice in parameter.choices}
-    return known.get(value.lower(), UNREAD) if isinstance(value, str) else UNREAD
+    return known.get(value.lower(), NO_MATCH) if isinstance(value, str) else NO_MATCH
 
 
 def _number(parameter: Parameter, value: Any) -> Any:
-    if not {int, float} & {*parameter.kinds} or not isinstance(value, str):
-        return UNREAD
+    if not {int, float} & {*parameter.types} or not isinstance(value, str):
+        return NO_MATCH
     if not _NUMBER.fullmatch(value):
-        return UNREAD
+        return NO_MATCH
     return float(value) if "." in value else int(value)
 
 
 def _flag(parameter: Parameter, value: Any) -> Any:
-    if parameter.kinds != (bool,) or not isinstance(value, str | int):
-        return UNREAD
-    return _FLAGS.get(str(value).strip().lower(), UNREAD)
+    if parameter.types != (bool,) or not isinstance(value, str | int):
+        return NO_MATCH
+    return _FLAGS.get(str(value).strip().lower(), NO_MATCH)
 
 
 def _text(parameter: Parameter, value: Any) -> Any:
-    if str in parameter.kinds and not parameter.choices:
-        return str(value) if _is_whole(value) else UNREAD
+    if str in parameter.types and not parameter.choices:
+        return str(value) if _is_whole(value) else NO_MATCH
     if _holds_texts(parameter) and isinstance(value, list):
         texts = [str(entry) if _is_whole(entry) else entry for entry in value]
-        return texts if texts != value else UNREAD
-    return UNREAD
+        return texts if texts != value else NO_MATCH
+    return NO_MATCH
 
 
 def _is_whole(value: Any) -> bool:
@@ -78,28 +78,28 @@ def _is_whole(value: Any) -> bool:
 
 
 def _holds_texts(parameter: Parameter) -> bool:
-    return list in parameter.kinds and not parameter.items and not parameter.anything
+    return list in parameter.types and not parameter.items and not parameter.anything
 
 
 def _as_json(parameter: Parameter, value: Any) -> Any:
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
-        return UNREAD
+        return NO_MATCH
     try:
         found = json.loads(value)
     except (ValueError, RecursionError):
-        return UNREAD
-    fits = type(found) in parameter.kinds or (parameter.items and isinstance(found, dict))
-    return found if fits else UNREAD
+        return NO_MATCH
+    fits = type(found) in parameter.types or (parameter.items and isinstance(found, dict))
+    return found if fits else NO_MATCH
 
 
 def _one_text(parameter: Parameter, value: Any) -> Any:
     if not _holds_texts(parameter) or not isinstance(value, str):
-        return UNREAD
+        return NO_MATCH
     return parameter.entries(value) if value.strip() else []
 
 
 def _one_object(parameter: Parameter, value: Any) -> Any:
-    return [value] if parameter.items and isinstance(value, dict) else UNREAD
+    return [value] if parameter.items and isinstance(value, dict) else NO_MATCH
 
 
 LENIENCIES = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memvault import visible
 from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
-from memvault.user_folders import SETTINGS_FILE, home_expanded, whose_vault
+from memvault.user_folders import SETTINGS_FILE, expand_home, whose_vault
 
 ALL, THIS = "all", "this"
 """What no vault can be named: every named vault, and the one that a call is for."""
@@ -44,19 +44,20 @@ def _readable() -> Iterator[None]:
 
 
 def _named(text: str) -> Path:
-    root = home_expanded(text)
+    root = expand_home(text)
     if not root.exists() and (folder := _vaults().get(text)) is not None:
         root = Path(folder)
     if root.is_file():
         raise VaultNotFound(f"{text} is a file", "a vault is a folder; name the one it is in")
     if not root.is_dir():
         raise VaultNotFound(
-            f"There is no folder {text}", f"memvault init {visible.shell(text)} makes a vault there"
+            f"There is no folder {text}",
+            f"memvault init {visible.quote_argument(text)} makes a vault there",
         )
     if not (root / SETTINGS_FILE).is_file():
         raise VaultNotFound(
             f"{text} is not a vault: it has no {SETTINGS_FILE}",
-            f"memvault init {visible.shell(text)} makes it one without touching its files",
+            f"memvault init {visible.quote_argument(text)} makes it one without touching its files",
         )
     return root.resolve()
 
@@ -81,14 +82,14 @@ def vault_named(name: str) -> Path:
         return _named(known[name])
 
 
-def within_reach(reach: Sequence[str] | None) -> dict[str, Path]:
+def reachable_vaults(reach: Sequence[str] | None) -> dict[str, Path]:
     """Return the folders of the named vaults that a caller may reach, by their names."""
     return {
         name: Path(folder) for name, folder in _vaults().items() if reach is None or name in reach
     }
 
 
-def vaults_meant(
+def select_vaults(
     names: Sequence[str], here: Path, reach: Sequence[str] | None = None
 ) -> dict[str, Path]:
     """Return the folders of the vaults that some names mean, without looking whether they exist.
@@ -102,7 +103,7 @@ def vaults_meant(
     """
     from memvault import user_settings
 
-    known = within_reach(reach)
+    known = reachable_vaults(reach)
     default = user_settings.load().default
     own = next((name for name, folder in known.items() if folder == here), THIS)
     meant: list[tuple[str, Path]] = []
@@ -143,7 +144,7 @@ def _nearest(here: Path) -> Path:
         if (why := whose_vault(folder)) and not _is_trusted(folder):
             raise VaultUnreadable(
                 f"The vault {folder} {why}",
-                f"memvault vaults trust {visible.shell(str(folder))} if you trust who writes "
+                f"memvault vaults trust {visible.quote_argument(str(folder))} if you trust who writes "
                 "there; --vault or MEMVAULT_VAULT names it for once",
             )
         return folder

@@ -29,7 +29,7 @@ _AFTERWARDS = 1.0
 """Seconds that what a program left behind may go on writing once it has ended itself."""
 
 
-class Finished(NamedTuple):
+class ProcessResult(NamedTuple):
     """What became of a program.
 
     ``data`` is its standard output, ``complaint`` the end of its standard error.
@@ -38,20 +38,20 @@ class Finished(NamedTuple):
     """
 
     code: int
-    data: bytes
-    complaint: str
+    stdout: bytes
+    stderr: str
     timed_out: bool
-    cut: bool
+    truncated: bool
 
     @property
     def output(self) -> str:
         """Its standard output as text."""
-        return self.data.decode("utf-8", "replace")
+        return self.stdout.decode("utf-8", "replace")
 
     @property
-    def last_words(self) -> str:
+    def last_error_line(self) -> str:
         """The last line of the complaint that says anything."""
-        lines = (line.strip() for line in reversed(self.complaint.splitlines()))
+        lines = (line.strip() for line in reversed(self.stderr.splitlines()))
         return next(filter(None, lines), "")
 
 
@@ -63,8 +63,8 @@ def run(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     pause: Callable[[float], object] = time.sleep,
-    gently: bool = False,
-) -> Finished:
+    terminate_first: bool = False,
+) -> ProcessResult:
     """Run a program with a text on its standard input.
 
     After ``seconds``, and when it has written more than ``most`` bytes, it is
@@ -81,14 +81,14 @@ def run(
     if os.name != "posix":  # where nothing says whether a pipe can be read
         raise UsageError("Programs cannot be run on this system", "use memvault in WSL")
     given = dict(os.environ if environment is None else environment)
-    whole = [located(command[0], folder, given), *command[1:]]
+    whole = [find_program(command[0], folder, given), *command[1:]]
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     child = _Child(data, most, pause)
     try:
         child.start(whole, folder, given)
         deadline = time.monotonic() + seconds
         in_time = child.attend(child.has_ended, deadline)
-        if not in_time and gently:
+        if not in_time and terminate_first:
             child.ask_to_end()
             child.attend(child.has_ended, time.monotonic() + _AFTERWARDS)
         afterwards = time.monotonic() + _AFTERWARDS
@@ -101,7 +101,7 @@ def run(
         child.close()
 
 
-def attended(
+def run_interactive(
     command: Sequence[str], environment: Mapping[str, str], text: str | None = None
 ) -> int:
     """Run a program that a person uses on this terminal; return its exit code.
@@ -114,7 +114,7 @@ def attended(
     """
     import subprocess
 
-    whole = [located(command[0], None, environment), *command[1:]]
+    whole = [find_program(command[0], None, environment), *command[1:]]
     stdin = None if text is None else subprocess.PIPE
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -252,19 +252,19 @@ class _Child:
                 pipe.close()
         self._pipes.close()
 
-    def finished(self, timed_out: bool) -> Finished:
+    def finished(self, timed_out: bool) -> ProcessResult:
         """Return what became of it, once it was killed."""
         assert self._process is not None
         output = bytes(self._output[: self._most])
         complaint = bytes(self._complaint).decode("utf-8", "replace")
-        return Finished(self._process.returncode, output, complaint, timed_out, self._is_cut())
+        return ProcessResult(self._process.returncode, output, complaint, timed_out, self._is_cut())
 
 
 _detached: list[int] = []
 """The processes that were started in the background and have not been seen to end."""
 
 
-def detach(command: Sequence[str], environment: Mapping[str, str]) -> None:
+def spawn_detached(command: Sequence[str], environment: Mapping[str, str]) -> None:
     """Start a program in a session of its own, without input or output, and let go of it.
 
     It takes a few milliseconds at most. The program closes whatever other files
@@ -327,7 +327,7 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def located(
+def find_program(
     name: str, folder: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> str:
     """Return where the program lies that a command names.

@@ -35,7 +35,7 @@ The schema does not name it: in each of them it would be most of what a model re
 """
 
 
-class Cli(NamedTuple):
+class CommandLineForm(NamedTuple):
     """How a command line takes an argument otherwise: its help, its name and its default.
 
     ``read`` makes an object of a word; a list has one of each word, and an
@@ -69,15 +69,15 @@ class Arg(NamedTuple):
     positional: bool = False
     cli_optional: bool = False
     text: bool = False
-    least: float | None = None
-    most: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     default: object = None
-    whole: bool = False
+    keep_commas: bool = False
     alias: str = ""
-    open: bool = False
-    words: bool = False
-    spread: bool = False
-    cli: Cli | None = None
+    extra_keys: bool = False
+    join_words: bool = False
+    flatten: bool = False
+    cli: CommandLineForm | None = None
 
 
 class Parameter(NamedTuple):
@@ -90,7 +90,7 @@ class Parameter(NamedTuple):
     name: str
     key: str
     flag: str
-    kinds: tuple[type, ...]
+    types: tuple[type, ...]
     choices: tuple[Any, ...]
     required: bool
     default: Any
@@ -106,7 +106,7 @@ class Parameter(NamedTuple):
     @property
     def on_command_line(self) -> tuple[Parameter, ...]:
         """What a command takes for the argument."""
-        if self.arg.spread:
+        if self.arg.flatten:
             return tuple(part for item in self.items for part in item.on_command_line)
         cli = self.arg.cli
         if cli is None:
@@ -115,26 +115,28 @@ class Parameter(NamedTuple):
         return (
             self._replace(
                 key=cli.name or self.key,
-                kinds=(list,) if read else self.kinds,
+                types=(list,) if read else self.types,
                 default=self.default if cli.default is None else cli.default,
-                arg=self.arg._replace(help=cli.help or self.arg.help, whole=self.arg.whole or read),
+                arg=self.arg._replace(
+                    help=cli.help or self.arg.help, keep_commas=self.arg.keep_commas or read
+                ),
             ),
         )
 
-    def from_command_line(self, given: Mapping[str, Any]) -> Any:
+    def parse_cli(self, given: Mapping[str, Any]) -> Any:
         """Return the argument made of what a command was given, or None where that is nothing.
 
         Raises:
             UsageError: a word cannot be read, or two give the same key.
         """
-        if self.arg.spread:
+        if self.arg.flatten:
             return [{item.key: given[item.name] for item in self.items if item.name in given}]
-        cli = self.arg.cli or Cli()
+        cli = self.arg.cli or CommandLineForm()
         value = given.get(self.name, cli.default)
         if cli.read is None or value is None:
             return value
         objects = [cli.read(word) for word in value]
-        if list in self.kinds:
+        if list in self.types:
             return objects
         keys = [key for entry in objects for key in entry]
         for key in keys:
@@ -144,7 +146,7 @@ class Parameter(NamedTuple):
 
     def entries(self, text: str) -> list[str]:
         """Return the entries of a list that a text is: several where none can hold a comma."""
-        if self.arg.whole or self.arg.positional:
+        if self.arg.keep_commas or self.arg.positional:
             return [text]
         return [part.strip() for part in text.split(",") if part.strip()]
 
@@ -156,7 +158,7 @@ class Parameter(NamedTuple):
 
 
 @cache
-def declared(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """Return the arguments that a function declares: its parameters that have an ``Arg``."""
     hints = typing.get_type_hints(function, include_extras=True)
     given = inspect.signature(function).parameters.values()
@@ -246,11 +248,11 @@ def _object(expected: tuple[Parameter, ...], more: bool) -> dict[str, Any]:
 
 def property_schema(parameter: Parameter) -> dict[str, Any]:
     """Return the JSON schema of one argument."""
-    names = [JSON_NAMES[kind] for kind in parameter.kinds]
+    names = [JSON_NAMES[kind] for kind in parameter.types]
     entry: dict[str, Any] = {"type": names[0] if len(names) == 1 else names}
     if "array" in names and not parameter.anything:
         items = parameter.items
-        entry["items"] = _object(items, parameter.arg.open) if items else {"type": "string"}
+        entry["items"] = _object(items, parameter.arg.extra_keys) if items else {"type": "string"}
         entry["maxItems"] = MOST_ENTRIES
     if parameter.choices:
         entry["enum"] = list(parameter.choices)
@@ -268,13 +270,13 @@ def property_schema(parameter: Parameter) -> dict[str, Any]:
 
 def is_short(parameter: Parameter) -> bool:
     """Return whether a text is limited: one that is no content, of a tool of the program's own."""
-    return str in parameter.kinds and not parameter.arg.text and not parameter.anything
+    return str in parameter.types and not parameter.arg.text and not parameter.anything
 
 
 def bounds(parameter: Parameter) -> tuple[float | None, float | None]:
     """Return the least and the most that a number may be: a float is always finite."""
-    least, most = parameter.arg.least, parameter.arg.most
-    if float in parameter.kinds:
+    least, most = parameter.arg.minimum, parameter.arg.maximum
+    if float in parameter.types:
         return -LARGEST if least is None else least, LARGEST if most is None else most
     return least, most
 

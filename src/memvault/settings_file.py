@@ -39,7 +39,7 @@ class SettingsFile:
 
         self._path = path
         self._failure = failure
-        self.named: set[str] = set()
+        self.explicit: set[str] = set()
         """The settings that were taken and say something."""
         try:
             self._table = tomllib.loads(_checked(_bytes(path, failure).decode("utf-8-sig")))
@@ -47,7 +47,7 @@ class SettingsFile:
             raise failure(f"{path} is not valid TOML: {error}", _HINT) from error
         self._sections: set[str] = set()
 
-    def take(self, name: str, default: Any, wanted: str, fits: Callable[[Any], bool]) -> Any:
+    def pop(self, name: str, default: Any, wanted: str, fits: Callable[[Any], bool]) -> Any:
         """Return a setting, ``key`` or ``section.key``; ``wanted`` says what it must be.
 
         Raises:
@@ -64,7 +64,7 @@ class SettingsFile:
         if not fits(value):
             raise self._failure(f"{self._path}: {name} must be {wanted}", _HINT)
         if value != "":
-            self.named.add(name)
+            self.explicit.add(name)
         return value
 
     def unknown(self) -> list[str]:
@@ -105,7 +105,7 @@ def _bytes(path: Path, failure: type[MemvaultError]) -> bytes:
     raise failure(f"{path} cannot be read: {reason}", hint)
 
 
-def with_setting(
+def set_value(
     path: Path, section: str, key: str, value: Any, failure: type[MemvaultError]
 ) -> bytes:
     """Return a file of settings with one of them changed and all comments kept.

@@ -15,7 +15,7 @@ SETTINGS_FILE = "memvault.toml"
 """The file that makes a folder a vault."""
 
 
-def home_expanded(text: str) -> Path:
+def expand_home(text: str) -> Path:
     """Return a path with ``~`` as the home folder; where there is none it stays as it is."""
     try:
         return Path(text).expanduser()
@@ -34,7 +34,7 @@ def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
     """
     variable = f"MEMVAULT_{kind.upper()}"
     if os.environ.get(variable):
-        chosen = home_expanded(os.environ[variable])
+        chosen = expand_home(os.environ[variable])
         if not chosen.is_absolute():  # it would be another one in each folder, also in a stranger's
             raise UsageError(f"{variable} is not an absolute path: {chosen}", "begin it with /")
         return chosen
@@ -54,14 +54,14 @@ def models_folder() -> Path:
         OSError: the user has no folders.
     """
     if os.environ.get("MEMVAULT_MODELS"):
-        return home_expanded(os.environ["MEMVAULT_MODELS"])
+        return expand_home(os.environ["MEMVAULT_MODELS"])
     cache = user_folder("cache")
     if cache is None:
         raise FileNotFoundError(errno.ENOENT, "There is no cache folder; set MEMVAULT_MODELS")
     return cache / "models"
 
 
-def vault_above(folder: Path) -> Path | None:
+def enclosing_vault(folder: Path) -> Path | None:
     """Return the vault that a folder lies in, or None: what a vault holds may come from anyone.
 
     One of another user does not count: it cannot bring along what is this user's alone.
@@ -102,7 +102,7 @@ def whose_vault(folder: Path) -> str:
     return "lies in a folder that every user can write to" if is_open else ""
 
 
-def is_own_alone(path: Path) -> bool:
+def only_user_can_write(path: Path) -> bool:
     """Say whether nobody but this user can have written a file or folder, and it is no link.
 
     Raises:

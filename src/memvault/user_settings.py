@@ -31,7 +31,7 @@ from typing import NamedTuple
 from memvault import visible
 from memvault.errors import StorageError, UsageError
 from memvault.settings_file import MODEL, SettingsFile, are_texts
-from memvault.user_folders import home_expanded, is_own_alone, user_folder, vault_above
+from memvault.user_folders import enclosing_vault, expand_home, only_user_can_write, user_folder
 
 _NAME = "settings.toml"
 _FOLDERS = "a list of folders", are_texts
@@ -68,15 +68,15 @@ def load() -> UserSettings:
         return UserSettings()
     _check_place(path)
     file = SettingsFile(path, UsageError)
-    trusted = file.take("vaults.trusted", [], *_FOLDERS)
-    named = file.take("vaults.names", {}, *_NAMED)
+    trusted = file.pop("vaults.trusted", [], *_FOLDERS)
+    named = file.pop("vaults.names", {}, *_NAMED)
     return UserSettings(
         tuple(_whole(path, "vaults.trusted", trusted)),
         dict(zip(named, _whole(path, "vaults.names", named.values()), strict=True)),
-        tuple(file.take("vaults.default", [], *_NAMES)),
-        file.take("embedder.model", "", *MODEL),
-        file.take("rerank.model", "", *MODEL),
-        file.take("mcp.tools", "", "a text", lambda value: isinstance(value, str)),
+        tuple(file.pop("vaults.default", [], *_NAMES)),
+        file.pop("embedder.model", "", *MODEL),
+        file.pop("rerank.model", "", *MODEL),
+        file.pop("mcp.tools", "", "a text", lambda value: isinstance(value, str)),
     )
 
 
@@ -86,7 +86,7 @@ def _whole(path: Path, name: str, folders: Iterable[str]) -> list[str]:
     Raises:
         UsageError: one is not an absolute path.
     """
-    found = [home_expanded(entry) for entry in folders]
+    found = [expand_home(entry) for entry in folders]
     if not all(folder.is_absolute() for folder in found):
         raise UsageError(f"{path}: {name} must hold absolute paths", "begin them with / or ~")
     return [os.path.realpath(folder) for folder in found]
@@ -115,13 +115,14 @@ def _place() -> Path | None:
 
 
 def _check_place(path: Path) -> None:
-    above = vault_above(path.parent)
+    above = enclosing_vault(path.parent)
     if above is not None:
         raise UsageError(
             f"Your settings {path} lie in the vault {above}, which may come from anyone",
             "set MEMVAULT_CONFIG to a folder outside of every vault",
         )
-    if path.exists() and not is_own_alone(path):
+    if path.exists() and not only_user_can_write(path):
         raise UsageError(
-            f"Others can write your settings {path}", f"chmod go-w {visible.shell(str(path))}"
+            f"Others can write your settings {path}",
+            f"chmod go-w {visible.quote_argument(str(path))}",
         )

@@ -24,24 +24,24 @@ _SIGNS = {code: 0x2400 + code for code in range(32) if code != ord("\t")}
 _SIGNS_BUT_LINES = {code: sign for code, sign in _SIGNS.items() if code != ord("\n")}
 
 
-def line(value: str) -> str:
+def escape_line(value: str) -> str:
     """Return a text as one line for people: ␛ stands for ESC, ␊ for a line's end."""
     return escaped(value).translate(_SIGNS)
 
 
-def text(value: str) -> str:
+def escape_text(value: str) -> str:
     """Return a text for people as the lines that it has."""
     return escaped(value).translate(_SIGNS_BUT_LINES)
 
 
-def shell(value: str) -> str:
+def quote_argument(value: str) -> str:
     """Return a text from anyone as one word of a command that somebody may type."""
     import shlex
 
     return shlex.quote(value) if value.isprintable() else "NAME"
 
 
-def as_json(value: Any) -> str:
+def safe_json(value: Any) -> str:
     """Return a value as JSON that is safe to look at, and means exactly the value."""
     return escaped(json.dumps(value, ensure_ascii=False))
 
@@ -54,8 +54,8 @@ def as_json_lines(value: Mapping[str, Any]) -> str:
     rows = []
     for key, entry in value.items():
         listed = isinstance(entry, list) and entry
-        text = ",\n    ".join(map(as_json, entry)) if listed else as_json(entry)
-        rows.append(f"  {as_json(key)}: " + (f"[\n    {text}\n  ]" if listed else text))
+        text = ",\n    ".join(map(safe_json, entry)) if listed else safe_json(entry)
+        rows.append(f"  {safe_json(key)}: " + (f"[\n    {text}\n  ]" if listed else text))
     return "{\n" + ",\n".join(rows) + "\n}"
 
 

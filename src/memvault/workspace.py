@@ -13,7 +13,7 @@ from memvault.user_folders import SETTINGS_FILE
 
 if TYPE_CHECKING:
     from memvault.index.local import LocalIndex
-    from memvault.vault.store import Store
+    from memvault.vault.store import MemoryStore
 
 
 _NO_KINGFISHER = (
@@ -53,7 +53,7 @@ class Workspace:
     def __init__(self, root: Path, progress: Callable[[str, int, int], None] = _silent) -> None:
         self.root = root
         self.lock = threading.RLock()
-        self.turn = Turn(self.lock)
+        self.condition = Turn(self.lock)
         self.progress = progress
         self._settings_state: tuple[int, ...] = ()
         self._beside: dict[Path, Workspace] = {}
@@ -68,10 +68,10 @@ class Workspace:
 
             if not kingfisher.is_installed():
                 return settings._replace(warnings=(*settings.warnings, _NO_KINGFISHER))
-            detect.ask_too(kingfisher.spans)
+            detect.enable_source(kingfisher.spans)
         return settings
 
-    def look(self) -> None:
+    def refresh_settings(self) -> None:
         """Begin anew where ``memvault.toml`` was changed since the settings were read."""
         if "settings" in self.__dict__:
             state = _state(self.root / SETTINGS_FILE)
@@ -81,32 +81,32 @@ class Workspace:
                 self.reload()
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> MemoryStore:
         """The memories as files."""
         if not self.settings.shared.sent:
-            from memvault.vault.store import Store
+            from memvault.vault.store import MemoryStore
 
-            return Store(self.root, self.settings)
-        from memvault.index.opening import store_of
+            return MemoryStore(self.root, self.settings)
+        from memvault.index.opening import open_store
 
-        return store_of(self.root, self.settings, lambda: self.index)
+        return open_store(self.root, self.settings, lambda: self.index)
 
     @cached_property
     def index(self) -> LocalIndex:
         """The derived index, in a folder of the user's own."""
-        from memvault.index.opening import index_of
-        from memvault.index.place import forget_older, place_of
+        from memvault.index.opening import open_index
+        from memvault.index.place import forget_older, prepare_folder
 
         forget_older(self.root)
-        return index_of(self.store, place_of(self.root), self._told)
+        return open_index(self.store, prepare_folder(self.root), self._told)
 
-    def beside(self, root: Path) -> Workspace:
+    def open_other(self, root: Path) -> Workspace:
         """Return another vault, which stays open as long as this one; itself for its own folder."""
         if root == self.root:
             return self
         if root not in self._beside:
             self._beside[root] = Workspace(locate.find_vault(str(root)), self.progress)
-        self._beside[root].look()
+        self._beside[root].refresh_settings()
         return self._beside[root]
 
     def _told(self, what: str, done: int, total: int) -> None:
@@ -118,10 +118,10 @@ class Workspace:
         for name in ("settings", "store", "index"):
             self.__dict__.pop(name, None)
 
-    def wake(self) -> None:
+    def notify_waiters(self) -> None:
         """Let every tool that waits look whether its caller has gone."""
-        with self.turn:
-            self.turn.notify_all()
+        with self.condition:
+            self.condition.notify_all()
 
     def close(self) -> None:
         """Let go of whatever is open."""

@@ -24,15 +24,15 @@ from memvault.index.embedding import tokens
 from memvault.model import Memory
 from memvault.plain_files import STATE
 from memvault.recall import resolve
-from memvault.recall.engine import Engine
+from memvault.recall.engine import RecallEngine
 from memvault.vault import atomic, layout
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 MAX_LENGTH = 20_000
 """Characters that one load puts into active memory at most."""
 
 
-class Piece(NamedTuple):
+class ActiveExcerpt(NamedTuple):
     """A part of a memory; ``wanted`` is the length asked for, 0 all, ``total`` the memory's."""
 
     mem_id: str
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
         return ()
 
 
-class Held(NamedTuple):
+class ActiveSet(NamedTuple):
     """The set as it is now, least recently used first, and what left it on the way.
 
     ``gone`` are pieces whose memory is no longer in the vault. ``twins`` are the
@@ -59,50 +59,52 @@ class Held(NamedTuple):
     are several; the piece stays as it was last seen.
     """
 
-    pieces: list[Piece]
-    evicted: list[Piece]
-    gone: list[Piece]
-    twins: Mapping[str, list[str]] = {}
+    pieces: list[ActiveExcerpt]
+    evicted: list[ActiveExcerpt]
+    missing: list[ActiveExcerpt]
+    duplicate_ids: Mapping[str, list[str]] = {}
 
     def notes(self) -> list[str]:
         """Warn of what is gone, or in the vault more than once."""
         return [
             f"{piece.mem_id} is no longer in the vault and has left active memory"
-            for piece in self.gone
+            for piece in self.missing
         ] + [
             f"{mem_id} is the memId of {len(paths)} files now; "
             f"active memory waits until only one has it: {', '.join(paths)}"
-            for mem_id, paths in self.twins.items()
+            for mem_id, paths in self.duplicate_ids.items()
         ]
 
 
 class ActiveMemory:
     """The active memory of one agent or sub-brain, kept in its private folder."""
 
-    def __init__(self, store: Store, engine: Engine, owner: Address) -> None:
+    def __init__(self, store: MemoryStore, engine: RecallEngine, owner: Address) -> None:
         self._store = store
         self._engine = engine
         self._owner = owner
         self._file = owner.private(store.root) / "active.json"
         self._budget = store.settings.active_budget
 
-    def look(self) -> Held:
+    def refresh(self) -> ActiveSet:
         """Return the set, brought up to date; where nothing can be written, without keeping it."""
         if not self._file.is_file():
-            return Held([], [], [])
+            return ActiveSet([], [], [])
         try:
             return self._kept(lambda pieces: pieces)
         except StorageError:
             return self._current(self._read())
 
-    def text(self, piece: Piece) -> str:
+    def text(self, piece: ActiveExcerpt) -> str:
         """Return a piece's text as it is now; empty where it is gone, or in several files."""
         with contextlib.suppress(Ambiguous):
             if memory := self._memory(piece):
                 return _content(memory)[piece.offset : piece.offset + piece.length]
         return ""
 
-    def load(self, memory: Memory, offset: int = 0, wanted: int = 0) -> tuple[Piece, str, Held]:
+    def load(
+        self, memory: Memory, offset: int = 0, wanted: int = 0
+    ) -> tuple[ActiveExcerpt, str, ActiveSet]:
         """Put a part of a memory in, in place of what was held of it; the least used make room.
 
         Returns the piece, its text, and what the set has come to.
@@ -113,7 +115,7 @@ class ActiveMemory:
         piece, text = self.cut(memory, offset, wanted)
         return piece, text, self._kept(lambda pieces: [*_without(pieces, piece.mem_id), piece])
 
-    def evict(self, name: str) -> Piece:
+    def evict(self, name: str) -> ActiveExcerpt:
         """Take a memory out.
 
         Raises:
@@ -126,7 +128,7 @@ class ActiveMemory:
             self._write(_without(pieces, piece.mem_id))
             return piece
 
-    def mutate(self, name: str, change: Callable[[Memory], Memory]) -> Held:
+    def mutate(self, name: str, change: Callable[[Memory], Memory]) -> ActiveSet:
         """Change a memory that is in the set; the whole of it is held afterwards.
 
         Errors as for ``evict``.
@@ -150,12 +152,12 @@ class ActiveMemory:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         with agent_lock(self._store.root, self._owner):
-            self._engine.look_again()  # others may have changed the set, and moved its files
+            self._engine.invalidate()  # others may have changed the set, and moved its files
             yield
 
-    def _kept(self, change: Callable[[list[Piece]], list[Piece]]) -> Held:
+    def _kept(self, change: Callable[[list[ActiveExcerpt]], list[ActiveExcerpt]]) -> ActiveSet:
         """Change the set, bring it up to date and keep it."""
-        self._engine.look_again()
+        self._engine.invalidate()
         before = self._read()
         held = self._current(change(before))
         if held.pieces == before:
@@ -168,10 +170,10 @@ class ActiveMemory:
                 self._write(held.pieces)
             return held
 
-    def _current(self, pieces: list[Piece]) -> Held:
+    def _current(self, pieces: list[ActiveExcerpt]) -> ActiveSet:
         """Bring pieces up to date with their files, then make them fit the budget."""
-        fresh: list[Piece] = []
-        gone: list[Piece] = []
+        fresh: list[ActiveExcerpt] = []
+        gone: list[ActiveExcerpt] = []
         twins: dict[str, list[str]] = {}
         for piece in pieces:
             try:
@@ -194,9 +196,9 @@ class ActiveMemory:
         while total > self._budget and out < len(fresh) - 1:
             total -= fresh[out].tokens
             out += 1
-        return Held(fresh[out:], fresh[:out], gone, twins)
+        return ActiveSet(fresh[out:], fresh[:out], gone, twins)
 
-    def cut(self, memory: Memory, offset: int, wanted: int) -> tuple[Piece, str]:
+    def cut(self, memory: Memory, offset: int, wanted: int) -> tuple[ActiveExcerpt, str]:
         """Make a piece: as long as wanted, as the fixed maximum and the budget allow.
 
         Raises:
@@ -209,8 +211,8 @@ class ActiveMemory:
                 "give a smaller offset",
             )
         text = whole[offset : offset + min(wanted or MAX_LENGTH, MAX_LENGTH)]
-        text = text[: tokens.beginning(text, self._budget)]
-        piece = Piece(
+        text = text[: tokens.prefix_within(text, self._budget)]
+        piece = ActiveExcerpt(
             mem_id=memory.mem_id,
             path=memory.path,
             title=memory.title,
@@ -219,11 +221,11 @@ class ActiveMemory:
             wanted=wanted,
             length=len(text),
             total=len(whole),
-            tokens=max(1, tokens.count(text)),
+            tokens=max(1, tokens.count_tokens(text)),
         )
         return piece, text
 
-    def _named(self, pieces: list[Piece], name: str) -> Piece:
+    def _named(self, pieces: list[ActiveExcerpt], name: str) -> ActiveExcerpt:
         """Return the piece of the memory that a name means in the whole vault.
 
         Of several memories it means the one that is in the set. Only where the
@@ -231,7 +233,7 @@ class ActiveMemory:
         the beginnings of its memIds.
         """
         wanted = resolve.cleaned(name)
-        own = resolve.meant(wanted, pieces)
+        own = resolve.match_name(wanted, pieces)
         if [piece.mem_id for piece in own] == [wanted]:
             return own[0]
         try:
@@ -261,7 +263,7 @@ class ActiveMemory:
             )
         return found[0]
 
-    def _memory(self, piece: Piece) -> Memory | None:
+    def _memory(self, piece: ActiveExcerpt) -> Memory | None:
         """Read the memory of a piece, wherever its file is by now; None where it is gone.
 
         Raises:
@@ -282,7 +284,7 @@ class ActiveMemory:
             return None
         return memory if memory.mem_id == piece.mem_id else None
 
-    def _read(self) -> list[Piece]:
+    def _read(self) -> list[ActiveExcerpt]:
         """Read the set; what is no piece of a memory in this vault is left out."""
         try:
             entries = json.loads(plain_files.read(self._file, STATE))["pieces"]
@@ -290,20 +292,20 @@ class ActiveMemory:
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return []
 
-    def _piece(self, entry: Any) -> Piece | None:
+    def _piece(self, entry: Any) -> ActiveExcerpt | None:
         with contextlib.suppress(TypeError, MemvaultError):
-            piece = Piece(**entry)
+            piece = ActiveExcerpt(**entry)
             values: list[object] = list(piece)
             if (
                 all(type(text) is str and text for text in values[:4])
                 and all(type(number) is int and number >= 0 for number in values[4:])
                 and layout.is_memory_path(piece.path)
-                and layout.contained(self._store.root, piece.path) == piece.path
+                and layout.resolve_inside(self._store.root, piece.path) == piece.path
             ):
                 return piece
         return None
 
-    def _write(self, pieces: list[Piece]) -> None:
+    def _write(self, pieces: list[ActiveExcerpt]) -> None:
         document = {"version": 1, "pieces": [piece._asdict() for piece in pieces]}
         data = json.dumps(document, indent=1).encode()
         if self._file.is_symlink():
@@ -314,7 +316,7 @@ class ActiveMemory:
             atomic.create(self._file, data)
 
 
-def _without(pieces: list[Piece], mem_id: str) -> list[Piece]:
+def _without(pieces: list[ActiveExcerpt], mem_id: str) -> list[ActiveExcerpt]:
     return [piece for piece in pieces if piece.mem_id != mem_id]
 
 

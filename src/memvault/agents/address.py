@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault.errors import UsageError
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 
 USER = "user"
 """The participant that is a person."""
@@ -89,7 +89,7 @@ def known(root: Path) -> list[str]:
 
 def _checked(name: str, what: str) -> str:
     """Return a name that can be a folder's on every system."""
-    plain = normal_form("NFC", name.strip())
+    plain = normalize("NFC", name.strip())
     size = len(plain.encode("utf-8", "surrogatepass"))
     fits = plain and size <= _LONGEST and plain[0].isalnum()
     if not fits or not all(char.isalnum() or char in "-_." for char in plain):

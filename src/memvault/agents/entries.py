@@ -24,12 +24,12 @@ from memvault import clock, plain_files
 from memvault.agents.address import Address
 from memvault.errors import Conflict, MemvaultError, Refused, StorageError, UsageError
 from memvault.vault import atomic, codec, layout
-from memvault.vault.deed import Subject
-from memvault.vault.frontmatter import new_header, split
-from memvault.vault.markdown import in_conflict, ours, unwrapped
-from memvault.vault.normal_form import normal_form
+from memvault.vault.deed import FileRef
+from memvault.vault.frontmatter import dump_header, split_front_matter
+from memvault.vault.markdown import has_conflict_markers, keep_ours, unwrapped
+from memvault.vault.normal_form import normalize
 from memvault.vault.plain_yaml import parse_header
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 _LONGEST_NAME = 1_000
 _LONGEST_STEM = 80
@@ -38,7 +38,7 @@ _UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
 
 def normal(text: str) -> str:
     """Return a key, an id or a name in the spelling under which it is looked for."""
-    return normal_form("NFC", codec.plain_text(text)).strip()
+    return normalize("NFC", codec.plain_text(text)).strip()
 
 
 def one_line(text: str, what: str) -> str:
@@ -57,7 +57,7 @@ def one_line(text: str, what: str) -> str:
     return plain
 
 
-class Entry(NamedTuple):
+class AgentFile(NamedTuple):
     """One file: what it is called, its header as plain values, its text, its bytes' etag.
 
     ``modified`` is when the file was last saved: a line in the header would make
@@ -72,36 +72,36 @@ class Entry(NamedTuple):
     modified: str
 
 
-class Found(NamedTuple):
+class AgentFiles(NamedTuple):
     """Entries by name in the order of names, and what to say of files that are passed over.
 
     ``copies`` are files with the name of another entry.
     """
 
-    entries: dict[str, Entry]
+    entries: dict[str, AgentFile]
     notes: list[str]
-    copies: list[Entry]
+    copies: list[AgentFile]
 
 
-class Put(NamedTuple):
+class AgentFileUpdate(NamedTuple):
     """An entry to be written; ``stem`` is what a new file is named after, if not the entry."""
 
     name: str
-    old: Entry | None
+    old: AgentFile | None
     header: Mapping[str, Any]
     text: str
     stem: str = ""
 
 
-class Entries:
+class AgentFileStore:
     """The entries in one of an agent's folders; ``key`` is the header's key that names them."""
 
-    def __init__(self, store: Store, owner: Address, folder: str, key: str) -> None:
+    def __init__(self, store: MemoryStore, owner: Address, folder: str, key: str) -> None:
         self._store = store
         self._folder = (owner.folder(Path()) / folder).as_posix()
         self._key = key
 
-    def read(self) -> Found:
+    def read(self) -> AgentFiles:
         """Return every entry.
 
         A file that is broken, binary or unreadable is passed over; of two
@@ -111,29 +111,31 @@ class Entries:
             StorageError: the folder cannot be read.
             Refused: it is a link or a file.
         """
-        found: dict[str, Entry] = {}
+        found: dict[str, AgentFile] = {}
         notes: list[str] = []
-        copies: list[Entry] = []
+        copies: list[AgentFile] = []
         for path in self._files():
             try:
                 data, state = self._store.read_bytes(path)
                 entry = self._parsed(path, data, clock.iso_from_ns(state.mtime))
             except (MemvaultError, ValueError, OSError) as error:
                 reason = error.message if isinstance(error, MemvaultError) else str(error)
-                notes.append(f"{codec.printable(path)} is passed over: {reason}")
+                notes.append(f"{codec.replace_surrogates(path)} is passed over: {reason}")
                 continue
-            if in_conflict(codec.decode(data).text):
-                notes.append(f"{codec.printable(path)} holds the marks of a conflict in git")
+            if has_conflict_markers(codec.decode(data).text):
+                notes.append(
+                    f"{codec.replace_surrogates(path)} holds the marks of a conflict in git"
+                )
             first = found.setdefault(entry.name, entry)
             if first is not entry:
                 copies.append(entry)
                 notes.append(
-                    f"{codec.printable(path)} is passed over: it has the same "
-                    f"{self._key} as {codec.printable(first.path)}"
+                    f"{codec.replace_surrogates(path)} is passed over: it has the same "
+                    f"{self._key} as {codec.replace_surrogates(first.path)}"
                 )
-        return Found(dict(sorted(found.items())), notes, copies)
+        return AgentFiles(dict(sorted(found.items())), notes, copies)
 
-    def put(self, wanted: Iterable[Put]) -> list[str]:
+    def put(self, wanted: Iterable[AgentFileUpdate]) -> list[str]:
         """Write entries one by one, each over its ``old`` where there is one; return their paths.
 
         Of an old file every header line stays that is not named; None takes a line away.
@@ -150,7 +152,7 @@ class Entries:
             if entry.old is not None:
                 name, _, old, text, *_ = entry.old
                 before, header = self._written(name, old, text), {**old, **header}
-            self._store.changes.checked(before, self._written(entry.name, header, entry.text))
+            self._store.changes.check_secrets(before, self._written(entry.name, header, entry.text))
         for entry in entries:
             try:
                 rewritten = entry.old is not None and self._rewrite(entry.old, entry)
@@ -163,7 +165,7 @@ class Entries:
             done.append(entry.stem or entry.name)
         return paths
 
-    def mark(self, entry: Entry, header: Mapping[str, Any]) -> None:
+    def update_header(self, entry: AgentFile, header: Mapping[str, Any]) -> None:
         """Change header lines of an entry for the program's own reasons; all else stays.
 
         Raises:
@@ -171,12 +173,12 @@ class Entries:
             Refused: the header is written in a way that cannot be patched.
             StorageError: the disk refused.
         """
-        with atomic.explained(entry.path), contextlib.suppress(FileNotFoundError):
+        with atomic.map_os_errors(entry.path), contextlib.suppress(FileNotFoundError):
             data = plain_files.read(self._store.root / entry.path)
             if codec.etag(data) == entry.etag:
                 # Nobody asked for it: no change that undo would take back.
                 fresh = codec.edit(data, header, None)
-                self._store.history.keep(layout.derived_id(entry.path), data)
+                self._store.history.save(layout.derived_id(entry.path), data)
                 atomic.replace(self._store.root / entry.path, fresh)
                 return
         raise Conflict(f"{entry.path} was changed meanwhile", "try again")
@@ -198,9 +200,9 @@ class Entries:
                 missing.append(name)
         return missing
 
-    def _rewrite(self, old: Entry, new: Put) -> bool:
+    def _rewrite(self, old: AgentFile, new: AgentFileUpdate) -> bool:
         """Write over an entry, as it is now; say whether it is still there."""
-        with atomic.explained(old.path), contextlib.suppress(FileNotFoundError, ValueError):
+        with atomic.map_os_errors(old.path), contextlib.suppress(FileNotFoundError, ValueError):
             data = plain_files.read(self._store.root / old.path)
             now = self._parsed(old.path, data)
             if now.name != old.name:
@@ -216,16 +218,16 @@ class Entries:
             return True
         return False
 
-    def _create(self, new: Put) -> str:
+    def _create(self, new: AgentFileUpdate) -> str:
         """Write a new file under a free name; return its path."""
         data = self._written(new.name, new.header, new.text)
-        layout.check_folders(self._store.root, self._folder)
+        layout.require_plain_folders(self._store.root, self._folder)
         stem = layout.slug(new.stem or new.name, _LONGEST_STEM)
         digest = hashlib.blake2b(new.name.encode(), digest_size=3).hexdigest()
         names = (stem, f"{stem}-{digest}", f"{stem}-{codec.etag(data)}")
         try:
             return self._store.changes.create(
-                (f"{self._folder}/{name}.md" for name in names), data, Subject("", new.name)
+                (f"{self._folder}/{name}.md" for name in names), data, FileRef("", new.name)
             )
         except FileExistsError:
             raise Conflict(
@@ -235,12 +237,12 @@ class Entries:
     def _written(self, name: str, header: Mapping[str, Any], text: str) -> bytes:
         """Return the bytes of a new file."""
         named = {self._key: name, **header}
-        given = new_header({key: value for key, value in named.items() if value is not None})
+        given = dump_header({key: value for key, value in named.items() if value is not None})
         return f"---\n{given}---\n\n{codec.plain_text(text)}\n".encode()
 
     def _files(self) -> list[str]:
-        layout.check_folders(self._store.root, self._folder)
-        with atomic.explained(self._folder):
+        layout.require_plain_folders(self._store.root, self._folder)
+        with atomic.map_os_errors(self._folder):
             try:
                 names = os.listdir(self._store.root / self._folder)
             except FileNotFoundError:
@@ -248,34 +250,34 @@ class Entries:
         markdown = (name for name in names if name[0] != "." and name.lower().endswith(".md"))
         return [f"{self._folder}/{name}" for name in sorted(markdown)]
 
-    def _parsed(self, path: str, data: bytes, saved: str = "") -> Entry:
+    def _parsed(self, path: str, data: bytes, saved: str = "") -> AgentFile:
         """Make an entry of a file's bytes; a ValueError says why they are none."""
         text = codec.decode(data)
         if text.encoding == "binary":
             raise ValueError(text.problem)
-        parts = split(unwrapped(text.text))
+        parts = split_front_matter(unwrapped(text.text))
         header: dict[str, Any] = {}
         body = parts.body.replace("\r\n", "\n").replace("\r", "\n")
         if parts.before:
-            header = parse_header(ours(parts.header))
+            header = parse_header(keep_ours(parts.header))
             body = body.removeprefix("\n")  # the blank line that every header is followed by
         elif _UNCLOSED.match(text.text):
             raise ValueError("broken front matter: it has no closing line")
         given = header.get(self._key)
-        named = codec.printable(Path(path).stem) if given in (None, "") else str(given)
-        name = normal_form("NFC", named).strip()
-        return Entry(name, path, header, body.removesuffix("\n"), codec.etag(data), saved)
+        named = codec.replace_surrogates(Path(path).stem) if given in (None, "") else str(given)
+        name = normalize("NFC", named).strip()
+        return AgentFile(name, path, header, body.removesuffix("\n"), codec.etag(data), saved)
 
 
-def _subject(path: str, name: str) -> Subject:
-    return Subject(layout.derived_id(path), name)
+def _subject(path: str, name: str) -> FileRef:
+    return FileRef(layout.derived_id(path), name)
 
 
 def _edited(
     data: bytes, header: Mapping[str, Any], changes: Mapping[str, Any], text: str | None
 ) -> bytes:
     """Return a file's bytes with changes; a file that cannot be patched is written anew."""
-    parts = split(codec.decode(data).text)
+    parts = split_front_matter(codec.decode(data).text)
     body = parts.body
     if text is not None:
         # A header that is added brings the blank line behind it along.
@@ -286,4 +288,4 @@ def _edited(
     except Refused:
         gone = {key for key, value in changes.items() if value is None}
         merged = {key: value for key, value in {**header, **changes}.items() if key not in gone}
-        return f"---\n{new_header(merged)}---\n{body}".encode("utf-8", "replace")
+        return f"---\n{dump_header(merged)}---\n{body}".encode("utf-8", "replace")

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memvault.agents.address import Address
-from memvault.agents.entries import Entries
+from memvault.agents.entries import AgentFileStore
 from memvault.agents.messages.inbox import Inbox
-from memvault.agents.messages.services import SPACE_MESSAGE, speaker
+from memvault.agents.messages.services import SPACE_MESSAGE, sender_label
 from memvault.agents.messages.spaces import Spaces
 from memvault.agents.plans.files import name_of
 from memvault.errors import MemvaultError, UsageError
 from memvault.index.analysis import analyser, query_analyser
-from memvault.index.chunks import passages
+from memvault.index.chunks import split_passages
 from memvault.recall import snippets
 from memvault.recall.query import Query, parse
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 _FOLDERS = {"key-value": ("memories", "key"), "goal": ("goals", "id"), "plan": ("plans", "id")}
 _TEXTS = ("message", "content", "instruction")
@@ -32,7 +32,7 @@ _MOST = 1_000
 """How many of a space's messages are looked through, the newest."""
 
 
-class Own(NamedTuple):
+class AgentItem(NamedTuple):
     """Something of an agent's own; ``path`` is its file in the vault, ``when`` its time."""
 
     kind: str
@@ -42,39 +42,39 @@ class Own(NamedTuple):
     when: str
 
 
-class Hit(NamedTuple):
+class AgentHit(NamedTuple):
     """What fits a query: ``score`` is the share of its words that are there."""
 
-    own: Own
+    own: AgentItem
     score: float
     snippet: str
 
 
-class Search(NamedTuple):
+class AgentSearch(NamedTuple):
     """One search through what an agent has; ``notes`` says what could not be read."""
 
-    store: Store
+    store: MemoryStore
     address: Address
     languages: Sequence[str]
     notes: list[str]
 
-    def hits(self, text: str, include: Iterable[str]) -> list[Hit]:
+    def hits(self, text: str, include: Iterable[str]) -> list[AgentHit]:
         """Return what holds at least half of a query's words, the most first, then the newest."""
         query = parse(text, query_analyser(tuple(self.languages)))
         every = [own for name in dict.fromkeys(include) for own in self._read(_SOURCES[name])]
         compared = ((own, self._share(query, own)) for own in every)
-        found = [Hit(own, share, self._shown(query, own)) for own, share in compared if share]
+        found = [AgentHit(own, share, self._shown(query, own)) for own, share in compared if share]
         found.sort(key=lambda hit: hit.own.when, reverse=True)
         return sorted(found, key=lambda hit: -hit.score)
 
-    def _read(self, source: Callable[[Search], Iterator[Own]]) -> list[Own]:
+    def _read(self, source: Callable[[AgentSearch], Iterator[AgentItem]]) -> list[AgentItem]:
         try:
             return list(source(self))
         except MemvaultError as error:
             self.notes.append(error.message)
             return []
 
-    def _share(self, query: Query, own: Own) -> float:
+    def _share(self, query: Query, own: AgentItem) -> float:
         text = f"{own.name}\n{own.text}"
         if not query.has_phrases(text):
             return 0.0
@@ -82,23 +82,23 @@ class Search(NamedTuple):
         share = max(held, default=0.0)
         return share if share >= _LEAST else 0.0
 
-    def _shown(self, query: Query, own: Own) -> str:
+    def _shown(self, query: Query, own: AgentItem) -> str:
         if not own.text.strip():
             return ""
-        cut = list(enumerate(passages(own.text)))
+        cut = list(enumerate(split_passages(own.text)))
         reader = analyser(query.language)
-        return snippets.show(own.text, cut, query, reader, None).text
+        return snippets.make_snippet(own.text, cut, query, reader, None).text
 
-    def state(self) -> Iterator[Own]:
+    def state(self) -> Iterator[AgentItem]:
         """Yield the agent's values, goals and plans."""
         for kind, (folder, key) in _FOLDERS.items():
-            found = Entries(self.store, self.address, folder, key).read()
+            found = AgentFileStore(self.store, self.address, folder, key).read()
             self.notes.extend(found.notes)
             for entry in found.entries.values():
                 name = name_of(entry) if kind == "plan" else entry.name
-                yield Own(kind, name, entry.text.strip(), entry.path, entry.modified)
+                yield AgentItem(kind, name, entry.text.strip(), entry.path, entry.modified)
 
-    def messages(self) -> Iterator[Own]:
+    def messages(self) -> Iterator[AgentItem]:
         """Yield what was said in the agent's spaces, and what else lies in its inbox."""
         root = self.store.root
         spaces = Spaces(self.store.changes, self.address)
@@ -108,7 +108,7 @@ class Search(NamedTuple):
                 told.add(message.message_id)
                 path = f"spaces/{space.space_id}/messages/{message.message_id}.md"
                 name = f"{space.name}, {message.sender}"
-                yield Own("space message", name, message.content, path, message.timestamp)
+                yield AgentItem("space message", name, message.content, path, message.timestamp)
         inbox = Inbox(root, self.address)
         folder = inbox.folder.relative_to(root).as_posix()
         for event in inbox.waiting():
@@ -116,14 +116,14 @@ class Search(NamedTuple):
                 continue
             text = next((event.data[key] for key in _TEXTS if event.data.get(key)), "")
             path = f"{folder}/{event.event_id}.md"
-            name = speaker(event.kind, event.data)
-            yield Own("inbox event", name, str(text), path, event.timestamp)
-        self.notes.extend(spaces.problems + inbox.problems)
+            name = sender_label(event.kind, event.data)
+            yield AgentItem("inbox event", name, str(text), path, event.timestamp)
+        self.notes.extend(spaces.warnings + inbox.warnings)
 
 
-_SOURCES: Mapping[str, Callable[[Search], Iterator[Own]]] = {
-    "state": Search.state,
-    "messages": Search.messages,
+_SOURCES: Mapping[str, Callable[[AgentSearch], Iterator[AgentItem]]] = {
+    "state": AgentSearch.state,
+    "messages": AgentSearch.messages,
 }
 KINDS = tuple(_SOURCES)
 """What can be asked for."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from memvault.agents.address import Address
-from memvault.agents.entries import Entries, Put, one_line
+from memvault.agents.entries import AgentFileStore, AgentFileUpdate, one_line
 from memvault.errors import UsageError
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 ACTIVE = "active"
 _WORD = re.compile(r"\w[\w-]{0,39}")
@@ -24,9 +24,9 @@ class Goal(NamedTuple):
     modified: str = ""
 
 
-def all_goals(store: Store, address: Address) -> tuple[list[Goal], list[str]]:
+def all_goals(store: MemoryStore, address: Address) -> tuple[list[Goal], list[str]]:
     """Return every goal in the order of ids, and what to say of broken files."""
-    found = _entries(store, address).read()
+    found = _goal_entries(store, address).read()
     goals = []
     for name, entry in found.entries.items():
         status = str(entry.header.get("status") or ACTIVE).strip().lower()
@@ -34,7 +34,7 @@ def all_goals(store: Store, address: Address) -> tuple[list[Goal], list[str]]:
     return goals, found.notes
 
 
-def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
+def put_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> int:
     """Set goals; what one leaves empty stays as it is; return how many there were.
 
     The caller holds the agent's lock, and has statuses from ``status_word``.
@@ -42,9 +42,9 @@ def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
     Raises:
         UsageError: an id is invalid, or a new goal has no description; nothing is written then.
     """
-    entries = _entries(store, address)
+    entries = _goal_entries(store, address)
     found = entries.read()
-    puts: dict[str, Put] = {}
+    puts: dict[str, AgentFileUpdate] = {}
     for goal in goals:
         name = one_line(goal.id, "A goal's id")
         before = puts.get(name) or found.entries.get(name)
@@ -54,14 +54,14 @@ def put(store: Store, address: Address, goals: Iterable[Goal]) -> int:
             raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
         status = goal.status or (before and before.header.get("status")) or ACTIVE
         text = text or (before.text if before else "")
-        puts[name] = Put(name, found.entries.get(name), {"status": status}, text)
+        puts[name] = AgentFileUpdate(name, found.entries.get(name), {"status": status}, text)
     entries.put(puts.values())
     return len(puts)
 
 
-def delete(store: Store, address: Address, ids: Iterable[str]) -> list[str]:
+def delete_goals(store: MemoryStore, address: Address, ids: Iterable[str]) -> list[str]:
     """Take goals away; return the ids that were not there. The caller holds the agent's lock."""
-    return _entries(store, address).delete(ids)
+    return _goal_entries(store, address).delete(ids)
 
 
 def status_word(text: str) -> str:
@@ -78,5 +78,5 @@ def status_word(text: str) -> str:
     return plain
 
 
-def _entries(store: Store, address: Address) -> Entries:
-    return Entries(store, address, "goals", "id")
+def _goal_entries(store: MemoryStore, address: Address) -> AgentFileStore:
+    return AgentFileStore(store, address, "goals", "id")

@@ -22,7 +22,7 @@ def private(root: Path, owner: Address) -> Path:
     """
     private_folder(root)
     folder = owner.private(root)
-    layout.check_folders(root, folder.relative_to(root).as_posix())
+    layout.require_plain_folders(root, folder.relative_to(root).as_posix())
     return folder
 
 
@@ -31,7 +31,7 @@ def agent_lock(root: Path, owner: Address, timeout: float = 30.0) -> FileLock:
     return FileLock(private(root, owner) / "lock", timeout)
 
 
-def locks_of(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
+def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
     """Yield the locks of all who write such files of a vault, in the order in which to take them.
 
     The agents' come first, and the vault's last. Errors as for ``private``.

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 
 OPEN, CLOSE = "<memory-data>", "</memory-data>"
 PREFIX = "> "
@@ -30,21 +30,21 @@ _UNSEEN = re.compile(
 _BLANKS = re.compile(r"[^\S\n]+")
 
 
-class Entry(NamedTuple):
+class PromptEntry(NamedTuple):
     """Something known, and the day or time it is from, if that is known."""
 
     date: str
     text: str
 
 
-class Section(NamedTuple):
+class PromptSection(NamedTuple):
     """Entries of one kind, the most important first; the title is the program's own."""
 
     title: str
-    entries: Sequence[Entry]
+    entries: Sequence[PromptEntry]
 
 
-class Cut(NamedTuple):
+class OmittedEntries(NamedTuple):
     """How many of a section's entries were left out, and how many there were."""
 
     title: str
@@ -52,7 +52,7 @@ class Cut(NamedTuple):
     of: int
 
 
-class Block(NamedTuple):
+class PromptBlock(NamedTuple):
     """The block, its tokens, the sections as far as they are in it, and what was cut.
 
     ``shortened`` names the sections of which an entry is only there in part.
@@ -60,12 +60,14 @@ class Block(NamedTuple):
 
     text: str
     tokens: int
-    kept: list[Section]
-    cut: list[Cut]
+    kept: list[PromptSection]
+    cut: list[OmittedEntries]
     shortened: list[str]
 
 
-def build(sections: Sequence[Section], budget: int, count: Callable[[str], int]) -> Block:
+def build(
+    sections: Sequence[PromptSection], budget: int, count: Callable[[str], int]
+) -> PromptBlock:
     """Write sections, the most important first, into a block of at most ``budget`` tokens.
 
     Entries are left out from the end of the least important section. Where not
@@ -87,23 +89,25 @@ def build(sections: Sequence[Section], budget: int, count: Callable[[str], int])
         for section in kept
         if any(len(entry.text) > _LONGEST for entry in section.entries)
     ]
-    return Block(text, count(text), kept, cut, shortened)
+    return PromptBlock(text, count(text), kept, cut, shortened)
 
 
-def _cut(sections: Sequence[Section], keep: int) -> tuple[list[Section], list[Cut]]:
+def _cut(
+    sections: Sequence[PromptSection], keep: int
+) -> tuple[list[PromptSection], list[OmittedEntries]]:
     """Return the sections of the first ``keep`` entries of all, and what is cut off."""
     kept, cut = [], []
     for title, entries in sections:
         first = entries[:keep]
         keep -= len(first)
         if first:
-            kept.append(Section(title, first))
+            kept.append(PromptSection(title, first))
         if len(first) < len(entries):
-            cut.append(Cut(title, len(entries) - len(first), len(entries)))
+            cut.append(OmittedEntries(title, len(entries) - len(first), len(entries)))
     return kept, cut
 
 
-def _written(kept: Sequence[Section], cut: Sequence[Cut]) -> str:
+def _written(kept: Sequence[PromptSection], cut: Sequence[OmittedEntries]) -> str:
     lines = [OPEN, PREAMBLE]
     for section in kept:
         lines.append(f"{section.title}:")
@@ -116,22 +120,22 @@ def _written(kept: Sequence[Section], cut: Sequence[Cut]) -> str:
     return "\n".join([*lines, CLOSE])
 
 
-def _cleaned(section: Section) -> Section:
+def _cleaned(section: PromptSection) -> PromptSection:
     entries = []
     for entry in section.entries:
         text = _plain(entry.text)
         if len(text) > _LONGEST:
             text = f"{text[:_LONGEST]} …"
         if text:
-            entries.append(Entry(_plain(entry.date).replace("\n", " ")[:40], text))
-    return Section(section.title, entries)
+            entries.append(PromptEntry(_plain(entry.date).replace("\n", " ")[:40], text))
+    return PromptSection(section.title, entries)
 
 
 def _plain(text: str) -> str:
     """Return the lines of a text without blank ones, unseen characters and fences."""
     clean = "".join(_visible(char) for char in "\n".join(text.splitlines()))
     clean = _UNSEEN.sub("", clean)
-    normal = normal_form("NFKC", clean)
+    normal = normalize("NFKC", clean)
     if _FENCE.search(normal):
         clean = _FENCE.sub("(", normal)
     lines = (_BLANKS.sub(" ", line).strip() for line in clean.split("\n"))

@@ -16,7 +16,7 @@ _KEPT = ("memories", "goals", "plans", "inbox")
 """The folders of what an agent has, a file each."""
 
 
-class Entry(NamedTuple):
+class AgentSummary(NamedTuple):
     """An agent or a brain of it: how many of each it has, and when one of them was changed last."""
 
     address: Address
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
     changed: str
 
 
-def entries(root: Path) -> list[Entry]:
+def entries(root: Path) -> list[AgentSummary]:
     """Return every agent of a vault, each before its brains, in the order of their names."""
     return [_entry(root, address) for name in known(root) for address in _brains(root, name)]
 
@@ -40,13 +40,13 @@ def _brains(root: Path, agent: str) -> Iterator[Address]:
                     yield own.of_brain(name)
 
 
-def _entry(root: Path, address: Address) -> Entry:
+def _entry(root: Path, address: Address) -> AgentSummary:
     counts, last = {}, 0
     for kind in _KEPT:
         times = list(_times(address.folder(root) / kind))
         counts[kind] = len(times)
         last = max([last, *times])
-    return Entry(address, counts, clock.iso_from_ns(last) if last else "")
+    return AgentSummary(address, counts, clock.iso_from_ns(last) if last else "")
 
 
 def _times(folder: Path) -> Iterator[int]:

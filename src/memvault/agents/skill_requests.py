@@ -7,12 +7,12 @@ A person or an agent answers by storing a procedure with that skillId.
 from __future__ import annotations
 
 from memvault.agents.address import Address
-from memvault.agents.entries import Entries, Put, normal
+from memvault.agents.entries import AgentFileStore, AgentFileUpdate, normal
 from memvault.vault import layout
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 
-def ask(store: Store, address: Address, skill_id: str, action: str) -> tuple[str, str]:
+def ask(store: MemoryStore, address: Address, skill_id: str, action: str) -> tuple[str, str]:
     """Ask for a skill; return the request's id and its file's path in the vault.
 
     The id is the same on every machine, so that who asks again for the same
@@ -20,13 +20,13 @@ def ask(store: Store, address: Address, skill_id: str, action: str) -> tuple[str
     for ``Entries.put``.
     """
     action = normal(action)
-    tail = layout.named_id(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
+    tail = layout.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
     request_id = f"{layout.slug(skill_id, 60)}-{tail}"
-    entries = Entries(store, address, "skill-requests", "id")
+    entries = AgentFileStore(store, address, "skill-requests", "id")
     known = entries.read().entries.get(request_id)
     if known is not None:
         return request_id, known.path
     header = {"skill_id": skill_id, "status": "open"}
     text = f"{action}\n\nAnswer: memvault procedure store NAME PROMPT --skill-id {skill_id}"
-    (path,) = entries.put([Put(request_id, None, header, text)])
+    (path,) = entries.put([AgentFileUpdate(request_id, None, header, text)])
     return request_id, path

@@ -23,7 +23,7 @@ from anthropic.types.beta import (
 )
 from pydantic import BaseModel
 
-from memvault.anthropic.files import FOLDER, Files
+from memvault.anthropic.files import FOLDER, MemoryFiles
 from memvault.errors import MemvaultError
 
 
@@ -50,7 +50,7 @@ class VaultMemoryTool(BetaAbstractMemoryTool):
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._files = Files(vault, folder, agent, memory_type)
+        self._files = MemoryFiles(vault, folder, agent, memory_type)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         """Return a file's lines, or what a folder holds."""
@@ -94,7 +94,7 @@ class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._files = Files(vault, folder, agent, memory_type)
+        self._files = MemoryFiles(vault, folder, agent, memory_type)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         """Return a file's lines, or what a folder holds."""
@@ -128,7 +128,7 @@ class AsyncVaultMemoryTool(BetaAsyncAbstractMemoryTool):
         return await anyio.to_thread.run_sync(partial(_run, self._files, command))
 
 
-def _run(files: Files, command: BaseModel) -> str:
+def _run(files: MemoryFiles, command: BaseModel) -> str:
     given: dict[str, Any] = command.model_dump(exclude_none=True)
     name = str(given.pop("command"))
     try:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from memvault import clock, schema
 from memvault.anthropic import texts
-from memvault.anthropic.place import Place, check, inside_of, shown_name
+from memvault.anthropic.place import MemoryFolder, check, relative_path, shown_name
 from memvault.call import Call, Caller
 from memvault.errors import Conflict, NotFound, UsageError
 from memvault.model import FALLBACK_TYPE, Memory
@@ -36,7 +36,7 @@ _AROUND = 2
 _DEEP = 2
 
 
-class Files:
+class MemoryFiles:
     """The files below ``/memories`` in one vault, for one agent."""
 
     def __init__(
@@ -58,9 +58,9 @@ class Files:
 
         address(agent)
         self._workspace = Workspace(find_vault(os.fspath(vault) if vault is not None else None))
-        self._caller = Caller(agent, programs=False, paths=False)
+        self._caller = Caller(agent, may_run_programs=False, may_see_paths=False)
         kind = layout.normal_type(memory_type) if memory_type else FALLBACK_TYPE
-        place = Place(folder.strip("/"), kind)
+        place = MemoryFolder(folder.strip("/"), kind)
         if folder and not layout.is_memory_path(place.path("x.md")):
             raise UsageError(f"{folder!r} cannot be a folder of memories", "choose another folder")
         self._tools = {
@@ -71,7 +71,7 @@ class Files:
                 partial(function, place),
                 read_only=function is view,
                 destructive=function is not view,
-                own_parameters=schema.declared(function),
+                own_parameters=schema.parameters_of(function),
             )
             for function in (view, create, str_replace, insert, delete, rename)
         }
@@ -91,7 +91,7 @@ class Files:
         result, delivery = invoke.call(
             self._workspace, command, arguments, self._caller, find=found
         )
-        delivery.abandon()
+        delivery.requeue()
         return "\n\n".join([result["text"], *(f"Note: {note}" for note in _notes(result))])
 
     def close(self) -> None:
@@ -108,20 +108,20 @@ _PATH = Arg("A path below /memories")
 
 
 def view(
-    place: Place,
+    place: MemoryFolder,
     call: Call,
     path: Annotated[str, _PATH],
     view_range: Annotated[list[Any] | None, Arg("First and last line, -1 for the end")] = None,
 ) -> dict[str, str]:
     """Return what a folder holds, or the lines of a file with their numbers."""
-    inside = inside_of(path)
+    inside = relative_path(path)
     file = place.file(call, inside)
     if file is None:
         return {"text": _listing(place, call, path, inside)}
-    lines = texts.lines(texts.shown(file))
+    lines = texts.split_lines(texts.display_text(file))
     if len(lines) > _MOST_LINES:
         raise UsageError(f"File {path} exceeds maximum line limit of 999,999 lines.")
-    first, last = texts.asked(view_range, len(lines))
+    first, last = texts.line_range(view_range, len(lines))
     shown = texts.numbered(lines, first, last)
     if len(shown) > _MOST_SHOWN:
         shown = shown[:_MOST_SHOWN].rpartition("\n")[0] or shown[:_MOST_SHOWN]
@@ -131,13 +131,13 @@ def view(
 
 
 def create(
-    place: Place,
+    place: MemoryFolder,
     call: Call,
     path: Annotated[str, _PATH],
     file_text: Annotated[str, Arg("The text")],
 ) -> dict[str, str]:
     """Write a new memory; never over another."""
-    inside = inside_of(path)
+    inside = relative_path(path)
     target = place.target(inside)
     if not inside or place.file(call, inside) or place.below(call, inside):
         raise Conflict(f"Error: File {path} already exists")
@@ -152,19 +152,19 @@ def create(
 
 
 def str_replace(
-    place: Place,
+    place: MemoryFolder,
     call: Call,
     path: Annotated[str, _PATH],
     old_str: Annotated[str, Arg("The text to replace")],
     new_str: Annotated[str, Arg("The text in its place")] = "",
 ) -> dict[str, str]:
     """Replace a text that the file has once."""
-    file = place.file(call, inside_of(path))
+    file = place.file(call, relative_path(path))
     if file is None:
         raise NotFound(f"Error: The path {path} does not exist. Please provide a valid path.")
     lead, text = texts.parts(file)
     old, new = (texts.with_ends(file, given) for given in (old_str, new_str))
-    places = texts.places(text, old)
+    places = texts.occurrences(text, old)
     if not places:
         raise UsageError(
             f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
@@ -180,7 +180,7 @@ def str_replace(
     written = _write(call, file, lead + changed)
     first = text.count("\n", 0, at) + 1
     shown = texts.numbered(
-        texts.lines(texts.shown(written)),
+        texts.split_lines(texts.display_text(written)),
         max(1, first - _AROUND),
         first + new.count("\n") + _AROUND,
     )
@@ -188,14 +188,14 @@ def str_replace(
 
 
 def insert(
-    place: Place,
+    place: MemoryFolder,
     call: Call,
     path: Annotated[str, _PATH],
     insert_line: Annotated[int, Arg("The line behind which to insert; 0 is the beginning")],
     insert_text: Annotated[str, Arg("The text")],
 ) -> dict[str, str]:
     """Insert a text behind a line."""
-    file = place.file(call, inside_of(path))
+    file = place.file(call, relative_path(path))
     if file is None:
         raise NotFound(f"Error: The path {path} does not exist")
     lead, text = texts.parts(file)
@@ -214,11 +214,11 @@ def insert(
     return {"text": f"The file {path} has been edited."}
 
 
-def delete(place: Place, call: Call, path: Annotated[str, _PATH]) -> dict[str, str]:
+def delete(place: MemoryFolder, call: Call, path: Annotated[str, _PATH]) -> dict[str, str]:
     """Move a file, or all that a folder holds, to the trash."""
     from memvault.memories import delete as deleting
 
-    inside = inside_of(path)
+    inside = relative_path(path)
     if not inside:
         raise UsageError("Error: The /memories directory itself cannot be deleted")
     file = place.file(call, inside)
@@ -231,13 +231,13 @@ def delete(place: Place, call: Call, path: Annotated[str, _PATH]) -> dict[str, s
 
 
 def rename(
-    place: Place,
+    place: MemoryFolder,
     call: Call,
     old_path: Annotated[str, _PATH],
     new_path: Annotated[str, _PATH],
 ) -> dict[str, str]:
     """Give a file, or a folder, another path; what is there stays."""
-    old, new = inside_of(old_path), inside_of(new_path)
+    old, new = relative_path(old_path), relative_path(new_path)
     if not old:
         raise UsageError("Error: The /memories directory itself cannot be renamed")
     file = place.file(call, old)
@@ -271,7 +271,7 @@ def rename(
     return {"text": f"Successfully renamed {old_path} to {new_path}"}
 
 
-def _listing(place: Place, call: Call, path: str, inside: str) -> str:
+def _listing(place: MemoryFolder, call: Call, path: str, inside: str) -> str:
     """Return what a folder holds, two levels deep, with the sizes of the files."""
     found = place.below(call, inside)
     if inside and not found:
@@ -286,9 +286,10 @@ def _listing(place: Place, call: Call, path: str, inside: str) -> str:
             sizes[shown] = sizes.get(shown, 0) + size
     head = f"Here're the files and directories up to {_DEEP} levels deep in {path}, excluding "
     listed = [
-        f"{texts.size(size)}\t{path.rstrip('/')}/{name}" for name, size in sorted(sizes.items())
+        f"{texts.format_size(size)}\t{path.rstrip('/')}/{name}"
+        for name, size in sorted(sizes.items())
     ]
-    whole = f"{texts.size(sum(found.values()))}\t{path}"
+    whole = f"{texts.format_size(sum(found.values()))}\t{path}"
     return "\n".join([f"{head}hidden items and node_modules:", whole, *listed])
 
 
@@ -298,7 +299,7 @@ def _write(call: Call, memory: Memory, body: str) -> Memory:
     return call.store.change(memory, modified_now(memory), body).memory
 
 
-def _tidy(place: Place, call: Call, gone: list[Memory]) -> None:
+def _tidy(place: MemoryFolder, call: Call, gone: list[Memory]) -> None:
     """Take folders away that held nothing but what has gone."""
     top = call.root / place.folder
     for memory in gone:

@@ -17,7 +17,7 @@ _SHOWN_ENDINGS = frozenset(
 """Endings that a file keeps behind which the vault writes ``.md``."""
 
 
-class Place:
+class MemoryFolder:
     """Where ``/memories`` is in the vault, and of which type new memories are."""
 
     def __init__(self, folder: str, memory_type: str) -> None:
@@ -40,7 +40,7 @@ class Place:
         if not inside:
             return None
         for name in dict.fromkeys((self.path(inside), f"{self.path(inside)}.md")):
-            if layout.is_memory_path(name) and (memory := call.store.at(name)):
+            if layout.is_memory_path(name) and (memory := call.store.read_listed(name)):
                 return memory
         return None
 
@@ -56,7 +56,7 @@ class Place:
         }
 
 
-def inside_of(path: str) -> str:
+def relative_path(path: str) -> str:
     """Return a path without ``/memories``, empty for that itself.
 
     Raises:

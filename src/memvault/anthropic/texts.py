@@ -18,13 +18,13 @@ def parts(memory: Memory) -> tuple[str, str]:
     return memory.body[: len(memory.body) - len(text)], text
 
 
-def shown(memory: Memory) -> str:
+def display_text(memory: Memory) -> str:
     """Return a file's text as a model may see it, with masks in the place of secrets."""
     text = parts(memory)[1].replace("\r\n", "\n")
     return text if detect.allows(memory.metadata) else detect.masked(text)
 
 
-def lines(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Return a text's lines without their ends."""
     found = text.split("\n")
     return found[:-1] if len(found) > 1 and not found[-1] else found
@@ -42,7 +42,7 @@ def numbered(found: list[str], first: int, last: int) -> str:
     return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in some)
 
 
-def asked(given: list[Any] | None, count: int) -> tuple[int, int]:
+def line_range(given: list[Any] | None, count: int) -> tuple[int, int]:
     """Return the first and last line that are asked for.
 
     Raises:
@@ -61,7 +61,7 @@ def asked(given: list[Any] | None, count: int) -> tuple[int, int]:
     )
 
 
-def places(text: str, old: str) -> list[int]:
+def occurrences(text: str, old: str) -> list[int]:
     """Return where a text holds another."""
     found = []
     at = text.find(old) if old else -1
@@ -77,7 +77,7 @@ def with_ends(memory: Memory, text: str) -> str:
     return plain if memory.newline == "\n" else plain.replace("\n", memory.newline)
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Return a number of bytes as people write it."""
     unit = _UNITS[0]
     for unit in _UNITS:

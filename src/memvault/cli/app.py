@@ -13,21 +13,21 @@ import typer.main
 
 from memvault import __version__
 from memvault.cli import commands, output
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.cli.overview import EXTRA_COMMANDS, overview
-from memvault.cli.streams import OutputError, stopping
+from memvault.cli.streams import OutputError, termination_requested
 from memvault.command_table import COMMANDS
-from memvault.errors import MemvaultError, UsageError, VaultNotFound, as_error
+from memvault.errors import MemvaultError, UsageError, VaultNotFound, to_memvault_error
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; every error but the output's ends here."""
-    options = Options.from_environment()
+    options = GlobalOptions.from_environment()
     try:
         code = _application(options)(  # Typer returns the code of an Exit
-            args=options.hide_texts(arguments), prog_name="memvault", standalone_mode=False
+            args=options.escape_dash_values(arguments), prog_name="memvault", standalone_mode=False
         )
     except typer.Exit as stop:
         return stop.exit_code
@@ -36,15 +36,15 @@ def run(arguments: list[str]) -> int:
     except OutputError:
         raise
     except OSError as error:
-        return _failed(as_error(error), arguments, options)
+        return _failed(to_memvault_error(error), arguments, options)
     except Exception as error:
-        if stopping():
+        if termination_requested():
             raise
-        return _failed(_translated(error, options), arguments, options)
+        return _failed(_as_memvault_error(error, options), arguments, options)
     return code if isinstance(code, int) else 0
 
 
-def _failed(error: MemvaultError, arguments: list[str], options: Options) -> int:
+def _failed(error: MemvaultError, arguments: list[str], options: GlobalOptions) -> int:
     # A wrong option may have kept --json from being read.
     as_json = options.json or "--json" in arguments
     with contextlib.suppress(OutputError):
@@ -52,26 +52,26 @@ def _failed(error: MemvaultError, arguments: list[str], options: Options) -> int
     return error.exit_code
 
 
-def _translated(error: Exception, options: Options) -> MemvaultError:
+def _as_memvault_error(error: Exception, options: GlobalOptions) -> MemvaultError:
     """Make a usage error of what Typer raises, and a bug of anything else."""
     message = getattr(error, "format_message", None)
     if callable(message):
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "memvault"
-        text = options.restored(str(message())).strip().rstrip(".").replace("\n", " ")
+        text = options.unescape_message(str(message())).strip().rstrip(".").replace("\n", " ")
         hint = f"{path} --help says what it takes"
         if text.startswith("No such option"):
             hint += "; a text that begins with - is written behind --"
         return UsageError(text, hint)
     if os.environ.get("MEMVAULT_DEBUG"):
         raise error
-    return as_error(error)
+    return to_memvault_error(error)
 
 
-class Commands(typer.core.TyperGroup):
+class CommandGroup(typer.core.TyperGroup):
     """A group whose commands are looked up in the registry and built one at a time."""
 
-    options: Options
+    options: GlobalOptions
     prefix: str = ""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # Typer's signature
@@ -89,7 +89,7 @@ class Commands(typer.core.TyperGroup):
         Raises:
             UsageError: there is none.
         """
-        cmd_name = self.options.revealed(cmd_name)
+        cmd_name = self.options.unescape(cmd_name)
         wanted = self.prefix + cmd_name
         if wanted in EXTRA_COMMANDS:
             return _extra_command(wanted, cmd_name, self.options)
@@ -105,17 +105,17 @@ class Commands(typer.core.TyperGroup):
             return _group(self.options, f"{wanted} ", cmd_name)
         if cmd_name.startswith("-"):
             return None
-        registered = None if self.prefix else _registered(cmd_name, self.options)
+        registered = None if self.prefix else _plugin_tool(cmd_name, self.options)
         if registered is not None:
             return commands.tool_command(registered, cmd_name, self.options)
         from memvault.cli import other_names
 
         names = self.list_commands(ctx)
-        other = other_names.same(cmd_name, names)
+        other = other_names.canonical_name(cmd_name, names)
         if other is not None:
             return self.get_command(ctx, other)
         every = [*names, *self._below()]
-        near = other_names.meant(cmd_name, every)
+        near = other_names.suggest_command(cmd_name, every)
         raise UsageError(
             f"memvault {self.prefix}has no command {cmd_name!r}"
             if self.prefix
@@ -144,13 +144,13 @@ class Commands(typer.core.TyperGroup):
             formatter.write(coloured(overview()))
 
 
-def _extra_command(words: str, name: str, options: Options) -> Any:
+def _extra_command(words: str, name: str, options: GlobalOptions) -> Any:
     from memvault.cli.extra import extra_command
 
     return extra_command(words, name, options)
 
 
-def _registered(name: str, options: Options) -> Tool | None:
+def _plugin_tool(name: str, options: GlobalOptions) -> Tool | None:
     """Return a tool that the vault brings along, if there are a vault and such a tool.
 
     Raises:
@@ -160,17 +160,17 @@ def _registered(name: str, options: Options) -> Tool | None:
     from memvault.tools.core import available
 
     try:
-        return available.find_in(Call(options.named_workspace()), name)
+        return available.find_tool(Call(options.named_workspace()), name)
     except VaultNotFound:
-        if options.names_vault:
+        if options.has_explicit_vault:
             raise
         return None
     except MemvaultError:
         return None
 
 
-def _group(options: Options, prefix: str, name: str | None) -> Any:
-    bound = type("Commands", (Commands,), {"options": options, "prefix": prefix})
+def _group(options: GlobalOptions, prefix: str, name: str | None) -> Any:
+    bound = type("Commands", (CommandGroup,), {"options": options, "prefix": prefix})
     application = typer.Typer(
         name=name,
         cls=bound,
@@ -188,7 +188,7 @@ def _group(options: Options, prefix: str, name: str | None) -> Any:
 
     def root(ctx: typer.Context, **given: Any) -> None:
         given.pop("version")
-        options.take(**given)
+        options.update(**given)
         if ctx.invoked_subcommand is None:
             print(ctx.get_help())
 
@@ -201,5 +201,5 @@ def _group(options: Options, prefix: str, name: str | None) -> Any:
     return typer.main.get_command(application)
 
 
-def _application(options: Options) -> Any:
+def _application(options: GlobalOptions) -> Any:
     return _group(options, "", None)

@@ -16,6 +16,6 @@ def has_terminal() -> bool:
 def agrees(lines: Iterable[str], question: str) -> bool:
     """Show lines, ask a question, and return whether the answer is yes."""
     for line in lines:
-        print(visible.line(line), file=sys.stderr)
+        print(visible.escape_line(line), file=sys.stderr)
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

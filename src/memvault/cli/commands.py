@@ -15,7 +15,7 @@ import typer.main
 
 from memvault import schema, visible
 from memvault.cli import output, showing, spelling
-from memvault.cli.options import SHARED, Options
+from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.errors import Refused, UsageError
 from memvault.schema import Parameter
 from memvault.tools.core.registry import Tool
@@ -26,16 +26,16 @@ _FOUND_WRONG = {"vault_doctor": "errors"}
 """Tools that succeed, and whose command ends with 1 where the result counts what is wrong."""
 
 
-def tool_command(tool: Tool, name: str, options: Options) -> Any:
+def tool_command(tool: Tool, name: str, options: GlobalOptions) -> Any:
     """Build a tool's command."""
     parameters = tool.shell_parameters
 
     def callback(**given: Any) -> None:
-        take_shared(options, given)
-        spelling.place(parameters, given)
+        apply_global_options(options, given)
+        spelling.assign_positionals(parameters, given)
         found = {}
         for parameter in parameters:
-            value = _piped(parameter, given, options)
+            value = _text_from_pipe(parameter, given, options)
             if value is None:
                 value = _argument(parameter, given[parameter.name], options)
             if value is not None:
@@ -45,17 +45,19 @@ def tool_command(tool: Tool, name: str, options: Options) -> Any:
                 raise UsageError(f"memvault {tool.command} needs {name}", parameter.arg.help)
         run_tool(tool.name, tool.arguments(found), options)
 
-    declared = {parameter.name: _declared(parameter) for parameter in parameters}
-    declared |= spelling.by_name(parameters)
-    command = built(callback, name, tool.doc, declared, tool.command)
+    declared = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
+    declared |= spelling.positional_as_options(parameters)
+    command = build_command(callback, name, tool.doc, declared, tool.command)
     command.keys = {schema.normal_key(entry.key): spelling.option(entry) for entry in parameters}
     return command
 
 
-def _piped(parameter: Parameter, given: dict[str, Any], options: Options) -> str | None:
+def _text_from_pipe(
+    parameter: Parameter, given: dict[str, Any], options: GlobalOptions
+) -> str | None:
     """Return the text that is piped in where a text is needed and none is written."""
     arg = parameter.arg
-    needed = arg.text and arg.positional and parameter.required and list not in parameter.kinds
+    needed = arg.text and arg.positional and parameter.required and list not in parameter.types
     if not needed or given[parameter.name] is not None:
         return None
     from memvault.cli.piped import piped
@@ -63,7 +65,7 @@ def _piped(parameter: Parameter, given: dict[str, Any], options: Options) -> str
     return piped(_kebab_upper(parameter.key), arg.cli_optional, options.quiet)
 
 
-def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
+def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> None:
     """Run a tool on the vault that the options name, and write its result."""
     from memvault.tools.core import invoke
 
@@ -77,11 +79,11 @@ def run_tool(name: str, arguments: dict[str, Any], options: Options) -> None:
             result, delivery = invoke.call(workspace, name, arguments | more, options.caller())
         try:
             query = arguments.get("query") or arguments.get("around") or ""
-            showing.show(options, name, result, str(query))
+            showing.print_result(options, name, result, str(query))
             output.flush()
-            notes = delivery.settle()
+            notes = delivery.acknowledge()
         finally:
-            delivery.abandon()  # what was not settled
+            delivery.requeue()  # what was not settled
         if not options.quiet:
             output.notes(notes)
     finally:
@@ -135,7 +137,7 @@ def long_text(value: str) -> str:
 def shared_options() -> dict[str, tuple[Any, Any]]:
     """Return the type and the Typer information of the options of every command."""
     found: dict[str, tuple[Any, Any]] = {}
-    for name, flag, takes, text in SHARED:
+    for name, flag, takes, text in GLOBAL_OPTIONS:
         kind, default = (str | None, None) if takes else (bool, False)
         found[name] = kind, typer.Option(default, flag, metavar=takes or None, help=text)
     return found
@@ -152,7 +154,7 @@ def with_signature(callback: Callable[..., None], declared: dict[str, tuple[Any,
     )
 
 
-def built(
+def build_command(
     callback: Callable[..., None], name: str, doc: str, declared: dict[str, Any], words: str
 ) -> Any:
     """Give a callback the signature that Typer reads, and make it a command; ``words`` name it."""
@@ -161,7 +163,9 @@ def built(
         add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
     )
     settings = {"help_option_names": ["-h", "--help"]}
-    application.command(name, cls=spelling.Spelled, help=doc, context_settings=settings)(callback)
+    application.command(name, cls=spelling.FlexibleCommand, help=doc, context_settings=settings)(
+        callback
+    )
     command = typer.main.get_command(application)
     written: Callable[[Any], str] = command.get_help
 
@@ -169,7 +173,7 @@ def built(
         from memvault.cli import help_page
 
         ctx.max_content_width = help_page.width()
-        said = visible.text(written(ctx))  # a vault's tool says there what it likes
+        said = visible.escape_text(written(ctx))  # a vault's tool says there what it likes
         return help_page.coloured(help_page.with_examples(said, words))
 
     command.get_help = page  # type: ignore[method-assign]  # Typer makes it
@@ -177,44 +181,44 @@ def built(
         if parameter.param_type_name == "argument" and parameter.metavar is not None:
             # Typer brackets what may be missing, and to it everything may: we check that.
             # It builds its arguments itself, so no subclass can say otherwise.
-            shown = partial(_given, parameter.metavar)
+            shown = partial(_fixed_metavar, parameter.metavar)
             parameter.make_metavar = shown  # type: ignore[method-assign]  # of this one argument
     return command
 
 
-def _given(text: str, *_: Any, **__: Any) -> str:
+def _fixed_metavar(text: str, *_: Any, **__: Any) -> str:
     return text
 
 
-def take_shared(options: Options, given: dict[str, Any]) -> None:
+def apply_global_options(options: GlobalOptions, given: dict[str, Any]) -> None:
     """Take over the options that every command has."""
-    options.take(**{name: given[name] for name, *_ in SHARED})
+    options.update(**{name: given[name] for name, *_ in GLOBAL_OPTIONS})
 
 
-def _declared(parameter: Parameter) -> tuple[Any, Any]:
+def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
     """Return the type and the Typer information of a tool's parameter."""
     arg = parameter.arg
     metavar: str | None = _kebab_upper(parameter.key)
     kind: Any = str | None
     flag = parameter.flag
     if parameter.choices:
-        metavar = visible.line("|".join(map(str, parameter.choices)))
+        metavar = visible.escape_line("|".join(map(str, parameter.choices)))
     if arg.positional:
         optional = not parameter.required or arg.cli_optional
-        if list in parameter.kinds or arg.words:
+        if list in parameter.types or arg.join_words:
             kind, metavar = list[str] | None, f"{metavar}..."
         shown = f"[{metavar}]" if optional else metavar
         return kind, typer.Argument(None, metavar=shown, help=_help(parameter), show_default=False)
-    if list in parameter.kinds:
+    if list in parameter.types:
         kind = list[str] | None
-    elif parameter.kinds == (bool,):
+    elif parameter.types == (bool,):
         kind, metavar = bool | None, None
         if (parameter.required or parameter.default) and "/" not in flag:  # a no must be sayable
             flag += f"/--no-{flag.removeprefix('--')}"
-    elif dict in parameter.kinds:
+    elif dict in parameter.types:
         metavar = "JSON"
-    elif str not in parameter.kinds:
-        kind = (int if int in parameter.kinds else float) | None
+    elif str not in parameter.types:
+        kind = (int if int in parameter.types else float) | None
     return kind, typer.Option(
         None,
         *filter(None, (flag, arg.alias, _SHORT.get(flag))),
@@ -230,33 +234,33 @@ def _help(parameter: Parameter) -> str:
     text = parameter.arg.help
     if parameter.arg.text:
         text += "; - reads standard input, @file a file"
-        if parameter.required and parameter.arg.positional and list not in parameter.kinds:
+        if parameter.required and parameter.arg.positional and list not in parameter.types:
             text += "; left out, it is what is piped in"
     if default in (None, False, "", 0.0):
-        return visible.line(text)
-    return visible.line(f"{text} (default {default})")
+        return visible.escape_line(text)
+    return visible.escape_line(f"{text} (default {default})")
 
 
 def _kebab_upper(key: str) -> str:
     return schema.kebab(key).upper()
 
 
-def _argument(parameter: Parameter, value: Any, options: Options) -> Any:
+def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:
     """Return what a flag's value means, or None where it was not given."""
     if value is None or value == []:
         return "" if parameter.arg.cli_optional and parameter.required else None
     if isinstance(value, str):
-        value = options.revealed(value)
-    if isinstance(value, str) and parameter.arg.positional and str not in parameter.kinds:
+        value = options.unescape(value)
+    if isinstance(value, str) and parameter.arg.positional and str not in parameter.types:
         value = _number(value)
-    if isinstance(value, str) and parameter.kinds == (dict,):
+    if isinstance(value, str) and parameter.types == (dict,):
         return _from_json(parameter, value)
-    if parameter.arg.words and isinstance(value, list | tuple):
-        return " ".join(map(options.revealed, value))
+    if parameter.arg.join_words and isinstance(value, list | tuple):
+        return " ".join(map(options.unescape, value))
     if isinstance(value, list | tuple):
         if parameter.anything and len(value) == 1 and value[0].lstrip().startswith("["):
             return _from_json(parameter, value[0])
-        value = [options.revealed(entry) for entry in value]
+        value = [options.unescape(entry) for entry in value]
         if parameter.arg.positional:
             return _long_values(value) if parameter.arg.text else value
         return [part for entry in value for part in parameter.entries(entry)]

@@ -15,17 +15,17 @@ from typing import NamedTuple
 
 from memvault import visible
 from memvault.cli.overview import EXTRA_COMMANDS
-from memvault.cli.shell_words import Word, read
+from memvault.cli.shell_words import CompletionSpec, read
 from memvault.command_table import COMMANDS
 from memvault.errors import MemvaultError
 
 _SAFE = re.compile(r"[\w@%+=:,./-]+")
 """What no shell reads as anything but a word."""
 _MOST = 200
-_HELP = Word("", "--help", "", "Show what the command takes")
+_HELP = CompletionSpec("", "--help", "", "Show what the command takes")
 
 
-class Choice(NamedTuple):
+class CompletionItem(NamedTuple):
     """A word that fits, and what is to be said of it."""
 
     word: str
@@ -42,17 +42,17 @@ def main(arguments: list[str]) -> int:
         before, typed = words[1 : int(index)], (words[int(index) :] or [""])[0]
         if shell == "bash":  # to which = is a word of its own
             before, typed = [word for word in before if word != "="], typed.removeprefix("=")
-        for choice in fitting(before, typed):
-            about = visible.line(choice.about).replace("\t", " ")
+        for choice in candidates(before, typed):
+            about = visible.escape_line(choice.about).replace("\t", " ")
             print(choice.word if shell == "bash" or not about else f"{choice.word}\t{about}")
     return 0
 
 
-def fitting(before: list[str], typed: str) -> list[Choice]:
+def candidates(before: list[str], typed: str) -> list[CompletionItem]:
     """Return the words that may follow others, and begin as what is typed."""
     words = read()
     flags = {word.name: word for word in words if not word.command}
-    command, place, vault, pending = _walked(before, words, flags)
+    command, place, vault, pending = _parse_line(before, words, flags)
     own = [word for word in words if word.command == command]
     if pending is None and "=" in typed and typed.startswith("--"):
         name, _, value = typed.partition("=")
@@ -61,25 +61,25 @@ def fitting(before: list[str], typed: str) -> list[Choice]:
     else:
         head = ""
     if pending is not None:
-        return _begun(_values(pending.value, typed, vault), typed, head)
+        return _matching(_values(pending.value, typed, vault), typed, head)
     if typed.startswith("-"):
         options = [word for word in (*own, *flags.values(), _HELP) if word.name.startswith("-")]
-        return _begun((Choice(word.name, word.help) for word in options), typed)
+        return _matching((CompletionItem(word.name, word.help) for word in options), typed)
     deeper = [] if place else _next_words(command)
-    values: list[Choice] = []
+    values: list[CompletionItem] = []
     for word in own:
         many = word.name.endswith("+") and place >= int(word.name[:-1])
         if word.name == str(place) or many:
             values = _values(word.value, typed, vault)
-    return _begun([*deeper, *values], typed)
+    return _matching([*deeper, *values], typed)
 
 
-def _walked(
-    before: list[str], words: list[Word], shared: dict[str, Word]
-) -> tuple[str, int, str, Word | None]:
+def _parse_line(
+    before: list[str], words: list[CompletionSpec], shared: dict[str, CompletionSpec]
+) -> tuple[str, int, str, CompletionSpec | None]:
     """Return the command, how many arguments it has, the vault, and the option that waits."""
     command, place, vault = "", 0, ""
-    pending: Word | None = None
+    pending: CompletionSpec | None = None
     names = _names()
     flags = dict(shared)
     for text in before:
@@ -106,19 +106,19 @@ def _names() -> dict[str, str]:
     return {**groups, **every}
 
 
-def _next_words(command: str) -> list[Choice]:
+def _next_words(command: str) -> list[CompletionItem]:
     start = f"{command} " if command else ""
     found: dict[str, str] = {}
     for name, about in _names().items():
         if name.startswith(start) and name != command:
             word, _, more = name.removeprefix(start).partition(" ")
             found.setdefault(word, "" if more else about)
-    return [Choice(word, about) for word, about in found.items()]
+    return [CompletionItem(word, about) for word, about in found.items()]
 
 
-def _values(value: str, typed: str, vault: str) -> list[Choice]:
+def _values(value: str, typed: str, vault: str) -> list[CompletionItem]:
     if "|" in value:
-        return [Choice(word) for word in value.split("|")]
+        return [CompletionItem(word) for word in value.split("|")]
     look = _NAMES.get(value)
     if look is None:
         return []
@@ -128,47 +128,48 @@ def _values(value: str, typed: str, vault: str) -> list[Choice]:
     if value != "tag":
         return list(look(root, typed))
     head, comma, _ = typed.rpartition(",")
-    return [Choice(f"{head}{comma}{tag}", about) for tag, about in look(root, typed)]
+    return [CompletionItem(f"{head}{comma}{tag}", about) for tag, about in look(root, typed)]
 
 
-def _memories(root: Path, typed: str) -> Iterable[Choice]:
+def _memories(root: Path, typed: str) -> Iterable[CompletionItem]:
     from memvault.index import glance
 
-    return [Choice(*entry) for entry in glance.memories(root, typed, _MOST)]
+    return [CompletionItem(*entry) for entry in glance.memories(root, typed, _MOST)]
 
 
-def _types(root: Path, _: str) -> Iterable[Choice]:
+def _types(root: Path, _: str) -> Iterable[CompletionItem]:
     from memvault import config
     from memvault.index import glance
 
     known = {entry.name: entry.description for entry in config.load_settings(root).types}
     return [
-        Choice(name, known.get(name, "")) for name in dict.fromkeys([*known, *glance.types(root)])
+        CompletionItem(name, known.get(name, ""))
+        for name in dict.fromkeys([*known, *glance.types(root)])
     ]
 
 
-def _tags(root: Path, _: str) -> Iterable[Choice]:
+def _tags(root: Path, _: str) -> Iterable[CompletionItem]:
     from memvault.index import glance
 
     found = glance.tags(root)
     ordered = sorted(found, key=lambda tag: (-found[tag], tag))
-    return [Choice(tag, f"{found[tag]}") for tag in ordered]
+    return [CompletionItem(tag, f"{found[tag]}") for tag in ordered]
 
 
-def _folders(name: str) -> Callable[[Path, str], Iterable[Choice]]:
+def _folders(name: str) -> Callable[[Path, str], Iterable[CompletionItem]]:
     """Return what names the folders and notes in one of the vault's."""
 
-    def look(root: Path, _: str) -> Iterable[Choice]:
+    def look(root: Path, _: str) -> Iterable[CompletionItem]:
         found = set()
         for base in (root / name, root / ".memvault" / name):
             with contextlib.suppress(OSError):
                 found |= {entry.removesuffix(".md") for entry in os.listdir(base)}
-        return [Choice(entry) for entry in sorted(found)]
+        return [CompletionItem(entry) for entry in sorted(found)]
 
     return look
 
 
-_NAMES: dict[str, Callable[[Path, str], Iterable[Choice]]] = {
+_NAMES: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
     "memory": _memories,
     "type": _types,
     "tag": _tags,
@@ -178,10 +179,12 @@ _NAMES: dict[str, Callable[[Path, str], Iterable[Choice]]] = {
 """How the names of each kind are found."""
 
 
-def _begun(choices: Iterable[Choice], typed: str, head: str = "") -> list[Choice]:
+def _matching(
+    choices: Iterable[CompletionItem], typed: str, head: str = ""
+) -> list[CompletionItem]:
     """Return what begins as typed and is safe to type, each once."""
-    found: dict[str, Choice] = {}
+    found: dict[str, CompletionItem] = {}
     for choice in choices:
         if choice.word.startswith(typed) and _SAFE.fullmatch(choice.word):
-            found.setdefault(choice.word, Choice(f"{head}{choice.word}", choice.about))
+            found.setdefault(choice.word, CompletionItem(f"{head}{choice.word}", choice.about))
     return list(found.values())[:_MOST]

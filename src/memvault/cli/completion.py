@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memvault import visible
 from memvault.cli import output, showing
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.errors import Refused, UsageError
 
 _BASH = """\
@@ -43,22 +43,22 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 _MARK = "# completion of memvault"
 
 
-def bash(options: Options) -> None:
+def bash(options: GlobalOptions) -> None:
     """Print the script that completes memvault in bash, to be sourced."""
     output.text(_BASH, options.json)
 
 
-def zsh(options: Options) -> None:
+def zsh(options: GlobalOptions) -> None:
     """Print the script that completes memvault in zsh, to be sourced."""
     output.text(_ZSH, options.json)
 
 
-def fish(options: Options) -> None:
+def fish(options: GlobalOptions) -> None:
     """Print the script that completes memvault in fish, to be sourced."""
     output.text(_FISH, options.json)
 
 
-def install(options: Options, shell: str, remove: bool) -> None:
+def install(options: GlobalOptions, shell: str, remove: bool) -> None:
     """Switch completion on in bash, zsh or fish, or off again with --remove.
 
     It writes the script into your own folders and, for bash and zsh, a line into
@@ -69,7 +69,7 @@ def install(options: Options, shell: str, remove: bool) -> None:
     done = _remove(file, started) if remove else _install(name, file, started)
     changed = [str(path) for path in done]
     result = {"success": True, "shell": name, "changed": changed, "removed": remove}
-    showing.show(options, "completion install", result)
+    showing.print_result(options, "completion install", result)
 
 
 def _named(shell: str) -> str:
@@ -105,11 +105,11 @@ def _install(shell: str, file: Path, started: Path | None) -> list[Path]:
     done = []
     script = _SCRIPTS[shell].encode()
     if not file.is_file() or file.read_bytes() != script:
-        atomic.put(file, script)
+        atomic.write(file, script)
         done.append(file)
     if started is not None:
         before = started.read_bytes() if started.is_file() else b""
-        line = f"source {visible.shell(str(file))} {_MARK}\n".encode()
+        line = f"source {visible.quote_argument(str(file))} {_MARK}\n".encode()
         if line not in before:
             gap = b"" if not before or before.endswith(b"\n") else b"\n"
             _write(started, _without(before) + gap + line)
@@ -147,4 +147,4 @@ def _write(file: Path, data: bytes) -> None:
     if real.is_file():
         atomic.replace(real, data)
     else:
-        atomic.put(real, data)
+        atomic.write(real, data)

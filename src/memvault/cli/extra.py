@@ -22,13 +22,13 @@ from memvault.cli import (
     telling,
     trusting,
 )
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.errors import UsageError
 from memvault.upkeep.clients import NAMES
 
 
-def init(options: Options, folder: str, bare: bool, examples: bool) -> None:
+def init(options: GlobalOptions, folder: str, bare: bool, examples: bool) -> None:
     """Make a folder a vault.
 
     An empty or new folder gets the whole template: settings, README, AGENTS.md,
@@ -36,13 +36,13 @@ def init(options: Options, folder: str, bare: bool, examples: bool) -> None:
     too, which list shows and no search finds. A folder that holds files gets
     memvault.toml and nothing else: none of them is touched.
     """
-    from memvault.upkeep.beginning import begin
+    from memvault.upkeep.beginning import init_vault
 
-    result = begin(folder or options.vault or ".", bare, examples)
-    showing.show(options, "vault init", {"success": True, **result})
+    result = init_vault(folder or options.vault or ".", bare, examples)
+    showing.print_result(options, "vault init", {"success": True, **result})
 
 
-def call(options: Options, name: str, arguments: str) -> None:
+def call(options: GlobalOptions, name: str, arguments: str) -> None:
     """Run a tool by its exact name with JSON arguments, and give its result as JSON.
 
     - reads the arguments from standard input, @file from a file.
@@ -53,7 +53,7 @@ def call(options: Options, name: str, arguments: str) -> None:
     given = json_arguments(commands.long_text(arguments))
     if not name:
         raise UsageError("The tool's name is missing", "memvault call memory_recall '{…}'")
-    known = registry.known(name)
+    known = registry.lookup(name)
     commands.run_tool(known.name if known else name, given, options)
 
 
@@ -202,7 +202,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "skill": (
-        telling.tell,
+        telling.print_guide,
         {
             "form": (
                 str,
@@ -365,18 +365,18 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
 """Each command's function and what Typer is told of its parameters."""
 
 
-def extra_command(words: str, name: str, options: Options) -> Any:
+def extra_command(words: str, name: str, options: GlobalOptions) -> Any:
     """Build one of the commands that are no tools."""
     function, declared = COMMANDS[words]
 
     def callback(**given: Any) -> None:
-        commands.take_shared(options, given)
+        commands.apply_global_options(options, given)
         shown = {key: given[key] for key in declared}
         shown.update(
-            {key: options.revealed(text) for key, text in shown.items() if isinstance(text, str)}
+            {key: options.unescape(text) for key, text in shown.items() if isinstance(text, str)}
         )
         function(options, **shown)
 
-    return commands.built(
+    return commands.build_command(
         callback, name, inspect.getdoc(function) or EXTRA_COMMANDS[words], declared, words
     )

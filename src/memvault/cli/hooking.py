@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from memvault.cli.options import Options
+    from memvault.cli.options import GlobalOptions
     from memvault.upkeep.clients.client import Event
     from memvault.workspace import Workspace
 
@@ -34,7 +34,7 @@ _WORKED = 20
 _TRANSCRIPT = 8 << 20
 """Bytes at the end of a session's record that are looked at."""
 _CALL = re.compile(r'"type": ?"(?:tool_use|function_call|custom_tool_call)"')
-_KEPT = re.compile(
+_WRITE_CALL = re.compile(
     r'"name": ?"[\w.-]*memory_(?:remember|compound)"'
     r"|memvault (?:--\S+ \S+ )*(?:remember|compound) "
 )
@@ -54,7 +54,7 @@ _COMMAND = re.compile(r"/[\w:.-]*(?:\s|$)")
 _TAKES = ("--for", "--vault", "--agent")
 
 
-class _Line(NamedTuple):
+class HookInvocation(NamedTuple):
     """What stands on the command line."""
 
     event: Event
@@ -67,18 +67,18 @@ def main(arguments: list[str]) -> int:
     """Answer an event on standard output; the code is 0 whatever becomes of it."""
     line = _line(arguments)
     answering = threading.Lock()
-    threading.Thread(target=_give_up, args=(line.event, answering), daemon=True).start()
+    threading.Thread(target=_exit_on_timeout, args=(line.event, answering), daemon=True).start()
     # Nothing that goes wrong here may stop what others do, and what is left over
     # is nobody's concern: neither open files nor other threads.
     try:
-        said = _answered(line, _given())
+        said = _response(line, _given())
         with answering:
             _write(said)
     finally:
         os._exit(0)
 
 
-def hook(options: Options, event: str, program: str) -> None:
+def hook(options: GlobalOptions, event: str, program: str) -> None:
     """Tell a program's agent what it should know at an event.
 
     memvault setup writes this into the program's settings, which runs it with
@@ -94,7 +94,7 @@ def hook(options: Options, event: str, program: str) -> None:
     main(words)
 
 
-def _line(arguments: list[str]) -> _Line:
+def _line(arguments: list[str]) -> HookInvocation:
     """Read the command line as far as it makes sense."""
     named: dict[str, str] = {}
     words = []
@@ -107,10 +107,10 @@ def _line(arguments: list[str]) -> _Line:
             words.append(word)
     event = cast("Event", words[0] if words else "")  # what is none is not answered
     agent = named.get("--agent") or os.environ.get("MEMVAULT_AGENT")
-    return _Line(event, named.get("--for", ""), named.get("--vault"), agent)
+    return HookInvocation(event, named.get("--for", ""), named.get("--vault"), agent)
 
 
-def _give_up(event: str, answering: threading.Lock) -> None:
+def _exit_on_timeout(event: str, answering: threading.Lock) -> None:
     """End the process when its time is up, but not within an answer that is read."""
     threading.Event().wait(_SESSION_START if event == "session-start" else _LIMIT)
     answering.acquire(timeout=0.1)
@@ -135,7 +135,7 @@ def _given() -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _answered(line: _Line, given: Mapping[str, Any]) -> str:
+def _response(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the answer in the program's form, or nothing."""
     found = _EVENTS[line.event](line, given).strip()
     if not found or not line.program:
@@ -145,7 +145,7 @@ def _answered(line: _Line, given: Mapping[str, Any]) -> str:
     return setup.client(line.program).answer(line.event, found)
 
 
-def _session_start(line: _Line, given: Mapping[str, Any]) -> str:
+def _session_start(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the block of what is known, and the reminder, which has to stand before the work."""
     from memvault.tools.core import skill
 
@@ -157,7 +157,7 @@ def _session_start(line: _Line, given: Mapping[str, Any]) -> str:
     return f"{block}\n\n{skill.reminder()}"
 
 
-def _prompt(line: _Line, given: Mapping[str, Any]) -> str:
+def _prompt(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the memories that fit a prompt at least fairly, a line each, within the budget."""
     from memvault.agents import prompt
     from memvault.index.embedding import tokens
@@ -173,14 +173,14 @@ def _prompt(line: _Line, given: Mapping[str, Any]) -> str:
             continue
         title, snippet = memory["title"], " ".join(memory["snippet"].split())
         said = snippet.removeprefix(title).lstrip(" :#.-")[:_LINE]
-        secrets = detect.values(f"{title}\n{memory['content']}")
+        secrets = detect.secret_values(f"{title}\n{memory['content']}")
         text = detect.masked_part(f"{title} ({memory['memId']}): {said}", secrets)
-        entries.append(prompt.Entry(str(memory.get("modified", ""))[:10], text))
-    section = prompt.Section("RECALLED, memory_show reads one whole", entries)
-    return prompt.build([section], _TOKENS, tokens.count).text
+        entries.append(prompt.PromptEntry(str(memory.get("modified", ""))[:10], text))
+    section = prompt.PromptSection("RECALLED, memory_show reads one whole", entries)
+    return prompt.build([section], _TOKENS, tokens.count_tokens).text
 
 
-def _pre_compact(line: _Line, _: Mapping[str, Any]) -> str:
+def _pre_compact(line: HookInvocation, _: Mapping[str, Any]) -> str:
     """Return the reminder for whoever writes the summary, or else for the person."""
     from memvault.tools.core import skill
 
@@ -190,13 +190,13 @@ def _pre_compact(line: _Line, _: Mapping[str, Any]) -> str:
     return _ASK
 
 
-def _session_end(line: _Line, _: Mapping[str, Any]) -> str:
+def _session_end(line: HookInvocation, _: Mapping[str, Any]) -> str:
     """Return the reminder for the person: no agent is there any more."""
     _workspace(line)
     return _ASK
 
 
-def _stop(line: _Line, given: Mapping[str, Any]) -> str:
+def _stop(line: HookInvocation, given: Mapping[str, Any]) -> str:
     """Return the reminder, once in a session in which much was done and nothing was kept."""
     from memvault.tools.core import skill
 
@@ -207,12 +207,12 @@ def _stop(line: _Line, given: Mapping[str, Any]) -> str:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TRANSCRIPT))
         said = file.read(_TRANSCRIPT).decode("utf-8", "replace")
     worked = len(_CALL.findall(said)) >= _WORKED
-    if not worked or _KEPT.search(said) or _BEFORE_END in said:
+    if not worked or _WRITE_CALL.search(said) or _BEFORE_END in said:
         return ""
     return f"{_BEFORE_END} {skill.reminder()}"
 
 
-def _workspace(line: _Line) -> Workspace:
+def _workspace(line: HookInvocation) -> Workspace:
     from memvault.locate import find_vault
     from memvault.workspace import Workspace
 
@@ -220,16 +220,16 @@ def _workspace(line: _Line) -> Workspace:
 
 
 def _called(
-    line: _Line, workspace: Workspace, tool: str, arguments: Mapping[str, Any]
+    line: HookInvocation, workspace: Workspace, tool: str, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     from memvault.call import Caller
     from memvault.tools.core import invoke
 
-    caller = Caller(line.agent or "main", programs=False)
+    caller = Caller(line.agent or "main", may_run_programs=False)
     return invoke.call(workspace, tool, arguments, caller).result
 
 
-_EVENTS: Mapping[Event, Callable[[_Line, Mapping[str, Any]], str]] = {
+_EVENTS: Mapping[Event, Callable[[HookInvocation, Mapping[str, Any]], str]] = {
     "session-start": _session_start,
     "prompt": _prompt,
     "pre-compact": _pre_compact,

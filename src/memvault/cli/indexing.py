@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from memvault.cli import showing
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.errors import UsageError
 
 
-def push(options: Options, take_over: bool, to: str) -> None:
+def push(options: GlobalOptions, take_over: bool, to: str) -> None:
     """Send the vault to the engine that [index] in memvault.toml names, or what differs.
 
     From then on recall asks there. The first time the vault gets an id, which memvault.toml
@@ -22,23 +22,25 @@ def push(options: Options, take_over: bool, to: str) -> None:
     workspace = options.workspace()
     try:
         pushed = sending.push(workspace, take_over, to)
-        showing.show(options, "index push", {"success": True, **pushed})
+        showing.print_result(options, "index push", {"success": True, **pushed})
     finally:
         workspace.close()
 
 
-def status(options: Options) -> None:
+def status(options: GlobalOptions) -> None:
     """Compare what this machine has sent to the engine with what that holds."""
     from memvault.upkeep import sending
 
     workspace = options.workspace()
     try:
-        showing.show(options, "index status", {"success": True, **sending.status(workspace)})
+        showing.print_result(
+            options, "index status", {"success": True, **sending.status(workspace)}
+        )
     finally:
         workspace.close()
 
 
-def drop(options: Options, every: bool, yes: bool) -> None:
+def drop(options: GlobalOptions, every: bool, yes: bool) -> None:
     """Take the vault out of its engine; recall answers from this machine again.
 
     With --all the collections go, with what other vaults have there. No file changes.
@@ -52,6 +54,8 @@ def drop(options: Options, every: bool, yes: bool) -> None:
         )
     workspace = options.workspace()
     try:
-        showing.show(options, "index drop", {"success": True, **sending.drop(workspace, every)})
+        showing.print_result(
+            options, "index drop", {"success": True, **sending.drop(workspace, every)}
+        )
     finally:
         workspace.close()

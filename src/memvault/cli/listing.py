@@ -26,7 +26,7 @@ _LINES = ("each", "rest")
 """What a form says of a key that holds a text of several lines."""
 
 
-def entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def result_rows(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what a result lists; of one about a memory, or that lists nothing, itself.
 
     Raises:
@@ -55,7 +55,7 @@ def as_csv(found: Mapping[str, Any]) -> str:
 
     A text that a spreadsheet would compute has a ``'`` before it.
     """
-    rows = entries(found)
+    rows = result_rows(found)
     keys = list(dict.fromkeys(key for row in rows for key in row))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -65,7 +65,7 @@ def as_csv(found: Mapping[str, Any]) -> str:
     return out.getvalue()
 
 
-def by_template(name: str, found: Mapping[str, Any], template: str) -> str:
+def format_rows(name: str, found: Mapping[str, Any], template: str) -> str:
     r"""Return each entry of a result as a template says, each on a line of its own.
 
     ``{memId}`` stands for a key's value, ``{metadata.source}`` for one in a mapping, and
@@ -76,9 +76,9 @@ def by_template(name: str, found: Mapping[str, Any], template: str) -> str:
         UsageError: the template is no template, or no entry of this tool has a key of it.
     """
     parts = list(_parsed(template))
-    rows = entries(found)
+    rows = result_rows(found)
     known = dict.fromkeys(key for row in rows for key in _names(row))
-    some = _sometimes(name)
+    some = _optional_keys(name)
     for _, field, _ in parts:
         if field is not None and rows and field not in known and field not in some:
             raise UsageError(f"There is no key {field!r}", f"the keys are {', '.join(known)}")
@@ -86,7 +86,7 @@ def by_template(name: str, found: Mapping[str, Any], template: str) -> str:
     return "".join("".join(_filled(parts, row, texts)) + "\n" for row in rows)
 
 
-def _sometimes(name: str) -> dict[str, set[str]]:
+def _optional_keys(name: str) -> dict[str, set[str]]:
     """Return the keys that a tool's form knows, also those that an entry seldom has."""
     found: dict[str, set[str]] = {}
     for _, field, spec, _ in Formatter().parse(FORMS.get(name, "")):
@@ -96,7 +96,7 @@ def _sometimes(name: str) -> dict[str, set[str]]:
     return found
 
 
-def check(template: str) -> None:
+def validate_format(template: str) -> None:
     """Make sure that a template is one.
 
     Raises:
@@ -128,7 +128,7 @@ def _filled(
             value = _value(row, field)
             try:
                 number = isinstance(value, int | float) and not isinstance(value, bool)
-                shown = visible.text if field in texts else visible.line
+                shown = visible.escape_text if field in texts else visible.escape_line
                 yield format(value if number else shown(_plain(value)), spec)
             except ValueError as error:
                 raise UsageError(f"{spec!r} is no format of {field}", str(error)) from error
@@ -149,7 +149,7 @@ def _names(row: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
-    text = visible.text(_plain(value))
+    text = visible.escape_text(_plain(value))
     return f"'{text}" if isinstance(value, str | list) and text.startswith(_FORMULA) else text
 
 

@@ -9,11 +9,13 @@ import typer
 
 from memvault import locate
 from memvault.cli import showing
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError, UsageError
 
 
-def mcp(options: Options, tools: str, list_profiles: bool, programs: bool, vaults: str) -> None:
+def mcp(
+    options: GlobalOptions, tools: str, list_profiles: bool, programs: bool, vaults: str
+) -> None:
     """Serve the vault's tools and memories to an MCP client.
 
     It speaks MCP on standard input and output, for the vault and the agent that
@@ -26,7 +28,7 @@ def mcp(options: Options, tools: str, list_profiles: bool, programs: bool, vault
 
     if list_profiles:
         found = {"success": True, **profiles.table()}
-        showing.show(options, "mcp profiles", found)
+        showing.print_result(options, "mcp profiles", found)
         return
     with _sdk("mcp"):
         from memvault.mcp import serving
@@ -35,17 +37,17 @@ def mcp(options: Options, tools: str, list_profiles: bool, programs: bool, vault
     # A model that may call tools may not run what it likes, nor look round the machine.
     reached = _vaults(vaults)
     caller = options.caller()._replace(
-        programs=programs, paths=False, budgeted=True, vaults=reached
+        may_run_programs=programs, may_see_paths=False, budgeted=True, vaults=reached
     )
     workspace = options.workspace()
     address(caller.agent)  # an invalid name is said now, not with each call
-    code = serving.serve(workspace, caller, profiles.Offer(tools))
+    code = serving.serve(workspace, caller, profiles.ToolSelection(tools))
     if code:
         raise typer.Exit(code)
 
 
 def serve(
-    _: Options,
+    _: GlobalOptions,
     http: str,
     vaults: str,
     tools: str,
@@ -66,16 +68,18 @@ def serve(
     """
     with _sdk("serve"):
         from memvault.mcp import over_http
-    from memvault.mcp.audit import Audit
-    from memvault.mcp.door import Limits
-    from memvault.mcp.profiles import Offer
+    from memvault.mcp.audit import AuditLog
+    from memvault.mcp.door import RequestLimits
+    from memvault.mcp.profiles import ToolSelection
 
     if not http.strip():
         raise UsageError("The address is missing", "memvault serve --http :8420")
-    limits = Limits(body * 1024 * 1024, calls=calls, rate=float(rate), queue=queue)
-    address = over_http.Address.read(http, [name for name in names if name.strip()])
-    given = over_http.Certificate(certificate, key)
-    code = over_http.serve(address, given, _vaults(vaults), Offer(tools), limits, Audit(audit))
+    limits = RequestLimits(body * 1024 * 1024, calls=calls, rate=float(rate), queue=queue)
+    address = over_http.ListenAddress.read(http, [name for name in names if name.strip()])
+    given = over_http.TlsCertificate(certificate, key)
+    code = over_http.serve(
+        address, given, _vaults(vaults), ToolSelection(tools), limits, AuditLog(audit)
+    )
     if code:
         raise typer.Exit(code)
 

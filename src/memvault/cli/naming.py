@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from memvault.cli import showing
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.errors import UsageError
 
 
 def add(
-    options: Options, name: str, folder: str, collection: str, which: str, patience: float | None
+    options: GlobalOptions,
+    name: str,
+    folder: str,
+    collection: str,
+    which: str,
+    patience: float | None,
 ) -> None:
     """Give a vault a name, by which recall --vaults and --vault take it.
 
@@ -29,32 +34,32 @@ def add(
             "give its address, as http://…",
         )
     else:
-        found = {"name": name, "folder": named_vaults.add(name, folder)}
+        found = {"name": name, "folder": named_vaults.add_vault(name, folder)}
     _told(options, "vaults add", found)
 
 
-def remove(options: Options, name: str) -> None:
+def remove(options: GlobalOptions, name: str) -> None:
     """Take a vault's name away; the vault stays as it is.
 
     Of one that another machine sent, what is kept here goes too.
     """
     from memvault.upkeep import named_vaults, sent_vaults
 
-    folder = named_vaults.remove(name)
+    folder = named_vaults.remove_vault(name)
     stays = not sent_vaults.forget(Path(folder))
     _told(options, "vaults remove", {"name": name, "folder": folder, "stays": stays})
 
 
-def names(options: Options) -> None:
+def names(options: GlobalOptions) -> None:
     """List the vaults that have names."""
     from memvault.upkeep import named_vaults
 
-    found = named_vaults.table()
+    found = named_vaults.vault_table()
     nothing = "No vault has a name; memvault vaults add NAME DIR gives one"
     _told(options, "vaults list", {"vaults": found, **({} if found else {"message": nothing})})
 
 
-def default(options: Options, vaults: str) -> None:
+def default(options: GlobalOptions, vaults: str) -> None:
     """Choose the vaults that recall asks unasked, beside the one at hand; without names none.
 
     recall --vaults this asks the one at hand alone.
@@ -66,5 +71,5 @@ def default(options: Options, vaults: str) -> None:
     _told(options, "vaults default", {"default": chosen})
 
 
-def _told(options: Options, command: str, found: dict[str, object]) -> None:
-    showing.show(options, command, {"success": True, **found})
+def _told(options: GlobalOptions, command: str, found: dict[str, object]) -> None:
+    showing.print_result(options, command, {"success": True, **found})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memvault import process, visible
 from memvault.cli import output, showing
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.errors import NotFound, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
 """Programs that open an address with what the desktop has for it."""
 
 
-def path(options: Options, memory: str) -> None:
+def path(options: GlobalOptions, memory: str) -> None:
     """Print the path of a memory's file; without one that of the vault.
 
     For other programs: vim "$(memvault path deploy-notes)".
@@ -33,7 +33,7 @@ def path(options: Options, memory: str) -> None:
         _show(options, call, "path", {"path": str(whole)})
 
 
-def edit(options: Options, memory: str) -> None:
+def edit(options: GlobalOptions, memory: str) -> None:
     """Open a memory in your editor, and say what changed when you close it.
 
     The editor is VISUAL, else EDITOR. It is your own edit, as in any program: it is
@@ -45,7 +45,7 @@ def edit(options: Options, memory: str) -> None:
         _edit(options, call, call.engine.resolve(name))
 
 
-def open_memory(options: Options, memory: str, where: str, address: bool) -> None:
+def open_memory(options: GlobalOptions, memory: str, where: str, address: bool) -> None:
     """Open a memory in Obsidian where the vault is one of its own, else in your editor.
 
     With --print it prints Obsidian's address and opens nothing. Without a memory
@@ -68,7 +68,7 @@ def open_memory(options: Options, memory: str, where: str, address: bool) -> Non
             _open(whole, call.root)
 
 
-def new(options: Options, title: str, template: str, kind: str, stay: bool) -> None:
+def new(options: GlobalOptions, title: str, template: str, memory_type: str, no_edit: bool) -> None:
     """Write a new memory from a template of the vault, and open it in your editor.
 
     Templates lie in the vault's templates folder, a file each. {{title}}, {{date}} and
@@ -82,22 +82,22 @@ def new(options: Options, title: str, template: str, kind: str, stay: bool) -> N
     if not title:
         raise UsageError("The title is missing", 'memvault new "A title" --template NAME')
     with _call(options) as (call, _):
-        usual = normal_type(kind) if kind else ""
+        usual = normal_type(memory_type) if memory_type else ""
         filled = templates.filled(call.root, template or usual, title, bool(template))
         arguments: dict[str, Any] = {"title": title, "content": filled.body or " "}
-        arguments["memoryType"] = kind or filled.memory_type or template
+        arguments["memoryType"] = memory_type or filled.memory_type or template
         if filled.tags:
             arguments["tags"] = filled.tags
-        found = invoke.within(call, "memory_remember", arguments)
-        invoke.committed(call)
-        if stay or not _is_at_a_terminal():
+        found = invoke.call_nested(call, "memory_remember", arguments)
+        invoke.autocommit(call)
+        if no_edit or not _is_at_a_terminal():
             _show(options, call, "memory_remember", found)
         else:
             _edit(options, call, call.store.read(found["filePath"]))
 
 
 @contextlib.contextmanager
-def _call(options: Options, memory: str = "") -> Iterator[tuple[Call, str]]:
+def _call(options: GlobalOptions, memory: str = "") -> Iterator[tuple[Call, str]]:
     """Open the vault for a command that is no tool's; yield the memory's name there too."""
     from memvault.call import Call
     from memvault.tools.core import elsewhere, invoke
@@ -106,20 +106,20 @@ def _call(options: Options, memory: str = "") -> Iterator[tuple[Call, str]]:
     workspace = options.workspace()
     try:
         caller = options.caller()
-        root, name = elsewhere.place_of(memory, caller, workspace.root)
-        call = Call(workspace.beside(root), caller)
+        root, name = elsewhere.split_vault_prefix(memory, caller, workspace.root)
+        call = Call(workspace.open_other(root), caller)
         call.only_reads = True
-        invoke.needs_files(call, "this command")
+        invoke.require_local_files(call, "this command")
         yield call, name
     finally:
         workspace.close()
 
 
-def _show(options: Options, call: Call, name: str, found: Mapping[str, Any]) -> None:
+def _show(options: GlobalOptions, call: Call, name: str, found: Mapping[str, Any]) -> None:
     """Write a result with what there is to note beside it, as of a tool."""
     notes = [*call.settings.warnings, *call.all_notes()]
     warnings = {"warnings": list(dict.fromkeys(notes))} if notes else {}
-    showing.show(options, name, {"success": True, **found, **warnings})
+    showing.print_result(options, name, {"success": True, **found, **warnings})
 
 
 def _is_at_a_terminal() -> bool:
@@ -148,12 +148,12 @@ def _open(address: str, root: Path) -> None:
     opener = _first(_OPENERS, environment)
     if opener is None:
         raise Refused("There is no program here that opens Obsidian's addresses", hint)
-    code = process.attended([opener, address], environment)
+    code = process.run_interactive([opener, address], environment)
     if code:
         raise Refused(f"{Path(opener).name} could not open it: it ended with {code}", hint)
 
 
-def _edit(options: Options, call: Call, memory: Memory) -> None:
+def _edit(options: GlobalOptions, call: Call, memory: Memory) -> None:
     """Let the person edit a memory's file, and say what changed in it."""
     from memvault.upkeep import past
 
@@ -162,7 +162,7 @@ def _edit(options: Options, call: Call, memory: Memory) -> None:
     environment = process.environment(call.root)
     command = _editor(environment)
     try:
-        code = process.attended([*command, str(call.root / memory.path)], environment)
+        code = process.run_interactive([*command, str(call.root / memory.path)], environment)
     except UsageError as error:
         raise Refused(
             f"The editor could not be started: {error.message}", "set VISUAL or EDITOR to one"
@@ -170,7 +170,7 @@ def _edit(options: Options, call: Call, memory: Memory) -> None:
     if code:
         raise Refused(
             f"The editor {command[0]} ended with {code}",
-            f"what it saved is in {visible.shell(memory.path)}",
+            f"what it saved is in {visible.quote_argument(memory.path)}",
         )
     found: dict[str, Any] = {"filePath": memory.path}
     try:
@@ -206,5 +206,5 @@ def _first(names: tuple[str, ...], environment: dict[str, str]) -> str | None:
     """Return where the first of some programs lies that there is."""
     for name in names:
         with contextlib.suppress(UsageError):
-            return process.located(name, None, environment)
+            return process.find_program(name, None, environment)
     return None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from memvault.call import Caller
     from memvault.workspace import Workspace
 
-SHARED = (
+GLOBAL_OPTIONS = (
     ("vault", "--vault", "DIR", "The vault; else MEMVAULT_VAULT, else the nearest memvault.toml"),
     ("agent", "--agent", "NAME", "Who is asking; else MEMVAULT_AGENT, else main"),
     ("json", "--json", "", "Give the result as JSON; MEMVAULT_JSON=1 does the same"),
@@ -34,7 +34,7 @@ _NEGATIVE = re.compile(r"-\d+(?:\.\d*)?")
 _SPACED = re.compile(r"(?!--[\w-]+=)\S*\s")
 
 
-class Options:
+class GlobalOptions:
     """Which vault, for whom, and how to answer."""
 
     def __init__(self) -> None:
@@ -42,21 +42,21 @@ class Options:
         self.agent: str | None = None
         self.json = False
         self.quiet = False
-        self.each: str | None = None
+        self.row_format: str | None = None
         self.csv = False
         self.no_pager = False
         self._texts: dict[str, str] = {}
         self._named: str | None = None
 
     @classmethod
-    def from_environment(cls) -> Options:
+    def from_environment(cls) -> GlobalOptions:
         """Begin with what the environment says."""
         options = cls()
         options.agent = os.environ.get("MEMVAULT_AGENT") or None
         options.json = os.environ.get("MEMVAULT_JSON", "") not in ("", "0", "false")
         return options
 
-    def take(
+    def update(
         self,
         vault: str | None,
         agent: str | None,
@@ -67,21 +67,21 @@ class Options:
         no_pager: bool = False,
     ) -> None:
         """Take over what was given; what was not stays."""
-        self.each = self.revealed(each) if each is not None else self.each
+        self.row_format = self.unescape(each) if each is not None else self.row_format
         self.csv = self.csv or csv
         self.no_pager = self.no_pager or no_pager
-        self.vault = self.revealed(vault) if vault is not None else self.vault
-        self.agent = self.revealed(agent) if agent is not None else self.agent
+        self.vault = self.unescape(vault) if vault is not None else self.vault
+        self.agent = self.unescape(agent) if agent is not None else self.agent
         self.json = self.json or json
         self.quiet = self.quiet or quiet
 
-    def hide_texts(self, arguments: list[str]) -> list[str]:
+    def escape_dash_values(self, arguments: list[str]) -> list[str]:
         """Put placeholders for texts that begin with a dash and would be taken for options.
 
         No option holds white space, except behind its ``=``, and none is a
         number, which behind an option is that option's value.
         """
-        self._ahead(arguments)
+        self._peek_vault(arguments)
         hidden = []
         before = ""
         for argument in map(_decoded, arguments):
@@ -95,7 +95,7 @@ class Options:
                 hidden.append(argument)
         return hidden
 
-    def _ahead(self, arguments: list[str]) -> None:
+    def _peek_vault(self, arguments: list[str]) -> None:
         """Take the vault from wherever it stands: it may bring the command along."""
         for argument, behind in zip(arguments, [*arguments[1:], ""], strict=True):
             if argument == "--":
@@ -106,7 +106,7 @@ class Options:
                 self._named = argument.partition("=")[2]
 
     @property
-    def names_vault(self) -> bool:
+    def has_explicit_vault(self) -> bool:
         """Whether the line or the environment says which vault is meant."""
         return bool(self.vault or self._named or os.environ.get("MEMVAULT_VAULT"))
 
@@ -121,11 +121,11 @@ class Options:
 
         return Workspace(find_vault(self.vault or self._named))
 
-    def revealed(self, value: str) -> str:
+    def unescape(self, value: str) -> str:
         """Return the text that a placeholder stands for, or the value itself."""
         return self._texts.get(value, value)
 
-    def restored(self, message: str) -> str:
+    def unescape_message(self, message: str) -> str:
         """Return a message of Typer's with what was typed, as it is or quoted by Python."""
         for placeholder, text in self._texts.items():
             message = message.replace(placeholder, text)
@@ -138,11 +138,11 @@ class Options:
         Raises:
             VaultNotFound: there is none.
         """
-        from memvault.cli.output import Progress
+        from memvault.cli.output import ProgressBar
         from memvault.locate import find_vault
         from memvault.workspace import Workspace
 
-        return Workspace(find_vault(self.vault), Progress(self.quiet))
+        return Workspace(find_vault(self.vault), ProgressBar(self.quiet))
 
     def caller(self) -> Caller:
         """Return who is asking: whoever sits at this machine may name programs and paths."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-_WORDS = {
+SYNONYMS = {
     ("remember", "set", "store", "register"): "add create insert new note put save write",
     ("recall",): "ask find grep lookup query search",
     ("forget", "delete", "untrust", "empty"): "del delete erase remove rm",
@@ -29,7 +29,7 @@ _SHORT = {"mv": "rename"}
 """Words of a shell that mean one command, and do the same."""
 
 
-def same(name: str, names: Collection[str]) -> str | None:
+def canonical_name(name: str, names: Collection[str]) -> str | None:
     """Return the name that another stands for: its plural or singular, or a shell's word for it."""
     if _SHORT.get(name) in names:
         return _SHORT[name]
@@ -41,9 +41,9 @@ def same(name: str, names: Collection[str]) -> str | None:
     return next((known for known in names if known in forms), None)
 
 
-def meant(name: str, names: Collection[str]) -> str | None:
+def suggest_command(name: str, names: Collection[str]) -> str | None:
     """Return the name that somebody means by another: misspelt, or another program's word."""
-    for commands, words in _WORDS.items():
+    for commands, words in SYNONYMS.items():
         found = [command for command in commands if command in names]
         if found and name.lower() in words.split():
             return found[0]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 from memvault import visible
-from memvault.cli.streams import writing
+from memvault.cli.streams import map_output_errors
 from memvault.errors import MemvaultError
 
 _PATIENCE = 1.0
@@ -45,7 +45,7 @@ def failure(error: MemvaultError, as_json: bool) -> None:
 def flush() -> None:
     """See to it that what was written has left this process."""
     if sys.stdout is not None:
-        with writing():
+        with map_output_errors():
             sys.stdout.flush()
 
 
@@ -56,7 +56,7 @@ def _standard_output() -> TextIO:
         OutputError: the process was started without one.
     """
     if sys.stdout is None:
-        with writing():
+        with map_output_errors():
             raise OSError(errno.EBADF, "Standard output is closed")
     return sys.stdout
 
@@ -66,16 +66,16 @@ def write(lines: list[Any]) -> None:
     _write(lines, _standard_output())
 
 
-def plain(whole: str) -> None:
+def write_raw(whole: str) -> None:
     """Write a text that is safe to look at to standard output."""
     stream = _standard_output()
-    with writing():
+    with map_output_errors():
         stream.write(whole)
 
 
 def json(found: Mapping[str, Any]) -> None:
     """Write a result as JSON."""
-    with writing():
+    with map_output_errors():
         print(visible.as_json_lines(found), file=_standard_output())
 
 
@@ -89,7 +89,7 @@ def is_coloured(stream: TextIO | None) -> bool:
 def styled(lines: Iterable[Any], coloured: bool) -> Iterator[str]:
     """Yield lines as they are written: each stays one line, and no text can steer a terminal."""
     for line in lines:
-        pieces = [(visible.line(text), style) for text, style in line]
+        pieces = [(visible.escape_line(text), style) for text, style in line]
         yield "".join(_styled(*piece) if coloured else piece[0] for piece in pieces)
 
 
@@ -97,7 +97,7 @@ def _write(lines: list[Any], stream: TextIO | None) -> None:
     """Write styled lines: with colour on a terminal, the same text without it elsewhere."""
     if stream is None:
         return
-    with writing():
+    with map_output_errors():
         for line in styled(lines, is_coloured(stream)):
             print(line, file=stream)
 
@@ -109,7 +109,7 @@ def _styled(text: str, style: str) -> str:
     return Style.parse(style).render(text, color_system=ColorSystem.STANDARD) if style else text
 
 
-class Progress:
+class ProgressBar:
     """A bar on standard error for what takes longer than a second, where a person looks."""
 
     def __init__(self, quiet: bool) -> None:
@@ -128,7 +128,7 @@ class Progress:
         if self._bar is None:
             self._start()
         if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(visible.line(what), total=total)
+            self._tasks[what] = self._bar.add_task(visible.escape_line(what), total=total)
         self._bar.update(self._tasks[what], completed=done, total=total)
 
     def _start(self) -> None:

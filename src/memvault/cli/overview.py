@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memvault.cli.options import SHARED
+from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.command_table import COMMANDS, GROUPS
 
 EXTRA_COMMANDS = {
@@ -101,7 +101,7 @@ def everything() -> str:
 
 
 def _options() -> list[tuple[str, str]]:
-    options = [(f"{flag} {takes}".strip(), text) for _, flag, takes, text in SHARED]
+    options = [(f"{flag} {takes}".strip(), text) for _, flag, takes, text in GLOBAL_OPTIONS]
     return [*options, ("--version", "Show the version"), ("--help", "Show this, or a command's")]
 
 

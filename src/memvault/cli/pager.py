@@ -17,7 +17,7 @@ _USUAL = "less"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def is_long(lines: Sequence[str]) -> bool:
+def exceeds_screen(lines: Sequence[str]) -> bool:
     """Say whether lines do not fit on the terminal, on which a long one takes several rows."""
     columns, rows = shutil.get_terminal_size()
     widths = (cell_len(_COLOURS.sub("", line)) for line in lines)
@@ -37,6 +37,6 @@ def show(text: str, root: Path | None) -> bool:
         words = process.words_of(command, "the pager")
         if not words or words == ["cat"]:
             return False
-        return process.attended(words, environment, text) == 0
+        return process.run_interactive(words, environment, text) == 0
     except UsageError:
         return False

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from memvault.cli import showing
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 
 
-def add(options: Options, name: str, vaults: str, scope: str, as_agent: str, days: int) -> None:
+def add(
+    options: GlobalOptions, name: str, vaults: str, scope: str, as_agent: str, days: int
+) -> None:
     """Make a token for memvault serve, and show it this once.
 
     It opens the vaults that --vaults names, the first of them where a client names none.
@@ -17,19 +19,19 @@ def add(options: Options, name: str, vaults: str, scope: str, as_agent: str, day
 
     given = [part.strip() for part in vaults.split(",") if part.strip()]
     made, text = tokens.add(name, given, scope, as_agent, days)
-    _told(options, "tokens add", {**made.told(), "token": text})
+    _told(options, "tokens add", {**made.public_fields(), "token": text})
 
 
-def names(options: Options) -> None:
+def names(options: GlobalOptions) -> None:
     """List the tokens: what each opens, and as which agent. The tokens themselves are not kept."""
     from memvault.upkeep import tokens
 
-    found = [token.told() for token in tokens.every()]
+    found = [token.public_fields() for token in tokens.all_tokens()]
     nothing = "There are no tokens; memvault tokens add NAME --vaults NAME,NAME makes one"
     _told(options, "tokens list", {"tokens": found, **({} if found else {"message": nothing})})
 
 
-def remove(options: Options, name: str) -> None:
+def remove(options: GlobalOptions, name: str) -> None:
     """End a token at once, also for whoever is using it."""
     from memvault.upkeep import tokens
 
@@ -37,5 +39,5 @@ def remove(options: Options, name: str) -> None:
     _told(options, "tokens remove", {"name": name})
 
 
-def _told(options: Options, command: str, found: dict[str, object]) -> None:
-    showing.show(options, command, {"success": True, **found})
+def _told(options: GlobalOptions, command: str, found: dict[str, object]) -> None:
+    showing.print_result(options, command, {"success": True, **found})

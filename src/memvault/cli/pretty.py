@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from memvault import visible
-from memvault.index.analysis import USUAL, Analyser, fold
+from memvault.index.analysis import DEFAULT_LANGUAGE, Analyser, fold
 
 Piece = tuple[str, str]
 _WORD = re.compile(r"\w+")
@@ -23,7 +23,7 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
     As in Obsidian a line's end is one. Nothing of it is hidden, HTML and definitions neither:
     a person sees what an agent reads.
     """
-    shown = visible.text(text)
+    shown = visible.escape_text(text)
     if len(shown) > _LONGEST:
         return [[(line, "")] for line in shown.splitlines()]
     from markdown_it import MarkdownIt
@@ -42,17 +42,17 @@ def markdown(text: str, width: int) -> list[list[Piece]]:
     return [[(part.text, str(part.style or "")) for part in line] for line in lines]
 
 
-def marked(line: list[Piece], query: str) -> list[Piece]:
+def highlight(line: list[Piece], query: str) -> list[Piece]:
     """Return a line with what a query's words match in bold."""
-    wanted = _wanted(query)
+    wanted = _query_terms(query)
     return [piece for text, style in line for piece in _pieces(text, style, wanted)]
 
 
-def _wanted(query: str) -> list[str]:
+def _query_terms(query: str) -> list[str]:
     """Return a query's words, folded; those that say nothing only where there are no others."""
-    analyser = Analyser(USUAL)
+    analyser = Analyser(DEFAULT_LANGUAGE)
     words = _WORD.findall(query)
-    telling = [word for word in words if not analyser.says_nothing(word)]
+    telling = [word for word in words if not analyser.is_stop_word(word)]
     return list(dict.fromkeys(map(fold, telling or words)))
 
 

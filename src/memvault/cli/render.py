@@ -49,16 +49,16 @@ def lines(name: str, found: Result) -> list[Line]:
     shown = VIEWS[name](found) if name in VIEWS else found
     foot: list[Line] = []
     if "next" in found and "total" in found:
-        foot.append([(_goes_on(found), "")])
+        foot.append([(_paging_footer(found), "")])
         shown = {key: value for key, value in shown.items() if key not in ("next", "total")}
     elif form is None and found.get("total") == len(_list(found)):
         shown = {key: value for key, value in shown.items() if key != "total"}
     if "message" in found:
         foot.append([(str(found["message"]), "")])
-    return [*(_by_shape(shown) if form is None else _filled(form, shown)), *foot]
+    return [*(render_generic(shown) if form is None else _render_view(form, shown)), *foot]
 
 
-def _goes_on(found: Result) -> str:
+def _paging_footer(found: Result) -> str:
     """Say how much of a listing is shown, and what shows the rest."""
     shown = found.get("count", len(_list(found)))
     return f"{shown:,} of {found['total']:,}; --offset {found['next']} goes on"
@@ -69,7 +69,7 @@ def _list(found: Result) -> list[Any]:
     return next((value for value in found.values() if isinstance(value, list)), [])
 
 
-def _by_shape(found: Result) -> Iterator[Line]:
+def render_generic(found: Result) -> Iterator[Line]:
     for key, value in found.items():
         if key in ("success", "warnings", "message") or (value == [] and "message" in found):
             continue
@@ -130,7 +130,7 @@ def _split(text: str) -> list[str]:
     return text.strip("\n").splitlines()
 
 
-def _filled(form: str, found: Result) -> Iterator[Line]:
+def _render_view(form: str, found: Result) -> Iterator[Line]:
     rows = form.split("\n")
     while rows:
         row = rows.pop(0)

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from memvault import visible
 from memvault.cli import asking, output, showing
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.errors import Refused, UsageError
 from memvault.upkeep.clients import NAMES
 
 _LACKING = "memvault mcp needs the MCP SDK: install memvault with the extra mcp"
 
 if TYPE_CHECKING:
-    from memvault.upkeep.clients.client import Place
-    from memvault.upkeep.clients.setup import Change
+    from memvault.upkeep.clients.client import SetupContext
+    from memvault.upkeep.clients.setup import FileEdit
 
 
 def setup(
-    options: Options,
+    options: GlobalOptions,
     program: str,
     project: bool,
     user: bool,
@@ -47,7 +47,7 @@ def setup(
     if project and user:
         raise UsageError("--project and --user cannot be combined", "choose one of them")
     place = _place(options, user, remove)
-    changes = planning.planned(client.files(place), place, remove)
+    changes = planning.plan_edits(client.files(place), place, remove)
     diffs = [planning.diff(change) for change in changes]
     if not options.json and diffs:
         output.text("\n".join(diffs), as_json=False)
@@ -66,11 +66,11 @@ def setup(
         ],
         "written": bool(changes) and not dry_run,
         "removed": remove,
-        "next": "" if remove else client.then,
+        "next": "" if remove else client.next_step,
         **({"warnings": [_LACKING]} if lacking else {}),
     }
     if options.json:
-        showing.show(options, "setup", found)
+        showing.print_result(options, "setup", found)
         return
     output.text(_summary(client.title, found), as_json=False)
     if not options.quiet:
@@ -90,7 +90,7 @@ def _summary(title: str, found: Mapping[str, Any]) -> str:
     return f"Set {title} up: {files}\nNext: {found['next']}"
 
 
-def _place(options: Options, user: bool, remove: bool) -> Place:
+def _place(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
     """Return where to set up, and the vault to name there, which removing does not need.
 
     Raises:
@@ -99,7 +99,7 @@ def _place(options: Options, user: bool, remove: bool) -> Place:
     """
     from memvault.locate import find_vault
     from memvault.tools.core import skill
-    from memvault.upkeep.clients.client import Place
+    from memvault.upkeep.clients.client import SetupContext
 
     try:
         home = Path.home()
@@ -112,15 +112,15 @@ def _place(options: Options, user: bool, remove: bool) -> Place:
     named = "" if root.is_relative_to(vault) and not user else str(vault)
     if named and not user and vault.is_relative_to(root):
         named = vault.relative_to(root).as_posix()
-    return Place(
+    return SetupContext(
         "user" if user else "project",
         root,
         home,
         os.environ,
         _program(root),
         vault,
-        skill.instructions(visible.shell(named) if named else ""),
-        skill.historian(),
+        skill.instructions(visible.quote_argument(named) if named else ""),
+        skill.historian_prompt(),
     )
 
 
@@ -129,14 +129,14 @@ def _program(root: Path) -> tuple[str, ...]:
     from memvault import process
 
     try:
-        process.located("memvault", root, process.environment(root))
+        process.find_program("memvault", root, process.environment(root))
     except UsageError:
         # -P: a module in a project's folder is none of memvault's.
         return sys.executable, "-P", "-m", "memvault"
     return ("memvault",)
 
 
-def _ask(changes: Sequence[Change]) -> None:
+def _ask(changes: Sequence[FileEdit]) -> None:
     """Ask the person at the terminal, if there is one.
 
     Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault.cli.options import SHARED
+from memvault.cli.options import GLOBAL_OPTIONS
 from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.command_table import COMMANDS
 
@@ -37,7 +37,7 @@ _MEMORIES = {"memory_compound": "query", "memory_forget": "query"}
 """Arguments that may be any words, and most often are a memory's name."""
 
 
-class Word(NamedTuple):
+class CompletionSpec(NamedTuple):
     """An option of a command, or one of its arguments.
 
     ``name`` is the option as it is typed, or the argument's place, from 0 on.
@@ -51,19 +51,19 @@ class Word(NamedTuple):
     help: str
 
 
-def read() -> list[Word]:
+def read() -> list[CompletionSpec]:
     """Return what ``table`` wrote."""
     lines = FILE.read_text("utf-8").splitlines()
-    return [Word(*line.split("\t")) for line in lines]
+    return [CompletionSpec(*line.split("\t")) for line in lines]
 
 
 def table() -> str:
     """Return the options and arguments of every command."""
     words = [
-        Word(
+        CompletionSpec(
             "", flag, {"--agent": "agent", "--vault": "file"}.get(flag, "*") if takes else "", text
         )
-        for _, flag, takes, text in SHARED
+        for _, flag, takes, text in GLOBAL_OPTIONS
     ]
     for command in COMMANDS:
         if command.words not in EXTRA_COMMANDS:
@@ -73,7 +73,7 @@ def table() -> str:
     return "".join("\t".join(word).replace("\n", " ") + "\n" for word in words)
 
 
-def _of_tool(tool: str, command: str) -> list[Word]:
+def _of_tool(tool: str, command: str) -> list[CompletionSpec]:
     from memvault.tools.core import registry
 
     found, place = [], 0
@@ -84,17 +84,17 @@ def _of_tool(tool: str, command: str) -> list[Word]:
         if parameter.choices:
             value = "|".join(parameter.choices)
         if parameter.arg.positional:
-            name = f"{place}+" if list in parameter.kinds else str(place)
-            found.append(Word(command, name, value, parameter.arg.help))
+            name = f"{place}+" if list in parameter.types else str(place)
+            found.append(CompletionSpec(command, name, value, parameter.arg.help))
             place += 1
             continue
         for flag in parameter.flag.split("/"):
-            value = _NOTHING if parameter.kinds == (bool,) else value
-            found.append(Word(command, flag, value, parameter.arg.help))
+            value = _NOTHING if parameter.types == (bool,) else value
+            found.append(CompletionSpec(command, flag, value, parameter.arg.help))
     return found
 
 
-def _of_extra(command: str) -> list[Word]:
+def _of_extra(command: str) -> list[CompletionSpec]:
     from memvault.cli.extra import COMMANDS as EXTRA
 
     found, place = [], 0
@@ -105,8 +105,12 @@ def _of_extra(command: str) -> list[Word]:
         if "|" in (info.metavar or ""):
             value = info.metavar.strip("[]")
         if flags:
-            found += [Word(command, flag, value, info.help) for flag in flags if flag[:2] == "--"]
+            found += [
+                CompletionSpec(command, flag, value, info.help)
+                for flag in flags
+                if flag[:2] == "--"
+            ]
         else:
-            found.append(Word(command, str(place), value, info.help))
+            found.append(CompletionSpec(command, str(place), value, info.help))
             place += 1
     return found

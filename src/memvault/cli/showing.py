@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memvault.cli import output
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError, UsageError
 from memvault.locate import THIS
 
@@ -21,21 +21,23 @@ _QUOTED = "   > "
 """What a line of a recalled memory's passage begins with."""
 
 
-def check(options: Options) -> None:
+def check(options: GlobalOptions) -> None:
     """Make sure that the options say one way to write a result, before there is any.
 
     Raises:
         UsageError: they say several, or a template is none.
     """
-    if options.json + options.csv + (options.each is not None) > 1:
+    if options.json + options.csv + (options.row_format is not None) > 1:
         raise UsageError("--json, --csv and --format exclude each other", "choose one of them")
-    if options.each is not None:
+    if options.row_format is not None:
         from memvault.cli import listing
 
-        listing.check(options.each)
+        listing.validate_format(options.row_format)
 
 
-def show(options: Options, name: str, found: Mapping[str, Any], query: str = "") -> None:
+def print_result(
+    options: GlobalOptions, name: str, found: Mapping[str, Any], query: str = ""
+) -> None:
     """Write a result, and its warnings; ``query`` is what a recall looked for.
 
     Raises:
@@ -44,26 +46,26 @@ def show(options: Options, name: str, found: Mapping[str, Any], query: str = "")
     if options.json:
         output.json(found)
         return
-    if options.csv or options.each is not None:
+    if options.csv or options.row_format is not None:
         _listed(options, name, found)
     else:
-        _for_people(options, name, found, query)
+        _print_human(options, name, found, query)
     if not options.quiet:
-        output.notes([*found.get("warnings", ()), *_elsewhere(name, found)])
+        output.notes([*found.get("warnings", ()), *_other_vault_note(name, found)])
 
 
-def _listed(options: Options, name: str, found: Mapping[str, Any]) -> None:
+def _listed(options: GlobalOptions, name: str, found: Mapping[str, Any]) -> None:
     from memvault.cli import listing
 
-    if options.each is None:
-        output.plain(listing.as_csv(found))
+    if options.row_format is None:
+        output.write_raw(listing.as_csv(found))
         return
     try:
-        output.plain(listing.by_template(name, found, options.each))
+        output.write_raw(listing.format_rows(name, found, options.row_format))
     except UsageError as error:
         if not _has_written(name):
             raise
-        _for_people(options, name, found, "")
+        _print_human(options, name, found, "")
         output.notes([f"--format was not followed: {error.message}"])
 
 
@@ -71,25 +73,25 @@ def _has_written(name: str) -> bool:
     """Say whether a result is that of a tool that writes, so that it is told in any case."""
     from memvault.tools.core import registry
 
-    tool = registry.known(name)
+    tool = registry.lookup(name)
     return tool is not None and not tool.read_only
 
 
-def _elsewhere(name: str, found: Mapping[str, Any]) -> Iterator[str]:
+def _other_vault_note(name: str, found: Mapping[str, Any]) -> Iterator[str]:
     """Say of a change in another vault where it was: an undo here would take back another."""
     vault = found.get("vault")
     if isinstance(vault, str) and vault != THIS and _has_written(name):
         yield f"that was in the vault {vault}; memvault --vault {vault} undo takes it back"
 
 
-def _for_people(options: Options, name: str, found: Mapping[str, Any], query: str) -> None:
+def _print_human(options: GlobalOptions, name: str, found: Mapping[str, Any], query: str) -> None:
     from memvault.cli import render
 
     if sys.stdout is None or not sys.stdout.isatty():
         output.write(render.lines(name, found))
         return
     coloured = output.is_coloured(sys.stdout)
-    drawn = _set(name, found, query) if coloured else render.lines(name, found)
+    drawn = _highlighted(name, found, query) if coloured else render.lines(name, found)
     lines = list(output.styled(drawn, coloured))
     is_read = not options.no_pager and sys.stdin is not None and sys.stdin.isatty()
     if is_read and os.environ.get("TERM") != "dumb":
@@ -97,12 +99,12 @@ def _for_people(options: Options, name: str, found: Mapping[str, Any], query: st
 
         output.flush()
         text = "".join(f"{line}\n" for line in lines)
-        if pager.is_long(lines) and pager.show(text, _root(options)):
+        if pager.exceeds_screen(lines) and pager.show(text, _root(options)):
             return
-    output.plain("".join(f"{line}\n" for line in lines))
+    output.write_raw("".join(f"{line}\n" for line in lines))
 
 
-def _root(options: Options) -> Path | None:
+def _root(options: GlobalOptions) -> Path | None:
     """Return the vault that a pager may not come from; None where there is none."""
     from memvault.locate import find_vault
 
@@ -112,13 +114,13 @@ def _root(options: Options) -> Path | None:
         return None
 
 
-def _set(name: str, found: Mapping[str, Any], query: str) -> Iterator[Line]:
+def _highlighted(name: str, found: Mapping[str, Any], query: str) -> Iterator[Line]:
     """Yield the lines for a terminal: a memory's markdown set, a query's words marked."""
     from memvault.cli import pretty, render
 
     content = found.get("content") if name == "memory_show" else None
     for line in render.lines(name, {**found, "content": ""} if content else found):
         is_passage = name == "memory_recall" and "".join(text for text, _ in line)[:5] == _QUOTED
-        yield pretty.marked(line, query) if query and is_passage else line
+        yield pretty.highlight(line, query) if query and is_passage else line
     for line in pretty.markdown(content, shutil.get_terminal_size().columns) if content else ():
-        yield pretty.marked(line, query) if query else line
+        yield pretty.highlight(line, query) if query else line

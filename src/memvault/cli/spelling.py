@@ -18,7 +18,7 @@ _NAMED = "_by_name"
 """What ends the name under which Typer gives a positional argument's option."""
 
 
-class Spelled(typer.core.TyperCommand):
+class FlexibleCommand(typer.core.TyperCommand):
     """A command whose options may be spelled as in JSON: ``--memoryType``, ``--RUN_AFTER``.
 
     ``keys`` has the options of the keys whose option is spelled otherwise.
@@ -28,9 +28,9 @@ class Spelled(typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse a command line, each option spelled as it was declared."""
-        return super().parse_args(ctx, self._respelled(args))
+        return super().parse_args(ctx, self._normalize_options(args))
 
-    def _respelled(self, args: list[str]) -> list[str]:
+    def _normalize_options(self, args: list[str]) -> list[str]:
         options = {name: entry for entry in self.params for name in _names(entry)}
         known = {schema.normal_key(name): name for name in options if name.startswith("--")}
         known = {**self.keys, **known}
@@ -61,12 +61,12 @@ def option(parameter: Parameter) -> str:
     return parameter.flag.partition("/")[0]
 
 
-def by_name(parameters: tuple[Parameter, ...]) -> dict[str, tuple[Any, Any]]:
+def positional_as_options(parameters: tuple[Parameter, ...]) -> dict[str, tuple[Any, Any]]:
     """Return hidden options for what a command takes by position: documents name arguments."""
     taken = {option(entry) for entry in parameters if not entry.arg.positional}
     return {
         f"{entry.name}{_NAMED}": (
-            (list[str] if list in entry.kinds else str) | None,
+            (list[str] if list in entry.types else str) | None,
             typer.Option(None, entry.flag, hidden=True, metavar=entry.key),
         )
         for entry in parameters
@@ -74,7 +74,7 @@ def by_name(parameters: tuple[Parameter, ...]) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def place(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> None:
+def assign_positionals(parameters: tuple[Parameter, ...], given: dict[str, Any]) -> None:
     """Give what stands on the line by position to the arguments that have no value by name.
 
     Raises:

@@ -27,12 +27,12 @@ class OutputError(Exception):
     """Standard output or error cannot be written; the cause is the ``OSError``."""
 
 
-class _Stopped(BaseException):
+class Terminated(BaseException):
     """The user or the system asked the process to end."""
 
 
 @contextlib.contextmanager
-def writing() -> Iterator[None]:
+def map_output_errors() -> Iterator[None]:
     """Tell trouble with the output from trouble with the vault."""
     try:
         yield
@@ -40,7 +40,7 @@ def writing() -> Iterator[None]:
         raise OutputError from error
 
 
-def guarded(run: Callable[[], int]) -> int:
+def run_guarded(run: Callable[[], int]) -> int:
     """Run a command and return its exit code, whatever becomes of its output.
 
     A reader that went away, as after ``| head``, is no error; an output that
@@ -53,7 +53,7 @@ def guarded(run: Callable[[], int]) -> int:
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
         return _run(run)
-    except _Stopped:
+    except Terminated:
         return 128 + _asked[0]
     finally:
         for number in before:  # nothing may be raised from here on
@@ -65,7 +65,7 @@ def guarded(run: Callable[[], int]) -> int:
         _asked.clear()
 
 
-def stopping() -> bool:
+def termination_requested() -> bool:
     """Say whether this process was asked to end, whatever exception that has become since."""
     return bool(_asked)
 
@@ -84,14 +84,16 @@ def _run(run: Callable[[], int]) -> int:
             sys.stdout.flush()
     except SystemExit as stop:  # Typer ends so when its own help cannot be written
         cause = stop.__context__
-        return _ended(cause, code) if isinstance(cause, OSError) else int(stop.code or 0)
+        return _exit_code(cause, code) if isinstance(cause, OSError) else int(stop.code or 0)
     except OutputError as error:
-        return _ended(error.__cause__, code)
+        return _exit_code(error.__cause__, code)
     except OSError as error:
-        return _ended(error, code)
+        return _exit_code(error, code)
     except Exception as error:
-        if stopping():  # asked to end while a class was made, which Python reports otherwise
-            raise _Stopped from error
+        if (
+            termination_requested()
+        ):  # asked to end while a class was made, which Python reports otherwise
+            raise Terminated from error
         raise
     return code
 
@@ -109,7 +111,7 @@ def _stop(number: int, _frame: object) -> None:
         _asked.append(number)
     _wake(_AGAIN)
     if not _is_leaving() or time.monotonic() - _since > _PATIENCE:
-        raise _Stopped
+        raise Terminated
 
 
 def _is_leaving() -> bool:
@@ -117,7 +119,7 @@ def _is_leaving() -> bool:
     error = sys.exception()
     seen = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, _Stopped):
+        if isinstance(error, Terminated):
             return True
         seen.add(id(error))
         error = error.__context__
@@ -131,11 +133,11 @@ def _wake(seconds: float) -> None:
 
 
 def _unraisable(dropped: sys.UnraisableHookArgs) -> None:
-    if not isinstance(dropped.exc_value, _Stopped):
+    if not isinstance(dropped.exc_value, Terminated):
         sys.__unraisablehook__(dropped)
 
 
-def _ended(error: BaseException | None, code: int) -> int:
+def _exit_code(error: BaseException | None, code: int) -> int:
     _silence()
     if not isinstance(error, OSError) or error.errno in (errno.EPIPE, errno.ESHUTDOWN):
         return code

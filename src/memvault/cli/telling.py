@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from memvault.cli import output, showing
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.errors import Refused, UsageError
 from memvault.tools.core import skill
 
@@ -17,7 +17,7 @@ FORMS = {
 """Each form's text, and the file that it is written to."""
 
 
-def tell(options: Options, form: str, out: str) -> None:
+def print_guide(options: GlobalOptions, form: str, out: str) -> None:
     """Print what an agent needs to know: which tool when, and how to use it.
 
     --as agents is a page such as AGENTS.md, claude a skill for Claude, text
@@ -41,4 +41,4 @@ def tell(options: Options, form: str, out: str) -> None:
         raise Refused(
             f"{file} is there already", "move it away, or choose another folder"
         ) from error
-    showing.show(options, "skill", {"success": True, "file": str(file)})
+    showing.print_result(options, "skill", {"success": True, "file": str(file)})

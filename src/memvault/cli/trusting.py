@@ -6,16 +6,16 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from memvault.cli import asking, showing
-from memvault.cli.options import Options
+from memvault.cli.options import GlobalOptions
 from memvault.errors import NotFound, Refused, UsageError
 from memvault.schema import normal_name
 
 if TYPE_CHECKING:
-    from memvault.plugins.fingerprint import Fingerprint
-    from memvault.plugins.tool_file import Kept
+    from memvault.plugins.fingerprint import ToolFingerprint
+    from memvault.plugins.tool_file import ToolFile
 
 
-def trust(options: Options, name: str, yes: bool) -> None:
+def trust(options: GlobalOptions, name: str, yes: bool) -> None:
     """Let a registered tool run on this machine, as it is now.
 
     It shows the command and the files that trust covers, and asks. Once one of
@@ -31,10 +31,10 @@ def trust(options: Options, name: str, yes: bool) -> None:
     if not yes:
         _ask(kept.definition.name, shown)
     trusts.grant(root, kept, covered)
-    showing.show(options, "tools trust", {"success": True, **shown})
+    showing.print_result(options, "tools trust", {"success": True, **shown})
 
 
-def untrust(options: Options, name: str) -> None:
+def untrust(options: GlobalOptions, name: str) -> None:
     """Stop a registered tool from running on this machine."""
     from memvault.plugins import trust as trusts
 
@@ -42,10 +42,10 @@ def untrust(options: Options, name: str) -> None:
         raise UsageError("The tool's name is missing", "memvault tools untrust NAME")
     had = trusts.revoke(options.workspace().root, name)
     found = {"success": True, "name": name, "wasTrusted": had}
-    showing.show(options, "tools untrust", found)
+    showing.print_result(options, "tools untrust", found)
 
 
-def trust_vault(options: Options, folder: str) -> None:
+def trust_vault(options: GlobalOptions, folder: str) -> None:
     """Use a vault of another user without naming it.
 
     A vault's settings and files say what is read and run here, so one that
@@ -54,19 +54,19 @@ def trust_vault(options: Options, folder: str) -> None:
     """
     from memvault.upkeep import trusted_vaults
 
-    found = {"success": True, "trusted": trusted_vaults.add(folder)}
-    showing.show(options, "vaults trust", found)
+    found = {"success": True, "trusted": trusted_vaults.trust(folder)}
+    showing.print_result(options, "vaults trust", found)
 
 
-def untrust_vault(options: Options, folder: str) -> None:
+def untrust_vault(options: GlobalOptions, folder: str) -> None:
     """Stop using a vault of another user without naming it."""
     from memvault.upkeep import trusted_vaults
 
-    found = {"success": True, "trusted": trusted_vaults.remove(folder)}
-    showing.show(options, "vaults untrust", found)
+    found = {"success": True, "trusted": trusted_vaults.distrust(folder)}
+    showing.print_result(options, "vaults untrust", found)
 
 
-def _registered(options: Options, name: str) -> Kept:
+def _registered(options: GlobalOptions, name: str) -> ToolFile:
     """Return a registered tool by its name."""
     from memvault.plugins import tool_file
     from memvault.tools.core import registry
@@ -79,7 +79,7 @@ def _registered(options: Options, name: str) -> Kept:
         return found.tools[wanted]
     if wanted in found.broken:
         raise Refused(found.broken[wanted], "fix the file")
-    if registry.known(name):
+    if registry.lookup(name):
         raise UsageError(f"{name} is memvault's own and needs no trust", "run it")
     names = ", ".join(entry.definition.name for entry in found.tools.values())
     raise NotFound(
@@ -88,7 +88,7 @@ def _registered(options: Options, name: str) -> Kept:
     )
 
 
-def _summary(kept: Kept, covered: Fingerprint, interpreters: list[str]) -> dict[str, Any]:
+def _summary(kept: ToolFile, covered: ToolFingerprint, interpreters: list[str]) -> dict[str, Any]:
     """Return what a person should see before saying yes."""
     shown: dict[str, Any] = {
         "name": kept.definition.name,

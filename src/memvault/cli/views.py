@@ -76,14 +76,14 @@ def _consolidated(found: Result) -> Result:
 
 def _events(found: Result) -> Result:
     """Say who speaks in each event; a sender in an event of another kind counts for nothing."""
-    from memvault.agents.messages.services import SERVICE, SPACE_MESSAGE, TALK, speaker
+    from memvault.agents.messages.services import SERVICE, SPACE_MESSAGE, TALK, sender_label
 
     events = []
     for entry in found["events"]:
         event = entry.get("result", entry)
         if "data" in event:
             data, kind = event["data"], event["type"]
-            sender = speaker(kind, data)
+            sender = sender_label(kind, data)
             text = data.get("message") or data.get("content") or data.get("instruction")
             event = {**event, "head": f"{kind} {sender.removeprefix(f'{SERVICE} ')}", "text": text}
             if kind in (TALK, SPACE_MESSAGE):

@@ -29,11 +29,13 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _BE = re.compile(r"\b(?:is|are|was|were|be|equals)\b|=")
 _TWO_WORDS = re.compile(r"\W*\w+\W+\S+\s*")
 
-Sides = tuple[tuple[int, ...], ...]
+OpposingGroups = tuple[tuple[int, ...], ...]
 """Who says one thing and who another, two sides or more: places in what was given."""
 
 
-def contradictions(given: Sequence[Statement], analyser: Analyser) -> list[tuple[Sides, str]]:
+def contradictions(
+    given: Sequence[Statement], analyser: Analyser
+) -> list[tuple[OpposingGroups, str]]:
     """Return who contradicts whom and in what: each thing that they speak of once.
 
     A value is left out where a number or a negation tells of all who give one.
@@ -55,7 +57,7 @@ def contradictions(given: Sequence[Statement], analyser: Analyser) -> list[tuple
     return sorted(found)
 
 
-def _groups(parts: Iterable[tuple[Hashable, Hashable] | None]) -> Iterator[Sides]:
+def _groups(parts: Iterable[tuple[Hashable, Hashable] | None]) -> Iterator[OpposingGroups]:
     """Yield the places of what has the same first part, by the sides of the second."""
     groups: dict[Hashable, dict[Hashable, list[int]]] = defaultdict(lambda: defaultdict(list))
     for place, part in enumerate(parts):

@@ -28,7 +28,7 @@ _KEYS = {
 }
 
 
-class BadLine(NamedTuple):
+class RejectedLine(NamedTuple):
     """A line of output that is no proposal: its number, its beginning, and why."""
 
     line: int
@@ -36,12 +36,12 @@ class BadLine(NamedTuple):
     problem: str
 
 
-class Extracted(NamedTuple):
+class ExtractorOutput(NamedTuple):
     """What a command proposed, and the lines that were refused."""
 
     facts: list[NewFact]
     procedures: list[NewProcedure]
-    refused: list[BadLine]
+    refused: list[RejectedLine]
 
 
 def extract(
@@ -49,7 +49,7 @@ def extract(
     episodes: Sequence[Episode],
     seconds: float = _SECONDS,
     pause: Callable[[float], object] = time.sleep,
-) -> Extracted:
+) -> ExtractorOutput:
     """Run a command without a shell, hand it the episodes, and read what it proposes.
 
     Raises:
@@ -72,13 +72,13 @@ def extract(
             f"The extractor {parts[0]} did not end within {seconds:g} seconds and was stopped",
             "give it fewer --days of episodes, or a faster model",
         )
-    if ended.cut:
+    if ended.truncated:
         raise Refused(
             f"The extractor {parts[0]} printed more than {_MOST_BYTES:,} bytes and was stopped",
             "let it print only facts and procedures, one JSON object a line",
         )
     if ended.code:
-        last_words = f": {_cut(ended.last_words)}" if ended.last_words else ""
+        last_words = f": {_cut(ended.last_error_line)}" if ended.last_error_line else ""
         raise Refused(
             f"The extractor {parts[0]} ended with code {ended.code}{last_words}",
             "run it by hand with an episode as JSON on standard input",
@@ -96,17 +96,17 @@ def _line_of(episode: Episode) -> str:
     return json.dumps(values, ensure_ascii=False)
 
 
-def read_lines(output: str, episodes: Sequence[Episode]) -> Extracted:
+def read_lines(output: str, episodes: Sequence[Episode]) -> ExtractorOutput:
     """Read lines of JSON; blank ones are passed over, and what is no proposal is refused."""
     known = {episode.episode_id: episode for episode in episodes}
-    found = Extracted([], [], [])
+    found = ExtractorOutput([], [], [])
     for place, line in enumerate(output.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             new = _proposal(line, known)
         except (ValueError, UsageError) as error:
-            found.refused.append(BadLine(place, _cut(line.strip()), str(error)))
+            found.refused.append(RejectedLine(place, _cut(line.strip()), str(error)))
         else:
             if isinstance(new, NewFact):
                 found.facts.append(new)

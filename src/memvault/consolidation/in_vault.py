@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.consolidation.proposals import (
-    Given,
+    ConsolidationInput,
     NewFact,
     NewProcedure,
     Proposals,
@@ -23,46 +23,46 @@ from memvault.consolidation.proposals import (
 from memvault.errors import Conflict, MemvaultError, NotFound
 from memvault.memories import edit, episodes, facts, procedures, recall_counts
 from memvault.memories.episodes import Episode
-from memvault.memories.experience_store import ARCHIVED, Origin, is_archived, readable
+from memvault.memories.experience_store import ARCHIVED, Provenance, is_archived, readable
 from memvault.memories.procedures import Procedure
 from memvault.model import Memory
-from memvault.recall.engine import Engine
+from memvault.recall.engine import RecallEngine
 from memvault.recall.filters import Filters
 from memvault.vault.lock import FileLock
-from memvault.vault.new_secrets import HoldsSecret
+from memvault.vault.new_secrets import SecretRejected
 from memvault.vault.private import private_folder
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 SOURCE = "consolidation"
 
 
-class Writing(NamedTuple):
+class ApplyResult(NamedTuple):
     """What was written, by the ids of the proposals, and what was passed over, and why."""
 
     written: dict[str, Memory]
     passed_over: list[str]
 
 
-def lock(store: Store) -> FileLock:
+def lock(store: MemoryStore) -> FileLock:
     """Return the lock that is held while proposals are worked out and applied."""
     return FileLock(private_folder(store.root) / "consolidation.lock", timeout=120.0)
 
 
-def gathered(
-    store: Store, engine: Engine, counts: Mapping[str, int], days: int, now: datetime
-) -> Given:
+def load_input(
+    store: MemoryStore, engine: RecallEngine, counts: Mapping[str, int], days: int, now: datetime
+) -> ConsolidationInput:
     """Read what the rules look at."""
     kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
     experiences, known, done = (list(_read(store, engine, kind)) for kind in kinds)
     most = now - datetime.min.replace(tzinfo=now.tzinfo)
     since = clock.iso(now - min(timedelta(days=days), most))
-    files = Counter(record.mem_id for record in engine.listed(Filters()))
+    files = Counter(record.mem_id for record in engine.list_records(Filters()))
     unused = [
         memory
         for memory in (*experiences, *known)
         if not is_archived(memory.metadata) and not counts.get(memory.mem_id)
     ]
-    return Given(
+    return ConsolidationInput(
         [episodes.episode_of(memory) for memory in experiences if memory.created >= since],
         known,
         done,
@@ -71,15 +71,17 @@ def gathered(
     )
 
 
-def _read(store: Store, engine: Engine, kind: str) -> Iterator[Memory]:
+def _read(store: MemoryStore, engine: RecallEngine, kind: str) -> Iterator[Memory]:
     """Yield the memories of a type by their paths; what cannot be read as meant is left out."""
-    records = engine.listed(Filters(memory_type=kind))
+    records = engine.list_records(Filters(memory_type=kind))
     for memory in readable(store, sorted(records, key=lambda record: record.path)):
         if memory.memory_type == kind and not memory.problem:
             yield memory
 
 
-def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Episode]) -> Writing:
+def apply_proposals(
+    store: MemoryStore, engine: RecallEngine, proposals: Proposals, given: Sequence[Episode]
+) -> ApplyResult:
     """Write proposals one by one; what was changed meanwhile is passed over.
 
     ``given`` are the episodes that what is written may link.
@@ -92,14 +94,14 @@ def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Ep
     passed_over: list[str] = []
     paths = {episode.episode_id: episode.path for episode in given}
 
-    def origin(new: NewFact | NewProcedure) -> Origin:
+    def origin(new: NewFact | NewProcedure) -> Provenance:
         linked = tuple(paths[mem_id] for mem_id in new.episodes if mem_id in paths)
-        return Origin(new.episodes, linked, new.proposal)
+        return Provenance(new.episodes, linked, new.proposal)
 
     def write(proposal: str, make: Callable[..., Memory], *values: object) -> None:
         try:
             written[proposal] = make(store, *values)
-        except (Conflict, NotFound, HoldsSecret) as error:
+        except (Conflict, NotFound, SecretRejected) as error:
             passed_over.append(error.message)
         except MemvaultError as error:
             error.details.update(written=[memory.path for memory in written.values()])
@@ -118,17 +120,17 @@ def apply(store: Store, engine: Engine, proposals: Proposals, given: Sequence[Ep
         write(merge.proposal, _archive, merge.other, {"superseded_by": merge.kept.mem_id})
     for gone in proposals.forgotten:
         write(gone.proposal, _archive, gone.memory, {})
-    return Writing(written, passed_over)
+    return ApplyResult(written, passed_over)
 
 
-def prune_counts(store: Store, engine: Engine) -> None:
+def prune_counts(store: MemoryStore, engine: RecallEngine) -> None:
     """Forget how often memories were recalled that are long gone; it can wait."""
     with contextlib.suppress(MemvaultError):
-        known = {record.mem_id for record in engine.listed(Filters())}
+        known = {record.mem_id for record in engine.list_records(Filters())}
         recall_counts.prune(store.root, known)
 
 
-def _archive(store: Store, memory: Memory, header: Mapping[str, Any]) -> Memory:
+def _archive(store: MemoryStore, memory: Memory, header: Mapping[str, Any]) -> Memory:
     """Mark a memory as archived; it stays where it is, and its earlier bytes are kept."""
     changes = {"status": ARCHIVED, **header, **edit.modified_now(memory)}
     return store.change(memory, changes, None).memory

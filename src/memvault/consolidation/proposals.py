@@ -13,7 +13,7 @@ from memvault.model import CATEGORY, EPISODE, Memory
 _STEP = re.compile(r"\d+[.)]\s+(.+)")
 
 
-class Given(NamedTuple):
+class ConsolidationInput(NamedTuple):
     """All that the rules look at.
 
     ``episodes`` are those of the days asked for; ``unused`` the facts and
@@ -50,7 +50,7 @@ class NewProcedure(NamedTuple):
     skill: str = ""
 
 
-class Merge(NamedTuple):
+class FactMerge(NamedTuple):
     """Two facts that say the same: ``other`` would be archived, superseded by ``kept``."""
 
     proposal: str
@@ -58,7 +58,7 @@ class Merge(NamedTuple):
     other: Memory
 
 
-class Forgotten(NamedTuple):
+class ArchiveProposal(NamedTuple):
     """A memory for the archive."""
 
     proposal: str
@@ -79,9 +79,9 @@ class Proposals(NamedTuple):
 
     facts: list[NewFact]
     procedures: list[NewProcedure]
-    merged: list[Merge]
+    merged: list[FactMerge]
     contradictions: list[Contradiction]
-    forgotten: list[Forgotten]
+    forgotten: list[ArchiveProposal]
 
     def only(self, ids: Container[str]) -> Proposals:
         """Return those with these ids; what can only be shown stays."""

@@ -15,10 +15,10 @@ from memvault import clock
 from memvault.consolidation import sequences
 from memvault.consolidation.contradictions import contradictions
 from memvault.consolidation.proposals import (
+    ArchiveProposal,
+    ConsolidationInput,
     Contradiction,
-    Forgotten,
-    Given,
-    Merge,
+    FactMerge,
     NewFact,
     NewProcedure,
     Proposals,
@@ -26,7 +26,7 @@ from memvault.consolidation.proposals import (
     proposal_id,
     steps_of,
 )
-from memvault.consolidation.same_statements import Cluster, KnownStatements, clusters
+from memvault.consolidation.same_statements import StatementCluster, StatementIndex, clusters
 from memvault.consolidation.statements import Key, Statement, sentences, statement, unmarked
 from memvault.index.analysis import Analyser
 from memvault.memories import skills
@@ -35,7 +35,7 @@ from memvault.memories.experience_store import is_archived, text_of
 from memvault.memories.facts import fact_of
 from memvault.memories.procedures import clean_name
 from memvault.model import IMPORTANCE, Memory
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 
 REPEATED = 2
 """Different episodes that must say or do the same before it is proposed."""
@@ -49,7 +49,7 @@ _LEAST_OF_FACTS = 2
 
 
 def propose(
-    given: Given,
+    given: ConsolidationInput,
     analyser: Analyser,
     now: datetime,
     extracted: tuple[Iterable[NewFact], Iterable[NewProcedure]] | None = None,
@@ -72,7 +72,7 @@ def propose(
     )
 
 
-def _facts(found: Iterable[Cluster]) -> list[NewFact]:
+def _facts(found: Iterable[StatementCluster]) -> list[NewFact]:
     """Return what several episodes say, that of the most first."""
     facts = [
         NewFact(
@@ -92,7 +92,7 @@ def _unheld_facts(
     held: Iterable[Memory], facts: Iterable[NewFact], analyser: Analyser
 ) -> list[NewFact]:
     """Leave out new facts that a fact of the vault, archived ones too, or one before says."""
-    known = KnownStatements()
+    known = StatementIndex()
     verbatim = set()
     proposals = set()
     for memory in held:
@@ -182,7 +182,7 @@ def _unheld_procedures(
 
     for memory in held:
         known.update(sequences.parts(steps(steps_of(text_of(memory)))))
-        names.add(normal_form("NFC", memory.title).casefold())
+        names.add(normalize("NFC", memory.title).casefold())
         used.add(skills.key(skills.found_id(memory.metadata.get("skill_id"))))
         proposals.add(str(memory.metadata.get("proposal")))
     fresh = []
@@ -208,7 +208,7 @@ def _free(name: str, texts: Sequence[str], taken: set[str]) -> str:
     return next(free for free in names if free.casefold() not in taken)
 
 
-def _merges(given: Given, analyser: Analyser) -> list[Merge]:
+def _merges(given: ConsolidationInput, analyser: Analyser) -> list[FactMerge]:
     """Return the facts that say the same as a more certain, or as certain but newer one.
 
     A fact whose memId other files have too is left alone: it could not be named.
@@ -219,7 +219,7 @@ def _merges(given: Given, analyser: Analyser) -> list[Merge]:
         if not is_archived(memory.metadata) and memory.mem_id not in given.shared
     ]
     ranked.sort(key=lambda memory: (fact_of(memory).confidence, memory.modified), reverse=True)
-    known = KnownStatements()
+    known = StatementIndex()
     keepers: dict[Key, Memory] = {}
     merged = []
     for memory in ranked:
@@ -233,12 +233,15 @@ def _merges(given: Given, analyser: Analyser) -> list[Merge]:
         else:
             keeper = keepers[same.key]
             proposal = proposal_id("merge", keeper.mem_id, memory.mem_id)
-            merged.append(Merge(proposal, keeper, memory))
+            merged.append(FactMerge(proposal, keeper, memory))
     return merged
 
 
 def _contradictions(
-    facts: Sequence[Memory], fresh: Iterable[NewFact], found: Iterable[Cluster], analyser: Analyser
+    facts: Sequence[Memory],
+    fresh: Iterable[NewFact],
+    found: Iterable[StatementCluster],
+    analyser: Analyser,
 ) -> list[Contradiction]:
     """Return the contradictions among facts, new ones too, and of new ones with single episodes.
 
@@ -266,7 +269,7 @@ def _contradictions(
     return sorted(out)
 
 
-def _forgotten(unused: Iterable[Memory], now: datetime) -> list[Forgotten]:
+def _forgotten(unused: Iterable[Memory], now: datetime) -> list[ArchiveProposal]:
     """Return what is unimportant, old and was never recalled."""
     oldest = now - timedelta(days=FORGOTTEN_AFTER_DAYS)
     found = []
@@ -275,5 +278,5 @@ def _forgotten(unused: Iterable[Memory], now: datetime) -> list[Forgotten]:
         modified = clock.parse(memory.modified)
         if importance < UNIMPORTANT and modified is not None and modified < oldest:
             proposal = proposal_id("forget", memory.mem_id, memory.path)
-            found.append(Forgotten(proposal, memory, importance))
+            found.append(ArchiveProposal(proposal, memory, importance))
     return sorted(found, key=lambda entry: entry.memory.path)

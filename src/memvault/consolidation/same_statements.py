@@ -36,7 +36,7 @@ _Place = tuple[_Word, tuple[str, ...], int]
 """A word, the statement's signs, and how many words it has."""
 
 
-class Cluster(NamedTuple):
+class StatementCluster(NamedTuple):
     """A statement, the ids of the episodes that make it, and its other wordings."""
 
     statement: Statement
@@ -57,7 +57,7 @@ def _similarity(first: str, second: str) -> float:
     return float(_embedder().calibration.similarity(float(vectors[0] @ vectors[1])))
 
 
-class KnownStatements:
+class StatementIndex:
     """Statements, to look up which of them says the same as another one.
 
     ``alike`` says how alike two texts are, in 0..1; the built-in embedder does if nothing else.
@@ -102,7 +102,7 @@ class KnownStatements:
                 yield other
 
 
-def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[Cluster]:
+def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[StatementCluster]:
     """Return the statements of episodes, each once.
 
     Of those that say the same the wording that most episodes have leads, the
@@ -127,7 +127,7 @@ def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[Cluster]:
             made.text,
         ),
     )
-    known = KnownStatements()
+    known = StatementIndex()
     members: dict[Statement, list[Statement]] = {}
     for made in ordered:
         leader = known.find(made)
@@ -139,7 +139,7 @@ def clusters(episodes: Iterable[Episode], analyser: Analyser) -> list[Cluster]:
     for leader, same in members.items():
         ids = set().union(*(makers[made] for made in same))
         others = {made.key: made.text for made in same if made.key != leader.key}
-        found.append(Cluster(leader, tuple(sorted(ids)), tuple(others.values())))
+        found.append(StatementCluster(leader, tuple(sorted(ids)), tuple(others.values())))
     return found
 
 

@@ -15,7 +15,7 @@ _MOST_ACTIONS = 100
 Step = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-class Steps(NamedTuple):
+class ActionSequence(NamedTuple):
     """Actions that follow each other in several episodes, which are named by their places."""
 
     key: tuple[Step, ...]
@@ -28,7 +28,9 @@ def step(action: str, analyser: Analyser) -> Step:
     return words(action, analyser) or (action.casefold(),), signs(action)
 
 
-def repeated(episodes: Sequence[Sequence[str]], analyser: Analyser, least: int) -> list[Steps]:
+def repeated(
+    episodes: Sequence[Sequence[str]], analyser: Analyser, least: int
+) -> list[ActionSequence]:
     """Return the sequences of two or more actions that at least ``least`` episodes hold.
 
     A sequence of one action again and again is none, nor is a part of a longer
@@ -36,7 +38,7 @@ def repeated(episodes: Sequence[Sequence[str]], analyser: Analyser, least: int) 
     what is not repeated cannot be part of a repeated one.
     """
     rows, keys, wordings = _numbered(episodes, analyser)
-    found: list[Steps] = []
+    found: list[ActionSequence] = []
     places = [(row, start) for row, steps in enumerate(rows) for start in range(len(steps))]
     length = 1
     shorter: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -59,7 +61,7 @@ def repeated(episodes: Sequence[Sequence[str]], analyser: Analyser, least: int) 
                     if shorter.get(inner) == inside:
                         del shorter[inner]
         found += (
-            Steps(tuple(keys[n] for n in part), tuple(wordings[n] for n in part), inside)
+            ActionSequence(tuple(keys[n] for n in part), tuple(wordings[n] for n in part), inside)
             for part, inside in shorter.items()
         )
         shorter = longer

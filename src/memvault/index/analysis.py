@@ -20,7 +20,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from memvault.model import Memory
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 
 VERSION = 4
 """Raised whenever the same text gives other terms, so that old indexes are made anew."""
@@ -61,7 +61,7 @@ _QUESTION_WORDS = frozenset(
 
 AUTO = "auto"
 """The setting with which each memory is read as what it is written in."""
-USUAL = "english"
+DEFAULT_LANGUAGE = "english"
 """What a memory counts as where neither it nor another one of its vault tells more."""
 _MOST = 4
 """Languages of a vault that a query is read in."""
@@ -75,7 +75,7 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _SPELT_UMLAUT = re.compile(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
 
 
-class Parts(NamedTuple):
+class AnalysedToken(NamedTuple):
     """A chunk's words, each in its forms, all of these as stems, and its wholes."""
 
     words: tuple[tuple[str, ...], ...]
@@ -83,7 +83,7 @@ class Parts(NamedTuple):
     wholes: tuple[str, ...]
 
 
-class Terms(NamedTuple):
+class TermCounts(NamedTuple):
     """How often each stemmed and each whole term occurs in a text."""
 
     stems: Counter[str]
@@ -94,13 +94,13 @@ def fold(text: str) -> str:
     """Lower-case, compatibility-normalise and take accents off (not off Cyrillic letters)."""
     if text.isascii():
         return text.lower()
-    apart = normal_form("NFKD", text.casefold())
-    return normal_form("NFC", _MARKS.sub("", apart)).replace("ё", "е").casefold()
+    apart = normalize("NFKD", text.casefold())
+    return normalize("NFC", _MARKS.sub("", apart)).replace("ё", "е").casefold()
 
 
-def chunks_of(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Cut a text into chunks, its accents composed, as both spellings are one."""
-    return _CHUNK.findall(normal_form("NFC", text))
+    return _CHUNK.findall(normalize("NFC", text))
 
 
 class Analyser:
@@ -108,7 +108,7 @@ class Analyser:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self._known: dict[str, Parts] = {}
+        self._known: dict[str, AnalysedToken] = {}
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
@@ -120,15 +120,15 @@ class Analyser:
         stem = SnowballStemmer(self.language).stem_word
         return lambda word: word[:_MAX_TERM] if len(word) > _MAX_TERM else stem(word) or word
 
-    def terms(self, text: str) -> Terms:
+    def terms(self, text: str) -> TermCounts:
         """Count the terms of a text."""
         stems: list[str] = []
         wholes: list[str] = []
-        for chunk in chunks_of(text):
+        for chunk in tokenize(text):
             parts = self.parts(chunk)
             stems += parts.stems
             wholes += parts.wholes
-        return Terms(Counter(stems), Counter(wholes))
+        return TermCounts(Counter(stems), Counter(wholes))
 
     def sequence(self, text: str) -> list[str]:
         """Return a text's stems in their order, stop words and repeats among them."""
@@ -137,11 +137,11 @@ class Analyser:
     def words(self, text: str) -> list[tuple[str, ...]]:
         """Return the stems of each word of a text, in their order."""
         words: list[tuple[str, ...]] = []
-        for chunk in chunks_of(text):
+        for chunk in tokenize(text):
             words += self.parts(chunk).words
         return words
 
-    def parts(self, chunk: str) -> Parts:
+    def parts(self, chunk: str) -> AnalysedToken:
         """Analyse a chunk of a text, or remember what came of it."""
         parts = self._known.get(chunk)
         if parts is None:
@@ -152,7 +152,7 @@ class Analyser:
                 self._known[chunk] = parts
         return parts
 
-    def telling(self, text: str) -> list[str]:
+    def content_stems(self, text: str) -> list[str]:
         """Return a text's distinct stems without stop words; none where nothing else is in it."""
         return [stem for stem in dict.fromkeys(self.sequence(text)) if stem not in self.stop_stems]
 
@@ -161,7 +161,7 @@ class Analyser:
         """The stems of the words that say nothing in a query."""
         return frozenset(self._stem(word) for word in stop_words(self.language))
 
-    def asked(self, chunk: str) -> Parts:
+    def analyse_query_token(self, chunk: str) -> AnalysedToken:
         """Analyse a chunk of a query: its words also as they may be spelt, and itself whole.
 
         A plain word may be a part-less spelling of an identifier.
@@ -169,13 +169,13 @@ class Analyser:
         parts = self._analyse(chunk, querying=True)
         return parts._replace(wholes=parts.wholes or (fold(chunk)[:_MAX_TERM],))
 
-    def says_nothing(self, chunk: str) -> bool:
+    def is_stop_word(self, chunk: str) -> bool:
         """Say whether a chunk of a query is a stop word."""
         if chunk[:2].lower() not in ("l'", "l’"):  # "l'été" is the summer, "été" is "been"
-            chunk = self.bare(chunk)
+            chunk = self.strip_elision(chunk)
         return fold(_CONTRACTION.sub("", chunk)) in stop_words(self.language)
 
-    def bare(self, chunk: str) -> str:
+    def strip_elision(self, chunk: str) -> str:
         """Return a chunk without the article that its language runs together with it."""
         return _ELISION.sub("", chunk, count=1) if self.language in _ELIDING else chunk
 
@@ -195,10 +195,10 @@ class Analyser:
         found = (self._stem(way) for one in spelt for way in (one, fold(one)))
         return tuple(dict.fromkeys(fold(form)[:_MAX_TERM] for form in found))
 
-    def _analyse(self, chunk: str, querying: bool = False) -> Parts:
+    def _analyse(self, chunk: str, querying: bool = False) -> AnalysedToken:
         if _ONLY_ASCII_WORD.fullmatch(chunk):
             forms = self._forms(chunk, querying)
-            return Parts((forms,), forms, ())
+            return AnalysedToken((forms,), forms, ())
         chunk = _CONTRACTION.sub("", chunk)
         found: list[tuple[str, ...]] = []
         wholes: list[str] = []
@@ -212,7 +212,7 @@ class Analyser:
             wholes.append(_whole(chunk))
         spaced = (whole for whole in wholes if not _UNSPACED_RUN.search(whole))
         stems = tuple(chain.from_iterable(found))
-        return Parts(tuple(found), stems, tuple(dict.fromkeys(spaced)))
+        return AnalysedToken(tuple(found), stems, tuple(dict.fromkeys(spaced)))
 
     def _word(self, word: str, wholes: list[str], querying: bool) -> Iterable[tuple[str, ...]]:
         position = 0
@@ -244,30 +244,32 @@ class QueryAnalyser:
         A word is a group of stems of which a memory may hold any, that of most
         memories' language first. Where nothing but stop words is left, they stay.
         """
-        chunks = chunks_of(text)
-        asking = self.asking(text)
-        telling = [asking.bare(chunk) for chunk in chunks if not asking.says_nothing(chunk)]
+        chunks = tokenize(text)
+        asking = self.analyser_for(text)
+        telling = [
+            asking.strip_elision(chunk) for chunk in chunks if not asking.is_stop_word(chunk)
+        ]
         words: dict[str, tuple[str, ...]] = {}
         wholes: list[str] = []
         for chunk in telling or chunks:
-            read = [one.asked(chunk) for one in self._analysers]
+            read = [one.analyse_query_token(chunk) for one in self._analysers]
             wholes += read[0].wholes
             for forms in zip(*(parts.words for parts in read), strict=True):
                 group = tuple(dict.fromkeys(chain.from_iterable(forms)))
                 words.setdefault(group[0], group)
         return list(words.values()), list(dict.fromkeys(wholes))
 
-    def asking(self, text: str) -> Analyser:
+    def analyser_for(self, text: str) -> Analyser:
         """Return the analyser of the language that a query is written in.
 
         That is the one of which it holds most stop words and elisions, else that of
         most memories.
         """
-        chunks = chunks_of(text) if len(self._analysers) > 1 else []
+        chunks = tokenize(text) if len(self._analysers) > 1 else []
         return max(
             self._analysers,
             key=lambda one: sum(
-                one.says_nothing(chunk) or one.bare(chunk) != chunk for chunk in chunks
+                one.is_stop_word(chunk) or one.strip_elision(chunk) != chunk for chunk in chunks
             ),
         )
 
@@ -314,15 +316,19 @@ def stop_words(language: str) -> frozenset[str]:
     return frozenset(fold(word) for word in common_words(language))
 
 
-def in_use(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
+def query_languages(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
     """Return the languages that a query is read in, that of most memories first."""
     if setting != AUTO:
         return (setting,)
-    ranked: Sequence[str] = sorted(known, key=lambda name: (-known[name], name != USUAL, name))
-    return tuple(ranked[:_MOST]) or (USUAL,)
+    ranked: Sequence[str] = sorted(
+        known, key=lambda name: (-known[name], name != DEFAULT_LANGUAGE, name)
+    )
+    return tuple(ranked[:_MOST]) or (DEFAULT_LANGUAGE,)
 
 
-def languages_of(setting: str, memories: Sequence[Memory], known: Mapping[str, int]) -> list[str]:
+def detect_languages(
+    setting: str, memories: Sequence[Memory], known: Mapping[str, int]
+) -> list[str]:
     """Return the language of each of some memories that are to be indexed.
 
     ``setting`` is the vault's; with ``auto`` a memory that does not tell is taken
@@ -330,9 +336,9 @@ def languages_of(setting: str, memories: Sequence[Memory], known: Mapping[str, i
     """
     if setting != AUTO:
         return [setting for _ in memories]
-    from memvault.index.languages import detected
+    from memvault.index.languages import detect_language
 
-    found = [detected(f"{memory.title}\n{memory.body}") for memory in memories]
+    found = [detect_language(f"{memory.title}\n{memory.body}") for memory in memories]
     votes = Counter(language for language in found if language) + Counter(known)
-    main = in_use(setting, votes)[0]
+    main = query_languages(setting, votes)[0]
     return [language or main for language in found]

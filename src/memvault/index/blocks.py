@@ -9,29 +9,29 @@ from itertools import groupby
 from operator import itemgetter
 
 from memvault.index.database import Database
-from memvault.index.errors import DamagedIndex
-from memvault.index.sentences import Block, tokens_of
+from memvault.index.errors import IndexCorrupted
+from memvault.index.sentences import EncodedBlock, tokens_of
 from memvault.model import Passage
 
 _MOST = 1 << 20
 """Blocks of one memory; more would be more than 6 GB of text."""
-_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
+_BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
 
 
-class Blocks:
+class BlockTable:
     """The manifest's table of blocks, by the uid of their memory and their number in it."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def replace(self, removed: Iterable[int], added: Mapping[int, Sequence[Block]]) -> None:
+    def replace(self, removed: Iterable[int], added: Mapping[int, Sequence[EncodedBlock]]) -> None:
         """Take out and put in memories' blocks; the caller has begun a transaction."""
         self._db.execute_each(
             "DELETE FROM blocks WHERE place >= ? AND place < ?",
             [(uid * _MOST, (uid + 1) * _MOST) for uid in removed],
         )
         self._db.execute_each(
-            f"INSERT INTO blocks ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, NULL)",
+            f"INSERT INTO blocks ({_BLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, NULL)",
             (
                 (
                     uid * _MOST + number,
@@ -45,19 +45,19 @@ class Blocks:
             ),
         )
 
-    def of(self, uid: int, numbers: Sequence[int]) -> list[Block]:
+    def of(self, uid: int, numbers: Sequence[int]) -> list[EncodedBlock]:
         """Return some of a memory's blocks, in the order of ``numbers``, without missing ones."""
         rows = self._db.rows(
-            f"SELECT {_COLUMNS} FROM blocks WHERE place IN ({','.join('?' * len(numbers))})",
+            f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({','.join('?' * len(numbers))})",
             [uid * _MOST + number for number in numbers],
         )
         try:
             found = {place % _MOST: _block(*columns) for place, *columns in rows}
         except (ValueError, TypeError) as error:  # not as ``replace`` wrote it
-            raise DamagedIndex(str(error)) from error
+            raise IndexCorrupted(str(error)) from error
         return [found[number] for number in numbers if number in found]
 
-    def holding(self, uid: int, passage: int) -> int:
+    def block_of_passage(self, uid: int, passage: int) -> int:
         """Return the number of the block that a memory's passage lies in."""
         query = "SELECT max(place) FROM blocks WHERE place >= ? AND place < ? AND first <= ?"
         for (place,) in self._db.rows(query, (uid * _MOST, (uid + 1) * _MOST, passage)):
@@ -77,7 +77,7 @@ class Blocks:
             found[uid] = found.get(uid, 0) + 1
         return found
 
-    def tell(self, tokens: Mapping[tuple[int, int], tuple[bytes, bytes]]) -> None:
+    def store_subwords(self, tokens: Mapping[tuple[int, int], tuple[bytes, bytes]]) -> None:
         """Keep the tokens of blocks, by uid and number: how many each stretch has, and which."""
         with self._db.transaction():
             self._db.execute_each(
@@ -110,12 +110,12 @@ def _block(
     codes: bytes,
     token_counts: bytes | None,
     tokens: bytes | None,
-) -> Block:
+) -> EncodedBlock:
     told = None
     if token_counts is not None and tokens is not None:
         told = tokens_of(token_counts, tokens)
     places = [Passage(*entry) for entry in json.loads(passages)]
-    made = Block(first, places, array("H", counts), array("I", codes), told)
+    made = EncodedBlock(first, places, array("H", counts), array("I", codes), told)
     for sizes, held in ((made.counts, made.codes), *([told] if told else [])):
         if sum(sizes) != len(held) or len(sizes) != len(made.counts):
             raise ValueError("a block's stretches do not add up")

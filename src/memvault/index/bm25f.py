@@ -20,12 +20,12 @@ FIELDS: Mapping[str, float] = {
     "tags": 2.0,
 }
 """Fields of stemmed terms with their weights in BM25F."""
-WHOLE = "identifier"
+EXACT_FIELD = "identifier"
 WHOLE_WEIGHT = 1.0
 _MOST_BLOCKS = 3
 """Blocks of a memory that a hit names: the best, as far as they are among the hits."""
 _K1 = 1.2
-_B = {"title": 0.5, "headings": 0.5, "body": 0.75, "tags": 0.3, WHOLE: 0.5}
+_B = {"title": 0.5, "headings": 0.5, "body": 0.75, "tags": 0.3, EXACT_FIELD: 0.5}
 
 
 class KeywordDocument(NamedTuple):
@@ -77,26 +77,26 @@ def memory_segment(documents: list[KeywordDocument]) -> Segment:
     return Segment(postings, length, owner, len(documents))
 
 
-Place = tuple[int, int]
+DocumentId = tuple[int, int]
 """A segment's number and a document's number in it."""
-Gains = dict[Place, float]
+Scores = dict[DocumentId, float]
 """What documents score."""
 
 
-class Wanted(NamedTuple):
+class QueryTerm(NamedTuple):
     """A word of a query: the ways in which a memory may have it, and fields with their weights."""
 
     group: tuple[str, ...]
     fields: Mapping[str, float]
 
 
-def wanted(query: KeywordQuery) -> list[Wanted]:
+def wanted(query: KeywordQuery) -> list[QueryTerm]:
     """Return what a query's words and wholes look for."""
-    found = [Wanted(group, FIELDS) for group in query.words]
-    return found + [Wanted((whole,), {WHOLE: WHOLE_WEIGHT}) for whole in query.wholes]
+    found = [QueryTerm(group, FIELDS) for group in query.term_groups]
+    return found + [QueryTerm((whole,), {EXACT_FIELD: WHOLE_WEIGHT}) for whole in query.exact_terms]
 
 
-class Counts(NamedTuple):
+class CollectionStats(NamedTuple):
     """How many documents there are, and in how many each wanted word is, by its place.
 
     Where the segments hold candidates alone, this says it of all.
@@ -108,11 +108,11 @@ class Counts(NamedTuple):
 
 def score(
     segments: list[Segment],
-    wanted: Sequence[Wanted],
+    wanted: Sequence[QueryTerm],
     lengths: Mapping[str, float],
     explain: bool,
-    counts: Counts | None = None,
-) -> tuple[Gains, dict[str, float], list[tuple[str, Gains]]]:
+    counts: CollectionStats | None = None,
+) -> tuple[Scores, dict[str, float], list[tuple[str, Scores]]]:
     """Return each document's score, each group's rarity (its idf), and what each gave to which.
 
     A group is the ways in which a memory may have one word of the query; it counts
@@ -121,11 +121,11 @@ def score(
     """
     total = counts.total if counts else sum(segment.documents for segment in segments)
     means = {name: lengths.get(name, 0.0) / total or 1.0 for name in _B} if total else {}
-    scores: Gains = defaultdict(float)
+    scores: Scores = defaultdict(float)
     rarities: dict[str, float] = {}
-    told: list[tuple[str, Gains]] = []
+    told: list[tuple[str, Scores]] = []
     for row, (group, fields) in enumerate(wanted if total else ()):
-        gains: Gains = defaultdict(float)
+        gains: Scores = defaultdict(float)
         for number, segment in enumerate(segments):
             for name, boost in fields.items():
                 slope, mean, length = _B[name], means[name], segment.length
@@ -143,18 +143,18 @@ def score(
     return scores, rarities, told
 
 
-def answer(
+def rank_documents(
     segments: list[Segment],
     query: KeywordQuery,
     lengths: Mapping[str, float],
-    counts: Counts | None = None,
+    counts: CollectionStats | None = None,
 ) -> KeywordAnswer:
     """Return the best memories for a query's words, each by its best block."""
     scores, rarity, told = score(segments, wanted(query), lengths, query.explain, counts)
     found: dict[int, KeywordHit] = {}
     for place in sorted(scores, key=scores.__getitem__, reverse=True):
         uid, block = segments[place[0]].owner(place[1])
-        if query.among is not None and uid not in query.among:
+        if query.allowed_keys is not None and uid not in query.allowed_keys:
             continue
         if uid in found:
             best = found[uid].blocks

@@ -24,7 +24,7 @@ _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 @lru_cache(maxsize=1)  # words, vectors and sentences of a memory are made in turn
-def passages(body: str) -> list[Passage]:
+def split_passages(body: str) -> list[Passage]:
     """Cut a body into passages of up to about 200 words, at headings and blank lines first.
 
     Every character that is not white space lies in exactly one passage. An
@@ -44,7 +44,7 @@ def passages(body: str) -> list[Passage]:
     return found or [Passage(0, 0, "")]
 
 
-def blocks(found: list[Passage]) -> list[tuple[int, int]]:
+def split_blocks(found: list[Passage]) -> list[tuple[int, int]]:
     """Group neighbouring passages into stretches of up to about 1,000 words."""
     grouped: list[tuple[int, int]] = []
     for passage in found:

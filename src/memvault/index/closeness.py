@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from memvault.index.protocol import TELLS, Asked, Closeness
-from memvault.index.sentences import PASSED, Block, number_of
+from memvault.index.protocol import DISTINCTIVE_BIT, SentenceFeatures, SentenceQuery
+from memvault.index.sentences import SKIP_BIT, EncodedBlock, number_of
 
 if TYPE_CHECKING:
     from memvault.index.embedding.static import StaticEmbedder
-    from memvault.index.near_words import Frequency
+    from memvault.index.near_words import SubwordFrequencies
 
 
 class _Terms(NamedTuple):
@@ -31,12 +31,12 @@ class _Terms(NamedTuple):
     numbers: frozenset[int]
 
 
-def measure(
-    asked: Asked,
-    memories: Sequence[Sequence[Block]],
+def compute(
+    asked: SentenceQuery,
+    memories: Sequence[Sequence[EncodedBlock]],
     table: StaticEmbedder | None,
-    frequency: Frequency | None,
-) -> list[Closeness]:
+    frequency: SubwordFrequencies | None,
+) -> list[SentenceFeatures]:
     """Measure memories, each given by some of its blocks; one answer each.
 
     Without a ``table``, or tokens, nobody knows how near words are.
@@ -44,7 +44,7 @@ def measure(
     words: dict[int, int] = {}
     for number, stems in enumerate(asked.words):
         for stem in stems:
-            for flags in range((TELLS | PASSED) + 1):
+            for flags in range((DISTINCTIVE_BIT | SKIP_BIT) + 1):
                 words.setdefault(number_of(stem) | flags, number)
     weights = asked.rarity
     pairs = [first + second for first, second in pairwise(weights)]
@@ -56,15 +56,15 @@ def measure(
     terms = _Terms(words, weights, pairs, numbers)
     near: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(memories)
     if table is not None:
-        from memvault.index.near_words import near_words
+        from memvault.index.near_words import soft_matches
 
-        near = near_words(asked.text, memories, table, frequency)
+        near = soft_matches(asked.text, memories, table, frequency)
     return [_measured(terms, *entry) for entry in zip(memories, near, strict=True)]
 
 
 def _measured(
-    terms: _Terms, blocks: Sequence[Block], near: tuple[float | None, float | None]
-) -> Closeness:
+    terms: _Terms, blocks: Sequence[EncodedBlock], near: tuple[float | None, float | None]
+) -> SentenceFeatures:
     """Compare one memory's blocks with the query's terms."""
     words, weights = terms.words, terms.weights
     head: set[int] = set()
@@ -88,7 +88,7 @@ def _measured(
         (_weight(head | held, weights) for held in stretches), default=_weight(head, weights)
     )
     order = _weight(neighbours, terms.pairs) / (sum(terms.pairs) or 1.0) if terms.pairs else None
-    return Closeness(
+    return SentenceFeatures(
         _weight(every, weights) / whole,
         best / whole,
         order,
@@ -103,7 +103,7 @@ def _weight(held: set[int], weights: Sequence[float]) -> float:
     return sum(weights[number] for number in held)
 
 
-def _stretches(block: Block) -> Iterator[Sequence[int]]:
+def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
     """Yield the codes of the head, and of each stretch."""
     start = 0
     for count in block.counts:
@@ -119,6 +119,6 @@ def _neighbours(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:
         number = words.get(value, -2)
         if number == last + 1:
             found.add(last)
-        if number >= 0 or not value & PASSED:
+        if number >= 0 or not value & SKIP_BIT:
             last = number
     return found

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memvault.errors import TimedOut
-from memvault.index.errors import DamagedIndex
+from memvault.index.errors import IndexCorrupted
 
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction, which takes a fraction of one."""
@@ -36,7 +36,7 @@ class Database:
         """Open a file; with a ``schema`` a new one."""
         with _mapped():
             if not schema and not path.is_file():
-                raise DamagedIndex(f"no {path.stem}")
+                raise IndexCorrupted(f"no {path.stem}")
             self._path = path
             self._db = sqlite3.connect(
                 path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
@@ -96,14 +96,14 @@ class Database:
         """
         taken = "another index has taken its place"
         if not self.is_there:
-            raise DamagedIndex(taken)
+            raise IndexCorrupted(taken)
         try:
             with _mapped():
                 yield
         except OSError as error:
             if self.is_there:
                 raise
-            raise DamagedIndex(taken) from error
+            raise IndexCorrupted(taken) from error
 
 
 @contextmanager
@@ -119,9 +119,9 @@ def _mapped() -> Iterator[None]:
         if code in _REFUSALS:
             number = _REFUSALS[code]
             raise OSError(number, os.strerror(number)) from error
-        raise DamagedIndex(str(error)) from error
+        raise IndexCorrupted(str(error)) from error
     except sqlite3.Error as error:
-        raise DamagedIndex(f"{type(error).__name__}: {error}") from error
+        raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

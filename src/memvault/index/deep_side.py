@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from memvault.errors import EmbedderError, MemvaultError, UsageError
-from memvault.index.deep_vectors import DeepVectors
+from memvault.index.deep_vectors import TransformerVectorFile
 from memvault.index.embedding import calibrate, permitted
 from memvault.index.embedding.embedder import Calibration, Embedder
 from memvault.index.embedding.loading import (
+    display_name,
     known_calibration,
     known_version,
-    open_embedder,
-    shown_name,
+    load_embedder,
     speaks,
 )
 from memvault.index.embedding.static import quick_calibration
@@ -34,13 +34,13 @@ from memvault.index.flat_vectors import VectorCard, hashes_of
 from memvault.index.place import DEEP
 from memvault.user_folders import whose_vault
 from memvault.vault import layout
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from memvault.index.nearest import Passages
+    from memvault.index.nearest import ScoredPassages
 
     Matrix = npt.NDArray[np.float32]
     Hashes = npt.NDArray[np.uint64]
@@ -54,7 +54,7 @@ _BATCH = 8
 """Passages embedded at once; more are not faster, and a process looks after each whether to end."""
 
 
-class Deep(NamedTuple):
+class TransformerScores(NamedTuple):
     """What the deep side says to a query.
 
     ``cosines`` are those of passages, as if the built-in model had found them,
@@ -70,15 +70,15 @@ class Deep(NamedTuple):
     share: float = 0.0
 
 
-class DeepSide:
+class TransformerVectors:
     """The deep vectors in the folder of a vault's index; in memory there are none."""
 
-    def __init__(self, store: Store, folder: Path | None) -> None:
+    def __init__(self, store: MemoryStore, folder: Path | None) -> None:
         self._store = store
         self.folder = folder / DEEP if folder is not None else None
-        self._choice: tuple[object, permitted.Choice] | None = None
+        self._choice: tuple[object, permitted.ModelChoice] | None = None
         self._embedder: Embedder | None = None
-        self._opened: DeepVectors | None = None
+        self._opened: TransformerVectorFile | None = None
         self._trouble = ""
 
     @property
@@ -100,11 +100,11 @@ class DeepSide:
             return False
 
     @property
-    def choice(self) -> permitted.Choice:
+    def choice(self) -> permitted.ModelChoice:
         """The model to use, and why it is not the one in the settings, where it is not."""
-        state = permitted.state(self._store.settings, self._store.root)
+        state = permitted.cache_key(self._store.settings, self._store.root)
         if self._choice is None or state != self._choice[0]:
-            found = permitted.embedder(self._store.settings, self._store.root)
+            found = permitted.choose_embedder(self._store.settings, self._store.root)
             if self._choice is not None and found.name != self._choice[1].name:
                 self._embedder = self._opened = None
             self._choice = state, found
@@ -113,7 +113,7 @@ class DeepSide:
     @property
     def name(self) -> str:
         """What the model is called."""
-        return shown_name(self.choice.name)
+        return display_name(self.choice.name)
 
     def embedder(self, download: bool = False) -> Embedder:
         """Return the model, loaded once; errors as for ``open_embedder``."""
@@ -121,21 +121,21 @@ class DeepSide:
         if self._embedder is None:
             if root is not None and not permitted.is_allowed(name, root):
                 raise EmbedderError(f"The model {name} is not allowed here", "memvault model use")
-            self._embedder = open_embedder(name, root, download)
+            self._embedder = load_embedder(name, root, download)
         return self._embedder
 
     def close(self) -> None:
         """Let go of the vectors and the model; the next use opens them again."""
         self._embedder = self._opened = None
 
-    def is_at_work(self) -> bool:
+    def is_running(self) -> bool:
         """Say whether a process makes vectors now, in the background or in the foreground."""
         from memvault.index import following
 
-        locks = (following.FOLLOWING, following.FOREGROUND)
-        return any(following.is_at_work(self.folder, name) for name in locks)
+        locks = (following.BACKGROUND_LOCK, following.FOREGROUND_LOCK)
+        return any(following.is_running(self.folder, name) for name in locks)
 
-    def problem(self) -> str:
+    def failure_reason(self) -> str:
         """Say why vectors could not be made lately, or cannot be; empty where all is well."""
         from memvault.index import following
 
@@ -151,18 +151,18 @@ class DeepSide:
         """Say what a person should know of the model."""
         return [note for note in (self.choice.note, self._trouble) if note]
 
-    def trouble(self, error: MemvaultError) -> None:
+    def set_failure(self, error: MemvaultError) -> None:
         """Note what goes wrong; it costs no answer."""
         self._trouble = f"{error.message}: the built-in table answers alone; {error.hint}"
 
-    def opened(self) -> DeepVectors | None:
+    def opened(self) -> TransformerVectorFile | None:
         """Open the vectors as they are by now; None where there are none of the model's version.
 
         The version of a model that is not the built-in one is known once it is loaded.
         """
         if self.folder is None:
             return None
-        found = DeepVectors.open(self._of(self.choice.name))
+        found = TransformerVectorFile.open(self._of(self.choice.name))
         if found is None:
             return None
         loaded = self._embedder
@@ -178,76 +178,76 @@ class DeepSide:
         digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
         return self.folder / f"{layout.slug(name, 40)}-{digest}"
 
-    def lacking(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
+    def missing(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
         """Say of each text whether it has no vector yet."""
         import numpy as np
 
         found = self.opened()
         return found.places(hashes) < 0 if found is not None else np.ones(len(hashes), np.bool_)
 
-    def measured(self, text: str, language: str, passages: Passages) -> Deep:
+    def score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
         """Hold a query against the passages of all memories; trouble with the model is a note.
 
         A model that does not speak the query's language knows less of it than the
         words do, and says nothing.
         """
         if self.mode == "off" or not len(passages.uids):
-            return Deep()
+            return TransformerScores()
         try:
             found = self._measured(text, language, passages)
         except EmbedderError as error:
-            self.trouble(error)
-            found = Deep(len(passages.firsts))
+            self.set_failure(error)
+            found = TransformerScores(len(passages.firsts))
         if found.waiting and self.mode == "auto":
-            self._have_it_made()
+            self._start_worker()
         return found
 
-    def likeness(self, hashes: Hashes) -> list[list[float]] | None:
+    def similarity_matrix(self, hashes: Hashes) -> list[list[float]] | None:
         """Return how alike texts are, in 0..1; None where one of them has no vector yet."""
         found = self.opened() if self.mode != "off" else None
         places = found.places(hashes) if found is not None else None
         if found is None or places is None or (places < 0).any():
             return None
         calibration = known_calibration(self.choice.name) or found.card.calibration
-        rows = found.held()[0][places]
-        return calibration.alike(rows) if calibration is not None else None
+        rows = found.load()[0][places]
+        return calibration.similarity_matrix(rows) if calibration is not None else None
 
-    def _have_it_made(self) -> None:
+    def _start_worker(self) -> None:
         """Have a process make what is missing, unless that failed a short while ago."""
         from memvault.index import following
 
         following.start(self._store.root, self.folder, self.choice.name)
         why = following.failure(self.folder, self.choice.name)
         if why:
-            self.trouble(EmbedderError(why, "memvault reindex tries again"))
+            self.set_failure(EmbedderError(why, "memvault reindex tries again"))
 
-    def _measured(self, text: str, language: str, passages: Passages) -> Deep:
+    def _measured(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
         import numpy as np
 
         firsts = passages.firsts
         found = self.opened()
         if found is None:
-            return Deep(len(firsts))
+            return TransformerScores(len(firsts))
         places = found.places(passages.hashes)
         waiting = int(np.logical_or.reduceat(places < 0, firsts).sum())
         if waiting > len(firsts) * (1 - _ENOUGH) or not speaks(self.choice.name, language):
-            return Deep(waiting)
+            return TransformerScores(waiting)
         embedder = self.embedder()
         if embedder.version != found.card.version:
-            return Deep(len(firsts))
-        cosines = found.measured(embedder.embed_query(text), places)
+            return TransformerScores(len(firsts))
+        cosines = found.score(embedder.embed_query(text), places)
         known = embedder.calibration or found.card.calibration
         if known is None:  # the card is of an earlier version
-            known = calibrate.fitted(embedder)
+            known = calibrate.calibrate(embedder)
             with contextlib.suppress(OSError, MemvaultError):
                 found.note(known, 0.0)  # whoever recalls waits for nobody
         # Weights and chances are fitted to the cosines of the built-in model.
         reference, quick = read_calibration(), quick_calibration()
         share = (known.separation - quick.separation) / (reference.separation - quick.separation)
         same = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
-        return Deep(waiting, self.name, same, reference, min(max(share, 0.0), 1.0))
+        return TransformerScores(waiting, self.name, same, reference, min(max(share, 0.0), 1.0))
 
-    def embed(self, memories: Iterable[list[str]], go_on: Callable[[int], bool]) -> None:
+    def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
         """Embed what memories lack, each told by its passages' texts, in their order.
 
         ``go_on`` is told how many are done, and asked each time before anything is written.
@@ -264,40 +264,40 @@ class DeepSide:
         texts = _lacking_texts(memories, found)
         while batch := list(islice(texts, _BATCH)):
             rows = embedder.embed([text for _, text in batch])
-            if not go_on(batch[-1][0]):
+            if not should_continue(batch[-1][0]):
                 return
             found.add(hashes_of([text for _, text in batch]), rows)
             following.succeeded(self.folder)
 
-    def _begun(self) -> DeepVectors:
+    def _begun(self) -> TransformerVectorFile:
         """Return vectors to go on with, new ones where there are none, and known what they mean."""
         embedder = self.embedder()
         found = self.opened()
         known = embedder.calibration or (found.card.calibration if found else None)
-        calibration = None if known else calibrate.fitted(embedder)
+        calibration = None if known else calibrate.calibrate(embedder)
         if found is None:
             name = self.choice.name
             card = VectorCard(name, embedder.version, embedder.dimension)
-            found = DeepVectors.create(self._of(name), card)
+            found = TransformerVectorFile.create(self._of(name), card)
         if calibration is not None:
             found.note(calibration)
         return found
 
-    def tidy(self, used: Hashes) -> None:
+    def compact(self, used: Hashes) -> None:
         """Drop what no memory uses, where that is much; errors as for ``DeepVectors.compact``."""
         found = self.opened()
         if found is not None:
             found.compact(used)
 
-    def drop_others(self) -> None:
+    def delete_unused_models(self) -> None:
         """Delete the vectors of models that are no longer used.
 
         None where the model of the settings may not be used now: it may be again.
         """
-        for entry in self.others():
+        for entry in self.unused_models():
             shutil.rmtree(entry, ignore_errors=True)
 
-    def others(self) -> list[Path]:
+    def unused_models(self) -> list[Path]:
         """Return what ``drop_others`` would delete."""
         if self.folder is None or self.mode == "off" or self.choice.note:
             return []
@@ -307,7 +307,9 @@ class DeepSide:
         return []
 
 
-def _lacking_texts(memories: Iterable[list[str]], found: DeepVectors) -> Iterator[tuple[int, str]]:
+def _lacking_texts(
+    memories: Iterable[list[str]], found: TransformerVectorFile
+) -> Iterator[tuple[int, str]]:
     """Yield the texts that have no vector, each with how many memories come before it."""
     for number, texts in enumerate(memories):
         places = found.places(hashes_of(texts))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from memvault.errors import StorageError
 from memvault.index.embedding.embedder import Calibration
-from memvault.index.flat_vectors import FlatVectors, VectorCard
+from memvault.index.flat_vectors import VectorCard, VectorFile
 from memvault.vault.lock import FileLock
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _WASTE = 0.5
 _WORTH_COMPACTING = 1_000
 
 
-class DeepVectors(FlatVectors):
+class TransformerVectorFile(VectorFile):
     """The vectors of one model."""
 
     columns: ClassVar = (("hashes", "u64"),)
@@ -63,7 +63,7 @@ class DeepVectors(FlatVectors):
         """Return the row of each hash, -1 where there is none."""
         import numpy as np
 
-        _, (known,) = self.held()
+        _, (known,) = self.load()
         if not len(known):
             return np.full(len(hashes), -1, np.int64)
         if self._order is None or len(self._order[1]) != len(known):
@@ -74,11 +74,11 @@ class DeepVectors(FlatVectors):
         found: npt.NDArray[np.int64] = np.where(rising[near] == hashes, order[near], -1)
         return found
 
-    def measured(self, query: Matrix, places: npt.NDArray[np.int64]) -> Matrix:
+    def score(self, query: Matrix, places: npt.NDArray[np.int64]) -> Matrix:
         """Return the cosine of each row to a query; nan for -1."""
         import numpy as np
 
-        rows, _ = self.held()
+        rows, _ = self.load()
         cosines = np.append(rows @ query, np.float32(np.nan))
         found: Matrix = cosines[places]
         return found
@@ -108,7 +108,7 @@ class DeepVectors(FlatVectors):
 
         with _locked(self.folder):
             self._refresh()
-            rows, (hashes,) = self.held()
+            rows, (hashes,) = self.load()
             kept = np.isin(hashes, used)
             if self.card.rows > _WORTH_COMPACTING and kept.mean() < _WASTE:
                 self.replace(rows[kept], hashes[kept])

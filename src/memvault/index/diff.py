@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from memvault.index.file_states import Commit
-from memvault.index.manifest import Known
+from memvault.index.file_states import IndexCommit
+from memvault.index.manifest import IndexedFile
 from memvault.model import FileState
 from memvault.vault.scan import Scan
 
@@ -19,7 +19,7 @@ _READ_FILES = 500
 _READ_BYTES = 4_000_000
 
 
-class Diff(NamedTuple):
+class FolderDiff(NamedTuple):
     """Files to index, uids to take out, and files that look the same but may not be.
 
     ``changed`` pairs the old uid with the file; ``doubtful`` were edited so
@@ -28,9 +28,9 @@ class Diff(NamedTuple):
     """
 
     added: list[FileState]
-    changed: list[tuple[Known, FileState]]
+    changed: list[tuple[IndexedFile, FileState]]
     removed: list[int]
-    doubtful: list[tuple[Known, FileState]]
+    doubtful: list[tuple[IndexedFile, FileState]]
 
     @property
     def size(self) -> int:
@@ -38,28 +38,28 @@ class Diff(NamedTuple):
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
-class Look(NamedTuple):
+class PendingChanges(NamedTuple):
     """How the folder differs from a commit: what can be read directly, and what is too much."""
 
-    commit: Commit
-    known: dict[str, Known]
-    whole: Diff
-    small: Diff
-    large: Diff
+    commit: IndexCommit
+    known: dict[str, IndexedFile]
+    whole: FolderDiff
+    small: FolderDiff
+    large: FolderDiff
 
     @property
-    def is_settled(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether nothing differs, nor may."""
         return not self.small.size and not self.small.doubtful and not self.large.size
 
 
-def compare(known: Mapping[str, Known], found: Scan) -> Diff:
+def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
     """Compare what is indexed with what one pass over the folders found.
 
     Memories below a folder that could not be listed are left as they are: a
     permission lost for a moment must not empty the index.
     """
-    diff = Diff([], [], [], [])
+    diff = FolderDiff([], [], [], [])
     seen = set()
     for state in found.files:
         entry = known.get(state.path)
@@ -77,7 +77,7 @@ def compare(known: Mapping[str, Known], found: Scan) -> Diff:
     return diff
 
 
-def divided(diff: Diff) -> tuple[Diff, Diff]:
+def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
     """Divide a diff into what can be read directly without a long wait, and the rest.
 
     Files that may not differ, and those that are gone, are in the first part;
@@ -90,7 +90,7 @@ def divided(diff: Diff) -> tuple[Diff, Diff]:
         added=[state for state in diff.added if state.path in now],
         changed=[entry for entry in diff.changed if entry[1].path in now],
     )
-    rest = Diff(
+    rest = FolderDiff(
         [state for state in diff.added if state.path not in now],
         [entry for entry in diff.changed if entry[1].path not in now],
         [],

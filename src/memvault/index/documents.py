@@ -9,14 +9,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memvault.index import chunks
-from memvault.index.analysis import Analyser, Terms
+from memvault.index.analysis import Analyser, TermCounts
 from memvault.index.bm25f import KeywordDocument
 from memvault.index.chunks import LONGEST_TITLE
 from memvault.model import Memory
-from memvault.vault.codec import header_tags, printable
+from memvault.vault.codec import header_tags, replace_surrogates
 from memvault.vault.daily import note_days
 from memvault.vault.markdown import headings
-from memvault.vault.normal_form import folded
+from memvault.vault.normal_form import normalize_title
 
 _NAMED_ELSEWHERE = frozenset(
     "id memory_type tags tag title aliases alias created modified date updated importance "
@@ -39,7 +39,7 @@ def keyword_documents(uid: int, memory: Memory, analyser: Analyser) -> list[Keyw
     places = [place for place, _ in marks]
     common = _common(memory, analyser, None)
     found: list[KeywordDocument] = []
-    for start, end in chunks.blocks(chunks.passages(memory.body)):
+    for start, end in chunks.split_blocks(chunks.split_passages(memory.body)):
         if len(found) == 1:
             common = _common(memory, analyser, _LONGEST_REPEATED)
         body = analyser.terms(memory.body[start:end])
@@ -61,19 +61,19 @@ def _common(memory: Memory, analyser: Analyser, most: int | None) -> dict[str, C
     The first one's body, which has all, gets the file's name and the header's other values.
     """
 
-    def terms(text: str) -> Terms:
+    def terms(text: str) -> TermCounts:
         return analyser.terms(_beginning(text, most))
 
-    title = _beginning(told_title(memory), LONGEST_TITLE if most else None)
+    title = _beginning(display_title(memory), LONGEST_TITLE if most else None)
     aliases = _beginning("\n".join(other_names(memory)), most)
     named = analyser.terms(f"{title}\n{aliases}")
     tags = terms("\n".join(header_tags(memory.metadata)))
     pure = PurePosixPath(memory.path)
-    path = terms(printable(memory.path)).wholes
+    path = terms(replace_surrogates(memory.path)).wholes
     if pure.parts[0] == memory.memory_type:
         path = path - terms(pure.parts[0]).wholes
     extra = terms("\n".join(_values(memory.metadata)))
-    name = analyser.terms("" if note_days(memory.path) else printable(pure.stem))
+    name = analyser.terms("" if note_days(memory.path) else replace_surrogates(pure.stem))
     return {
         "title": named.stems,
         "tags": tags.stems,
@@ -82,7 +82,7 @@ def _common(memory: Memory, analyser: Analyser, most: int | None) -> dict[str, C
     }
 
 
-def told_title(memory: Memory) -> str:
+def display_title(memory: Memory) -> str:
     """Return a memory's title; none where it is only the date that a daily note is called by."""
     is_name = note_days(memory.path) and memory.title == PurePosixPath(memory.path).stem
     return "" if is_name else memory.title
@@ -90,8 +90,8 @@ def told_title(memory: Memory) -> str:
 
 def other_names(memory: Memory) -> list[str]:
     """Return a memory's aliases but for its title, which many a memory has among them."""
-    title = folded(memory.title)
-    return [name for name in memory.aliases if folded(name) != title]
+    title = normalize_title(memory.title)
+    return [name for name in memory.aliases if normalize_title(name) != title]
 
 
 def _beginning(text: str, most: int | None) -> str:
@@ -106,10 +106,10 @@ def _beginning(text: str, most: int | None) -> str:
 def passage_texts(memory: Memory) -> list[str]:
     """Return each passage's text with the names, the headings and the tags that it stands under."""
     texts = []
-    title = told_title(memory)[:LONGEST_TITLE]
+    title = display_title(memory)[:LONGEST_TITLE]
     aliases = _beginning(", ".join(other_names(memory)), _LONGEST_REPEATED)
     tags = _beginning(", ".join(header_tags(memory.metadata)), _LONGEST_REPEATED)
-    for start, end, heading in chunks.passages(memory.body):
+    for start, end, heading in chunks.split_passages(memory.body):
         above = (title, aliases, "" if heading == title else heading, tags)
         context = "\n".join(text for text in above if text)
         texts.append(f"{context}\n{memory.body[start:end]}".lstrip("\n"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from memvault.errors import MemvaultError
 
 
-class DamagedIndex(Exception):
+class IndexCorrupted(Exception):
     """The index on disk cannot be used; it is made anew, never repaired."""
 
 
-class DamagedVectors(DamagedIndex):
+class VectorsCorrupted(IndexCorrupted):
     """Only an embedder's vectors cannot be used; they are looked at again, and made anew alone."""
 
 
@@ -21,7 +21,7 @@ def given_up(error: Exception) -> MemvaultError:
     )
 
 
-class LostIndex(DamagedIndex):
+class LostIndex(IndexCorrupted):
     """What a view reads from went away meanwhile; ``reason`` is what the next look says of it."""
 
     def __init__(self, reason: MemvaultError) -> None:

@@ -10,13 +10,13 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-State = tuple[int, ...]
+FileStamp = tuple[int, ...]
 """Size, time of change of content and of the file, and inode."""
 _TABLE = ".toc"
 """How the names of those files end that name all others; the highest is the one that is read."""
 
 
-def state_of(path: Path | str) -> State | None:
+def state_of(path: Path | str) -> FileStamp | None:
     """Return a file's state, or None where there is none."""
     try:
         status = os.lstat(path)
@@ -25,18 +25,18 @@ def state_of(path: Path | str) -> State | None:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def states_in(keyword: Path) -> dict[str, State]:
+def states_in(keyword: Path) -> dict[str, FileStamp]:
     """Return the states of a keyword index's files by their names, but for Whoosh's own lock."""
     found = {name: state_of(os.path.join(keyword, name)) for name in os.listdir(keyword)}
     return {name: state for name, state in found.items() if state and "WRITELOCK" not in name}
 
 
-class Commit(NamedTuple):
+class IndexCommit(NamedTuple):
     """One commit of the index: which one, what it was made for, its keyword index's files."""
 
     number: tuple[int, int]
     fingerprint: str
-    files: dict[str, State]
+    files: dict[str, FileStamp]
 
     def holds(self, keyword: Path) -> bool:
         """Say whether the keyword index in a folder is still exactly the one committed."""

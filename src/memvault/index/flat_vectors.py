@@ -24,8 +24,8 @@ from weakref import WeakValueDictionary
 from memvault import plain_files
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.embedder import Calibration
-from memvault.index.errors import DamagedVectors
-from memvault.index.file_states import State, state_of
+from memvault.index.errors import VectorsCorrupted
+from memvault.index.file_states import FileStamp, state_of
 from memvault.plain_files import SETTING
 from memvault.vault import atomic
 
@@ -50,7 +50,7 @@ class VectorCard(NamedTuple):
     rows: int = 0
     last_uid: int = 0
     checksums: tuple[int, ...] = ()
-    states: tuple[State, ...] = ()
+    states: tuple[FileStamp, ...] = ()
     generation: int = 0
     calibrated: int = 0
     slope: float = 0.0
@@ -123,13 +123,13 @@ def _mapped(files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Ro
     try:
         mapped = np.memmap(files[0], np.float32, mode="r", shape=(count, width))
     except ValueError as error:  # cut off since the card was read
-        raise DamagedVectors(str(error)) from error
+        raise VectorsCorrupted(str(error)) from error
     if any(len(column) != count for column in columns):
-        raise DamagedVectors("a column is too short")
+        raise VectorsCorrupted("a column is too short")
     return mapped, columns
 
 
-class FlatVectors:
+class VectorFile:
     """Vectors and their columns, as their card counts them."""
 
     columns: ClassVar[tuple[tuple[str, str], ...]] = ()
@@ -173,10 +173,10 @@ class FlatVectors:
     def is_usable(self) -> bool:
         """Whether the files are as the card says, by how they look or else by what is in them."""
         try:
-            if self.is_settled:
+            if self.is_unchanged:
                 return True
             self._map = self.card, VectorMap()  # the shared one may be of what lay there before
-            return self.is_whole()
+            return self.verify_checksums()
         except (OSError, ValueError, TypeError):
             return False
 
@@ -236,14 +236,14 @@ class FlatVectors:
         """Write the card, and on it how the files are now."""
         self.card = self.card._replace(states=self._states())
         data = json.dumps(self.card._asdict()).encode()
-        atomic.put(self.folder / "card.json", data, durable=False, makes_folder=False)
+        atomic.write(self.folder / "card.json", data, durable=False, makes_folder=False)
 
     @property
-    def is_settled(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the files are as the card says, and need not be read whole to be trusted."""
         return self._states() == self.card.states
 
-    def _states(self) -> tuple[State, ...]:
+    def _states(self) -> tuple[FileStamp, ...]:
         return tuple(state_of(self.folder / name) or () for name, _ in self._files())
 
     def _files(self) -> list[tuple[str, int]]:
@@ -252,7 +252,7 @@ class FlatVectors:
         found = [(f"rows-{number}.f32", self.card.dimension * 4)]
         return [*found, *((f"{name}-{number}.{kind}", 8) for name, kind in self.columns)]
 
-    def is_whole(self) -> bool:
+    def verify_checksums(self) -> bool:
         """Say whether the rows that the card counts are on disk as they were written."""
         found = []
         for name, width in self._files():
@@ -263,7 +263,7 @@ class FlatVectors:
             found.append(total if not left else -1)
         return tuple(found) == self.card.checksums
 
-    def held(self) -> Rows:
+    def load(self) -> Rows:
         """Return the rows, mapped into memory, and the columns; replaced ones as they are by now.
 
         Raises:
@@ -274,7 +274,7 @@ class FlatVectors:
         except FileNotFoundError as error:
             found = self.open(self.folder, self.card.manifest)
             if found is None:
-                raise DamagedVectors(str(error)) from error
+                raise VectorsCorrupted(str(error)) from error
             self.card = found.card
             return self._read()
 

@@ -19,11 +19,11 @@ from memvault.config import load_settings
 from memvault.errors import MemvaultError
 from memvault.index import following
 from memvault.index.file_states import state_of
-from memvault.index.opening import index_of
-from memvault.index.place import Place
+from memvault.index.opening import open_index
+from memvault.index.place import IndexFolder
 from memvault.user_folders import SETTINGS_FILE
 from memvault.vault.lock import FileLock
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 _LIFE = 600.0
 _BEYOND = 60
@@ -36,30 +36,32 @@ def main(root: Path, folder: Path) -> None:
     """Embed what a vault lacks; ``folder`` is that of its deep vectors."""
     began = time.monotonic()
     _give_way()
-    lock = FileLock(folder / following.FOLLOWING, makes_folder=False)
+    lock = FileLock(folder / following.BACKGROUND_LOCK, makes_folder=False)
     try:
         if not lock.acquire(1.0):
             return
     except FileNotFoundError:  # the index was deleted
         return
     settings = state_of(root / SETTINGS_FILE)
-    index = index_of(Store(root, load_settings(root)), Place(folder.parent), lambda *_: None)
+    index = open_index(
+        MemoryStore(root, load_settings(root)), IndexFolder(folder.parent), lambda *_: None
+    )
     model = index.deep.choice.name
 
     def go_on() -> bool:
         return (
             time.monotonic() - began < _LIFE
-            and lock.is_there
-            and index.is_there
+            and lock.is_valid
+            and index.exists
             and state_of(root / SETTINGS_FILE) == settings
-            and not following.is_at_work(folder, following.FOREGROUND)
+            and not following.is_running(folder, following.FOREGROUND_LOCK)
         )
 
     try:
         index.embed_deep(go_on)
     except (Exception, MemoryError) as error:
         said = error.message if isinstance(error, MemvaultError) else type(error).__name__
-        if lock.is_there:
+        if lock.is_valid:
             following.failed(folder, model, said)
 
 

@@ -21,8 +21,8 @@ from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
 
-FOLLOWING = "following.lock"
-FOREGROUND = "foreground.lock"
+BACKGROUND_LOCK = "following.lock"
+FOREGROUND_LOCK = "foreground.lock"
 _STATE = "state.json"
 _MODULE = "memvault.index.follower"
 _STARTED = 60.0
@@ -39,18 +39,18 @@ def start(root: Path, folder: Path | None, model: str) -> bool:
     Never raises: what goes wrong here must cost no answer.
     """
     with contextlib.suppress(OSError):
-        if folder is None or not sys.executable or _waits(folder, model) or is_at_work(folder):
+        if folder is None or not sys.executable or _waits(folder, model) or is_running(folder):
             return False
         _note(folder, model, time.time() + _STARTED, "")
         from memvault import process
 
         command = [sys.executable, "-P", "-m", _MODULE, str(root), str(folder)]
-        process.detach(command, process.environment(root))
+        process.spawn_detached(command, process.environment(root))
         return True
     return False
 
 
-def is_at_work(folder: Path | None, name: str = FOLLOWING) -> bool:
+def is_running(folder: Path | None, name: str = BACKGROUND_LOCK) -> bool:
     """Say whether a process is at it."""
     if folder is None or not (folder / name).exists():
         return False
@@ -86,7 +86,7 @@ def foreground(folder: Path | None) -> Iterator[None]:
         yield
         return
     _make(folder)
-    names = FOREGROUND, FOLLOWING
+    names = FOREGROUND_LOCK, BACKGROUND_LOCK
     mine, other = (FileLock(folder / name, makes_folder=False) for name in names)
     try:
         with contextlib.suppress(FileNotFoundError):  # the index was deleted
@@ -120,4 +120,4 @@ def _state(folder: Path, model: str) -> dict[str, Any]:
 def _note(folder: Path, model: str, until: float, why: str) -> None:
     _make(folder)
     data = json.dumps({"model": model, "until": until, "why": why}).encode()
-    atomic.put(folder / _STATE, data, durable=False, makes_folder=False)
+    atomic.write(folder / _STATE, data, durable=False, makes_folder=False)

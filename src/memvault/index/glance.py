@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from memvault.index.errors import DamagedIndex
-from memvault.index.place import existing
+from memvault.index.errors import IndexCorrupted
+from memvault.index.place import find_folder
 
 _WAIT = 0.02
 """Seconds to wait for who writes in the index."""
@@ -44,10 +44,10 @@ def tags(root: Path) -> dict[str, int]:
 
 
 def _rows(root: Path, query: str, values: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    folder = existing(root)
+    folder = find_folder(root)
     if folder is None:
         return
-    with contextlib.suppress(sqlite3.Error, DamagedIndex, ValueError, TypeError):
+    with contextlib.suppress(sqlite3.Error, IndexCorrupted, ValueError, TypeError):
         address = f"{(folder / _MANIFEST).resolve().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, timeout=_WAIT, uri=True)) as database:
             yield from database.execute(query, values).fetchall()

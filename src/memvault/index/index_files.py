@@ -21,11 +21,11 @@ from typing import NamedTuple
 from memvault.config import Settings
 from memvault.errors import MemvaultError, StorageError
 from memvault.index import analysis, chunks, sentences
-from memvault.index.errors import DamagedIndex, DamagedVectors
-from memvault.index.file_states import Commit
+from memvault.index.errors import IndexCorrupted, VectorsCorrupted
+from memvault.index.file_states import IndexCommit
 from memvault.index.manifest import Manifest
-from memvault.index.parts import LOCAL, Words, WordsAt
-from memvault.index.place import KEPT, Place
+from memvault.index.parts import LOCAL, KeywordStore, KeywordStoreOpener
+from memvault.index.place import KEPT, IndexFolder
 from memvault.user_folders import make_private
 from memvault.vault.lock import FileLock
 
@@ -38,12 +38,12 @@ _OURS = ("index", "engine-")
 _SETTLE = 0.02
 
 
-class Opened(NamedTuple):
+class OpenIndex(NamedTuple):
     """A whole index: manifest, keyword index, and the commit that both belong to."""
 
     manifest: Manifest
-    keyword: Words
-    commit: Commit
+    keyword: KeywordStore
+    commit: IndexCommit
 
 
 class IndexFiles:
@@ -52,8 +52,8 @@ class IndexFiles:
     def __init__(
         self,
         settings: Settings,
-        place: Place,
-        words: WordsAt = LOCAL.words,
+        place: IndexFolder,
+        words: KeywordStoreOpener = LOCAL.words,
         name: str = INDEX,
     ) -> None:
         self._words = words
@@ -61,7 +61,7 @@ class IndexFiles:
         self._whole = place.folder or Path(os.devnull)
         self.folder = self._whole / name
         self._beside, self._before = (self._whole / f"{name}{end}" for end in (".new", ".old"))
-        self.opened: Opened | None = None
+        self.opened: OpenIndex | None = None
         self._settings = settings
         self._lock = FileLock(self._whole / "lock")
         self._manifest: Manifest | None = None
@@ -74,7 +74,7 @@ class IndexFiles:
         types = sorted({known.name for known in self._settings.types})
         return f"{MADE} {self._settings.language} {types}"
 
-    def open(self, writing: bool = False) -> Opened | None:
+    def open(self, writing: bool = False) -> OpenIndex | None:
         """Open the index, or keep it open, if it is whole.
 
         What the system refuses just now is no reason to begin with a new one: it
@@ -93,20 +93,20 @@ class IndexFiles:
         self.close()
         return None
 
-    def _committed(self, writing: bool = False) -> Commit | None:
+    def _committed(self, writing: bool = False) -> IndexCommit | None:
         """Return the last commit, the manifest opened or kept open for it; None where none is."""
         try:
             if self._manifest is None or not self._manifest.is_there:
                 self.close()
                 self._manifest = Manifest(self._manifest_file)
             return self._manifest.committed()
-        except (DamagedIndex, OSError) as error:
+        except (IndexCorrupted, OSError) as error:
             self.close()
             if writing and isinstance(error, OSError):
                 raise
             return None
 
-    def _use(self, commit: Commit, keyword: Words | None = None) -> Opened:
+    def _use(self, commit: IndexCommit, keyword: KeywordStore | None = None) -> OpenIndex:
         """Take the files of a commit for open; another commit's are let go of."""
         assert self._manifest is not None
         before = self.opened
@@ -116,7 +116,7 @@ class IndexFiles:
             keyword = self._words(self._keyword_folder, commit.files)
         if before is not None and before.keyword is not keyword:
             before.keyword.close()
-        self.opened = Opened(self._manifest, keyword, commit)
+        self.opened = OpenIndex(self._manifest, keyword, commit)
         return self.opened
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class IndexFiles:
             make_private(self.place.folder)  # someone may have deleted it
             taken = self._lock.acquire(patience)
             if taken:
-                self._settle()
+                self._recover()
             yield taken
         except OSError as error:
             self.close()
@@ -155,7 +155,7 @@ class IndexFiles:
 
     # Under the lock
 
-    def begin(self) -> Opened:
+    def create_empty(self) -> OpenIndex:
         """Throw away whatever is there and begin with an empty index."""
         self.close()
         for entry in os.scandir(self._whole):  # an earlier version's index lay there
@@ -167,7 +167,7 @@ class IndexFiles:
         return self.commit(self._words.create(self._keyword_folder))
 
     @contextmanager
-    def beside(self) -> Iterator[IndexFiles]:
+    def build_replacement(self) -> Iterator[IndexFiles]:
         """Let a new index be made, which takes the place of this one once it is whole.
 
         Until then others read this one, and where making it fails it stays.
@@ -182,9 +182,9 @@ class IndexFiles:
             made.folder.rename(self.folder)
         finally:
             made.close()
-            self._settle()
+            self._recover()
 
-    def _settle(self) -> None:
+    def _recover(self) -> None:
         """Put right what a process left that was killed while it made an index beside."""
         if self._before.is_dir() and not self.folder.exists():
             self._before.rename(self.folder)
@@ -192,7 +192,7 @@ class IndexFiles:
             if left.exists():
                 _delete(left)
 
-    def commit(self, keyword: Words) -> Opened:
+    def commit(self, keyword: KeywordStore) -> OpenIndex:
         """Make what was written the index that every process opens from now on."""
         assert self._manifest is not None
         self._manifest.commit(self.fingerprint, keyword.files())
@@ -208,7 +208,7 @@ class IndexFiles:
 
     # Reading failed
 
-    def discard(self, error: DamagedIndex, commit: Commit | None) -> None:
+    def discard(self, error: IndexCorrupted, commit: IndexCommit | None) -> None:
         """Have a commit of which reading failed made anew at the next look.
 
         Not so where another process or thread has committed meanwhile. Vectors are looked at
@@ -217,7 +217,7 @@ class IndexFiles:
         if commit is None and self.opened is not None:
             commit = self.opened.commit
         self.close()
-        if commit is None or isinstance(error, DamagedVectors):
+        if commit is None or isinstance(error, VectorsCorrupted):
             return
         with contextlib.suppress(OSError, MemvaultError), FileLock(self._lock.path, 1.0):
             found = self._committed()

@@ -20,14 +20,14 @@ from typing import Any
 
 from memvault.index import bm25f
 from memvault.index.bm25f import (
+    EXACT_FIELD,
     FIELDS,
-    WHOLE,
     KeywordDocument,
     Segment,
     memory_segment,
 )
-from memvault.index.errors import DamagedIndex
-from memvault.index.file_states import State, states_in
+from memvault.index.errors import IndexCorrupted
+from memvault.index.file_states import FileStamp, states_in
 from memvault.index.protocol import KeywordAnswer, KeywordQuery
 
 _MEMORY_MB = 96
@@ -48,7 +48,7 @@ def _writing() -> Iterator[None]:
         refused = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
         if refused or not _is_whooshs(error):
             raise
-        raise DamagedIndex(f"{type(error).__name__}: {error}") from error
+        raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
 
 
 def _is_whooshs(error: Exception) -> bool:
@@ -72,13 +72,13 @@ def _reading() -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _SCARCE:
             raise
-        raise DamagedIndex(f"{type(error).__name__}: {error}") from error
+        raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
 
 
 class KeywordIndex:
     """A Whoosh index in a folder, opened and read when first asked; without a folder, empty."""
 
-    has_copies = False
+    stores_records = False
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -122,12 +122,12 @@ class KeywordIndex:
         writer.commit(optimize=merge, merge=merge or many)
         self.close()
 
-    def files(self) -> dict[str, State]:
+    def files(self) -> dict[str, FileStamp]:
         """Return the states of its files, by their names."""
         return states_in(self._folder) if self._folder is not None else {}
 
     @_reading()
-    def wasted(self) -> float:
+    def deleted_share(self) -> float:
         """Return the share of documents that are marked deleted and still take room."""
         reader = self._open_reader()
         total = reader.doc_count_all()
@@ -147,7 +147,7 @@ class KeywordIndex:
         """
         segments = [*self._segments(), memory_segment(list(overlay))]
         with _reading():
-            return bm25f.answer(segments, query, lengths)
+            return bm25f.rank_documents(segments, query, lengths)
 
     @_reading()
     def _segments(self) -> list[Segment]:
@@ -212,5 +212,5 @@ def _schema() -> Any:
 
     from memvault.index.whoosh_fields import Bag
 
-    names = {**dict.fromkeys(FIELDS, True), WHOLE: True}
+    names = {**dict.fromkeys(FIELDS, True), EXACT_FIELD: True}
     return Schema(uid=ID(stored=True, unique=True), **{name: Bag() for name in names})

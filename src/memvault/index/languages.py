@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from functools import cache
 from itertools import chain
 
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 
 _CODES = {
     "danish": "da",
@@ -109,10 +109,10 @@ def _speaking() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return dict(words), dict(letters)
 
 
-def detected(text: str) -> str:
+def detect_language(text: str) -> str:
     """Return the language that a text is written in; empty where it does not tell."""
     common, letters = _speaking()
-    sample = normal_form("NFC", text[:_SAMPLE].lower())
+    sample = normalize("NFC", text[:_SAMPLE].lower())
     is_plain = sample.isascii()
     words = set(sample.translate(_BLANKS).split() if is_plain else _WORD.findall(sample))
     votes = Counter(chain.from_iterable(map(common.__getitem__, words & common.keys())))

@@ -16,27 +16,27 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memvault.errors import MemvaultError, StorageError, TimedOut
-from memvault.index.deep_side import DeepSide
-from memvault.index.diff import Diff, Look, compare, divided
+from memvault.index.deep_side import TransformerVectors
+from memvault.index.diff import FolderDiff, PendingChanges, diff_folder, split_readable
 from memvault.index.embedding import permitted
 from memvault.index.embedding.static import StaticEmbedder
-from memvault.index.errors import DamagedIndex, LostIndex
+from memvault.index.errors import IndexCorrupted, LostIndex
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.index_files import INDEX, IndexFiles
-from memvault.index.manifest import Known
+from memvault.index.manifest import IndexedFile
 from memvault.index.nearest import is_in
-from memvault.index.parts import LOCAL, Parts, QuickVectors
-from memvault.index.place import Place
-from memvault.index.protocol import WHOLE, Patience, View
-from memvault.index.quick_side import Progress, QuickSide
+from memvault.index.parts import LOCAL, Backend, VectorStore
+from memvault.index.place import IndexFolder
+from memvault.index.protocol import COMPLETE, View, WaitPolicy
+from memvault.index.quick_side import Progress, StaticVectors
 from memvault.index.snapshot import EMPTY, Overlay, Snapshot
 from memvault.vault import atomic
 from memvault.vault.scan import state_of
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 if TYPE_CHECKING:
     from memvault.index.embedding.cross_encoder import CrossEncoder
-    from memvault.index.writer import Writer
+    from memvault.index.writer import IndexWriter
 
 _SHORT = 0.05
 _FRESH = 0.1
@@ -53,10 +53,10 @@ class LocalIndex:
 
     def __init__(
         self,
-        store: Store,
-        place: Place,
+        store: MemoryStore,
+        place: IndexFolder,
         progress: Progress,
-        parts: Parts = LOCAL,
+        parts: Backend = LOCAL,
         name: str = INDEX,
     ) -> None:
         self._parts = parts
@@ -64,14 +64,14 @@ class LocalIndex:
         self.place = place
         self._progress = progress
         self._files = IndexFiles(store.settings, place, parts.words, name)
-        self._quick = QuickSide(self._texts, self._files.folder, progress, parts.vectors)
-        self.deep = DeepSide(store, place.folder)
+        self._quick = StaticVectors(self._texts, self._files.folder, progress, parts.vectors)
+        self.deep = TransformerVectors(store, place.folder)
         self._cross_encoder: CrossEncoder | None = None
         self._lost: MemvaultError | None = None
-        self.found = ""
+        self.freshness = ""
         """How the last look found the index: current, behind, or missing."""
 
-    def look(self, vectors: bool, patience: Patience) -> Snapshot:
+    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Bring the index up to date with the folder and return a view of it.
 
         Without ``vectors`` the view has no vectors, and none are made. Errors as for
@@ -79,14 +79,14 @@ class LocalIndex:
         """
         self._raise_lost()
         began, pause = time.monotonic(), _LOOK_AGAIN
-        self.found = ""
+        self.freshness = ""
         while True:
-            look, looked = self._compared(), time.monotonic()
-            self.found = self.found or _state(look)
-            if look is not None and look.is_settled and (not vectors or self._finished()):
-                return self._view(EMPTY, vectors, patience)
+            look, looked = self._pending_changes(), time.monotonic()
+            self.freshness = self.freshness or _state(look)
+            if look is not None and look.is_unchanged and (not vectors or self._is_complete()):
+                return self._snapshot(EMPTY, vectors, patience)
             small = look is not None and not look.large.size
-            limit = patience.unreadable if look is None else patience.behind
+            limit = patience.unreadable if look is None else patience.indexing
             left = max(0.0, began + limit - time.monotonic())
             wait = _SHORT if small else min(left, _OPEN_AGAIN if look is None else pause)
             try:
@@ -95,11 +95,13 @@ class LocalIndex:
                         waited = time.monotonic() - looked > _FRESH
                         self._writer.update(vectors, None if waited else look)
             except StorageError:
-                return self._view(self._everything_read(), vectors, patience)
+                return self._snapshot(self._everything_read(), vectors, patience)
             if locked:  # and no longer: the view may embed for long
-                return self._view(EMPTY, vectors, patience)
-            if look is not None and (small or (patience.partly and not left)):
-                return self._view(self._read(look.known, look.small, look.large), vectors, patience)
+                return self._snapshot(EMPTY, vectors, patience)
+            if look is not None and (small or (patience.allow_partial and not left)):
+                return self._snapshot(
+                    self._read(look.known, look.small, look.large), vectors, patience
+                )
             if not left:
                 raise TimedOut(
                     "Another process is indexing this vault", "try again when it has finished"
@@ -107,7 +109,7 @@ class LocalIndex:
             if look is not None:
                 pause *= 2
 
-    def as_of(self, view: View, moment: datetime) -> View:
+    def at(self, view: View, moment: datetime) -> View:
         """Return a view as it would have been at a moment, as far as that is known."""
         from memvault.index.past import as_of
 
@@ -116,11 +118,11 @@ class LocalIndex:
 
     def rebuild(self) -> None:
         """Make the index anew beside the old one, which others read until it is whole."""
-        from memvault.index.writer import Writer
+        from memvault.index.writer import IndexWriter
 
-        with self._writing(), self._files.beside() as files:
-            quick = QuickSide(self._texts, files.folder, self._progress, self._parts.vectors)
-            Writer(self._store, files, quick, self._progress).update(True)
+        with self._writing(), self._files.build_replacement() as files:
+            quick = StaticVectors(self._texts, files.folder, self._progress, self._parts.vectors)
+            IndexWriter(self._store, files, quick, self._progress).update(True)
 
     def embed_all(self, download: bool = False) -> int:
         """Embed every memory with both embedders; return how many the deep one had not seen.
@@ -137,7 +139,7 @@ class LocalIndex:
         from memvault.index import following
 
         self.deep.embedder(download)
-        with atomic.explained(self._files.folder), following.foreground(self.deep.folder):
+        with atomic.map_os_errors(self._files.folder), following.foreground(self.deep.folder):
             return self.embed_deep(lambda: True)
 
     def embed_deep(self, go_on: Callable[[], bool]) -> int:
@@ -153,9 +155,9 @@ class LocalIndex:
             paths = [path for path in self._lacking() if path not in tried]
             if not paths:
                 self._tidy()
-                if not self.deep_waiting():
+                if not self.pending_transformer():
                     following.succeeded(self.deep.folder)
-                    self.deep.drop_others()
+                    self.deep.delete_unused_models()
                 break
             total += len(paths)
 
@@ -171,20 +173,20 @@ class LocalIndex:
         return total
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the vault and its index can still be read."""
         return self._files.open() is not None
 
-    def _quick_vectors(self) -> QuickVectors | None:
+    def _quick_vectors(self) -> VectorStore | None:
         opened = self._files.opened
         return self._quick.opened(opened.manifest) if opened is not None else None
 
     def _tidy(self) -> None:
         """Drop the deep vectors that no memory uses, as far as all memories' passages are known."""
         opened, found = self._files.opened, self._quick_vectors()
-        if opened is not None and found is not None and not self.waiting():
+        if opened is not None and found is not None and not self.pending_static():
             uids, hashes = found.passages()
-            self.deep.tidy(hashes[is_in(uids, opened.manifest.uids())])
+            self.deep.compact(hashes[is_in(uids, opened.manifest.uids())])
 
     def _lacking(self) -> list[str]:
         """Return the paths of the memories without deep vectors, what was changed last first."""
@@ -192,19 +194,19 @@ class LocalIndex:
         if opened is None or found is None or self.deep.mode == "off":
             return []
         uids, hashes = found.passages()
-        lacking = set(uids[self.deep.lacking(hashes)].tolist())
+        lacking = set(uids[self.deep.missing(hashes)].tolist())
         known = (entry for entry in opened.manifest.known().values() if entry.uid in lacking)
         rows = sorted(known, key=lambda entry: (-entry.state.mtime, entry.state.path))
         return [entry.state.path for entry in rows]
 
-    def waiting(self) -> int:
+    def pending_static(self) -> int:
         """Say how many memories wait to be embedded by the built-in table."""
         opened = self._files.opened
         return len(self._quick.pending(opened.manifest)) if opened else 0
 
-    def deep_waiting(self) -> int:
+    def pending_transformer(self) -> int:
         """Say how many memories wait for the deep embedder, those that wait for both included."""
-        return self.waiting() + len(self._lacking())
+        return self.pending_static() + len(self._lacking())
 
     def vector_card(self) -> VectorCard | None:
         """Describe the quick vectors."""
@@ -220,12 +222,12 @@ class LocalIndex:
         """Say what a person should know of where the index lies and what makes its vectors."""
         return [note for note in (self.place.note, *self.deep.notes()) if note]
 
-    def judge(self, query: str, texts: Sequence[str]) -> list[float]:
+    def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return how well a cross-encoder finds that each text fits; it is never fetched."""
         if self._cross_encoder is None:
             from memvault.index.embedding.cross_encoder import open_cross_encoder
 
-            wanted = permitted.reranker(self._store.settings, self._store.root)
+            wanted = permitted.choose_reranker(self._store.settings, self._store.root)
             self._cross_encoder = open_cross_encoder(wanted.name, wanted.root)
         return self._cross_encoder.scores(query, texts)
 
@@ -233,7 +235,7 @@ class LocalIndex:
         """Say what an engine holds otherwise than was sent there; nothing where there is none."""
         return ""
 
-    def discard(self, error: DamagedIndex, view: View | None) -> None:
+    def discard(self, error: IndexCorrupted, view: View | None) -> None:
         """Have what a view could not read made anew at the next look, or be said by it."""
         if isinstance(error, LostIndex):
             self._lost = error.reason
@@ -268,14 +270,14 @@ class LocalIndex:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._files.locked(WHOLE.behind) as locked:
+        with self._files.locked(COMPLETE.indexing) as locked:
             if not locked:
                 raise TimedOut(
                     "Another process is writing the index", "try again when it has finished"
                 )
             yield
 
-    def _finished(self) -> bool:
+    def _is_complete(self) -> bool:
         """Say whether all quick vectors are there, and the tokens of all sentences."""
         opened = self._files.opened
         return (
@@ -284,35 +286,37 @@ class LocalIndex:
             and not opened.manifest.blocks.lacks_tokens()
         )
 
-    def _compared(self) -> Look | None:
+    def _pending_changes(self) -> PendingChanges | None:
         """Compare the index with the folder; None where no index can be read."""
         opened = self._files.open()
         if opened is None:
             return None
         known = opened.manifest.known()
-        whole = compare(known, self._store.scan())
-        return Look(opened.commit, known, whole, *divided(whole))
+        whole = diff_folder(known, self._store.scan())
+        return PendingChanges(opened.commit, known, whole, *split_readable(whole))
 
     def _everything_read(self) -> Overlay:
         """Read whatever differs from the index as it is after an attempt to write it failed."""
         opened = self._files.open()
         known = opened.manifest.known() if opened is not None else {}
-        return self._read(known, compare(known, self._store.scan()))
+        return self._read(known, diff_folder(known, self._store.scan()))
 
-    def _read(self, known: Mapping[str, Known], diff: Diff, unread: Diff | None = None) -> Overlay:
-        from memvault.index.overlay import overlay_of
+    def _read(
+        self, known: Mapping[str, IndexedFile], diff: FolderDiff, unread: FolderDiff | None = None
+    ) -> Overlay:
+        from memvault.index.overlay import read_overlay
 
         opened = self._files.opened
         languages = opened.manifest.languages() if opened is not None else {}
-        return overlay_of(self._store, known, languages, diff, unread)
+        return read_overlay(self._store, known, languages, diff, unread)
 
     @cached_property
-    def _writer(self) -> Writer:
-        from memvault.index.writer import Writer
+    def _writer(self) -> IndexWriter:
+        from memvault.index.writer import IndexWriter
 
-        return Writer(self._store, self._files, self._quick, self._progress)
+        return IndexWriter(self._store, self._files, self._quick, self._progress)
 
-    def _view(self, overlay: Overlay, vectors: bool, patience: Patience) -> Snapshot:
+    def _snapshot(self, overlay: Overlay, vectors: bool, patience: WaitPolicy) -> Snapshot:
         opened = self._files.opened
         manifest = opened.manifest if opened is not None else None
         keyword = opened.keyword if opened is not None else self._parts.words(None, ())
@@ -331,9 +335,9 @@ class LocalIndex:
                 self._embed_now()
 
         def complete() -> Snapshot:
-            if overlay.alive is None and not self._finished():
-                return self.look(True, patience)
-            return self._view(overlay, True, patience)
+            if overlay.alive is None and not self._is_complete():
+                return self.refresh(True, patience)
+            return self._snapshot(overlay, True, patience)
 
         later = None if vectors else complete
         commit = opened.commit if opened is not None else None
@@ -356,13 +360,16 @@ class LocalIndex:
 
         try:
             if self._lacking():
-                with atomic.explained(self._files.folder), following.foreground(self.deep.folder):
+                with (
+                    atomic.map_os_errors(self._files.folder),
+                    following.foreground(self.deep.folder),
+                ):
                     self.embed_deep(lambda: True)
         except MemvaultError as error:
-            self.deep.trouble(error)
+            self.deep.set_failure(error)
 
 
-def _state(look: Look | None) -> str:
+def _state(look: PendingChanges | None) -> str:
     if look is None:
         return "missing"
     return "behind" if look.whole.size else "current"

@@ -16,15 +16,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memvault.index.blocks import Blocks
+from memvault.index.blocks import BlockTable
 from memvault.index.database import Database
-from memvault.index.errors import DamagedIndex
-from memvault.index.file_states import Commit, State
-from memvault.index.protocol import Record
-from memvault.index.sentences import Block
+from memvault.index.errors import IndexCorrupted
+from memvault.index.file_states import FileStamp, IndexCommit
+from memvault.index.protocol import MemoryRecord
+from memvault.index.sentences import EncodedBlock
 from memvault.model import FileState
-from memvault.vault.normal_form import folded
-from memvault.vault.replaced import SUPERSEDES, looked_for, names_under
+from memvault.vault.normal_form import normalize_title
+from memvault.vault.replaced import SUPERSEDES, name_key, referenced_names
 
 _SCHEMA = """
 CREATE TABLE memories (
@@ -69,7 +69,7 @@ _MANY_UIDS = 500
 _FIELDS = ("title", "headings", "body", "tags", "identifier")
 
 
-class Known(NamedTuple):
+class IndexedFile(NamedTuple):
     """A memory's file as it was when it was indexed; ``checked`` is when it was looked at."""
 
     uid: int
@@ -78,13 +78,13 @@ class Known(NamedTuple):
     etag: str
 
 
-class Row(NamedTuple):
+class ManifestRow(NamedTuple):
     """What the manifest keeps of a memory: its record, its file's state and when it was looked at.
 
     ``lengths`` says how many terms it has in each field.
     """
 
-    record: Record
+    record: MemoryRecord
     state: FileState
     checked: int
     lengths: Mapping[str, int]
@@ -95,7 +95,7 @@ class Manifest:
 
     def __init__(self, path: Path, new: bool = False) -> None:
         self._db = Database(path, _SCHEMA if new else "")
-        self.blocks = Blocks(self._db)
+        self.blocks = BlockTable(self._db)
 
     def close(self) -> None:
         """Close the file."""
@@ -106,7 +106,7 @@ class Manifest:
         """Whether the file that was opened still has its name."""
         return self._db.is_there
 
-    def commit(self, fingerprint: str, states: Mapping[str, State]) -> None:
+    def commit(self, fingerprint: str, states: Mapping[str, FileStamp]) -> None:
         """Write down what the index was made for, and its keyword index's files as they are now."""
         files = {name: json.dumps(state) for name, state in states.items()}
         with self._db.transaction():
@@ -116,11 +116,11 @@ class Manifest:
             self._db.execute("INSERT INTO made_for VALUES (?)", (fingerprint,))
             self._db.execute("UPDATE counters SET value = value + 1 WHERE name = 'commits'")
 
-    def at_once(self) -> AbstractContextManager[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Do all or nothing of what is done to the manifest inside."""
         return self._db.transaction()
 
-    def committed(self) -> Commit | None:
+    def committed(self) -> IndexCommit | None:
         """Return the last commit, or None where there was none."""
         with self._db.transaction("BEGIN"):
             made_for = next(self._db.rows("SELECT fingerprint FROM made_for"), None)
@@ -131,15 +131,15 @@ class Manifest:
         try:
             files = {name: tuple(json.loads(state)) for name, state in rows}
         except (ValueError, TypeError) as error:  # not as ``commit`` wrote it
-            raise DamagedIndex(str(error)) from error
-        return Commit(number, made_for[0], files)
+            raise IndexCorrupted(str(error)) from error
+        return IndexCommit(number, made_for[0], files)
 
-    def known(self) -> dict[str, Known]:
+    def known(self) -> dict[str, IndexedFile]:
         """Return every indexed file's state by its path."""
         rows = self._db.rows(
             "SELECT uid, path, size, mtime, ctime, inode, checked, etag FROM memories"
         )
-        found = (Known(row[0], _state(row[1:6]), row[6], row[7]) for row in rows)
+        found = (IndexedFile(row[0], _state(row[1:6]), row[6], row[7]) for row in rows)
         return {known.state.path: known for known in found}
 
     def lengths(self) -> dict[str, float]:
@@ -185,15 +185,15 @@ class Manifest:
         query = "SELECT uid, path FROM memories WHERE uid > ? ORDER BY uid"
         return [(above, _decoded(path)) for above, path in self._db.rows(query, (uid,))]
 
-    def record(self, uid: int) -> Record | None:
+    def record(self, uid: int) -> MemoryRecord | None:
         """Return one memory's record."""
         return next(self._select("WHERE uid = ?", (uid,)), None)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MemoryRecord]:
         """Yield every record."""
         return self._select("", ())
 
-    def named(self, name: str) -> list[Record]:
+    def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return the memories whose path, memId or its beginning, title or alias a name may be."""
         path = _encoded(name)
         name = name.encode("utf-8", "replace").decode()
@@ -201,10 +201,10 @@ class Manifest:
             "WHERE path = ? OR (mem_id >= ? AND mem_id < ?) OR folded = ? "
             "OR uid IN (SELECT uid FROM aliases WHERE name = ?)"
         )
-        title = folded(name)
+        title = normalize_title(name)
         return list(self._select(where, (path, name, name + "\U0010ffff", title, title)))
 
-    def superseding(self, names: Sequence[str] | None) -> Iterator[Record]:
+    def superseding(self, names: Sequence[str] | None) -> Iterator[MemoryRecord]:
         """Yield the memories whose header supersedes one of a few names, or anything."""
         said = "" if names is None else f" WHERE name IN ({','.join('?' * len(names))})"
         where = f"WHERE uid IN (SELECT uid FROM supersedes{said})"
@@ -221,22 +221,22 @@ class Manifest:
     def _counter(self, name: str) -> int:
         for (value,) in self._db.rows("SELECT value FROM counters WHERE name = ?", (name,)):
             return int(value)
-        raise DamagedIndex(f"no {name}")
+        raise IndexCorrupted(f"no {name}")
 
     def apply(
         self,
         removed: Iterable[int],
-        added: Iterable[Row],
-        blocks: Mapping[int, Sequence[Block]] = MappingProxyType({}),
+        added: Iterable[ManifestRow],
+        blocks: Mapping[int, Sequence[EncodedBlock]] = MappingProxyType({}),
     ) -> None:
         """Take out and put in rows, and the ``blocks`` of some, as one transaction."""
         gone = list(removed)
         written = list(added)
         rows = [columns_of(row) for row in written]
         replaced = [
-            (looked_for(name), row.record.key)
+            (name_key(name), row.record.key)
             for row in written
-            for name in names_under(row.record.metadata, SUPERSEDES)
+            for name in referenced_names(row.record.metadata, SUPERSEDES)
         ]
         aliases = [(name, row.record.key) for row in written for name in _other_names(row.record)]
         with self._db.transaction():
@@ -257,23 +257,25 @@ class Manifest:
                 (max((row[0] for row in rows), default=0) + 1,),
             )
 
-    def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[Record]:
+    def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[MemoryRecord]:
         for row in self._db.rows(f"SELECT {_COLUMNS} FROM memories {where}", values):
             try:
                 tags, metadata = tuple(json.loads(row[7])), json.loads(row[10])
             except json.JSONDecodeError as error:  # not as ``columns_of`` wrote it
-                raise DamagedIndex(str(error)) from error
+                raise IndexCorrupted(str(error)) from error
             path = _decoded(row[1])
-            yield Record._make((row[0], path, *row[2:7], tags, *row[8:10], metadata, *row[11:13]))
+            yield MemoryRecord._make(
+                (row[0], path, *row[2:7], tags, *row[8:10], metadata, *row[11:13])
+            )
 
 
-def _other_names(record: Record) -> set[str]:
+def _other_names(record: MemoryRecord) -> set[str]:
     """Return a memory's aliases as they are looked for, but for its title."""
-    names = {folded(name.encode("utf-8", "replace").decode()) for name in record.aliases}
-    return names - {folded(record.title)}
+    names = {normalize_title(name.encode("utf-8", "replace").decode()) for name in record.aliases}
+    return names - {normalize_title(record.title)}
 
 
-def columns_of(row: Row) -> tuple[Any, ...]:
+def columns_of(row: ManifestRow) -> tuple[Any, ...]:
     """Return a row as SQLite keeps it.
 
     Raises:
@@ -294,7 +296,7 @@ def columns_of(row: Row) -> tuple[Any, ...]:
         *row.state[2:],
         row.checked,
         *(row.lengths.get(name, 0) for name in _FIELDS),
-        folded(record.title),
+        normalize_title(record.title),
     )
     for value in columns:
         if isinstance(value, str):

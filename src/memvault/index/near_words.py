@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memvault.index.errors import DamagedIndex
+from memvault.index.errors import IndexCorrupted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from memvault.index.embedding.static import StaticEmbedder
-    from memvault.index.sentences import Block
+    from memvault.index.sentences import EncodedBlock
 
     Matrix = npt.NDArray[np.float32]
 
@@ -22,18 +22,18 @@ _MOST_WANTED = 64
 """Tokens of a query that count: those that weigh most. A page of text has hundreds."""
 
 
-class Frequency(NamedTuple):
+class SubwordFrequencies(NamedTuple):
     """In how many memories each token occurs, and of how many they were counted."""
 
     holding: npt.NDArray[np.uint32]
     memories: int
 
 
-def near_words(
+def soft_matches(
     text: str,
-    memories: Sequence[Sequence[Block]],
+    memories: Sequence[Sequence[EncodedBlock]],
     table: StaticEmbedder,
-    frequency: Frequency | None,
+    frequency: SubwordFrequencies | None,
 ) -> list[tuple[float | None, float | None]]:
     """Return how near the words of the best stretch, and of the head, are to the query's, in 0..1.
 
@@ -48,16 +48,16 @@ def near_words(
     heads: list[bool] = []
     for place, blocks in enumerate(memories):
         for block in blocks:
-            if block.tokens is not None:
-                counts, held = block.tokens
+            if block.subwords is not None:
+                counts, held = block.subwords
                 sizes.append(np.frombuffer(counts, np.uint16))
                 tokens.append(np.frombuffer(held, np.uint16))
                 owners += [place] * len(counts)
                 heads += [True, *[False] * (len(counts) - 1)]
     every = np.concatenate(tokens)
     if every.max(initial=0) >= table.vocabulary:
-        raise DamagedIndex("a token that the table does not have")
-    wanted, weights = table.wanted(text)
+        raise IndexCorrupted("a token that the table does not have")
+    wanted, weights = table.query_subwords(text)
     if frequency is not None and len(wanted):
         rest = frequency.memories - np.minimum(frequency.holding[wanted], frequency.memories)
         weights = weights * np.log1p((rest + 0.5) / (frequency.memories - rest + 0.5))
@@ -69,7 +69,7 @@ def near_words(
         return [(0.0, 0.0) if place in known else (None, None) for place in range(len(memories))]
     lengths = np.concatenate(sizes).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
-    best = np.maximum.reduceat(table.nearest(wanted, every), starts, axis=1)
+    best = np.maximum.reduceat(table.subword_similarities(wanted, every), starts, axis=1)
     own = np.array(owners)
     in_head = _greatest(best * np.array(heads), own, len(memories))
     each = weights @ np.maximum(best, in_head[:, own]) / whole

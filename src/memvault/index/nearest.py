@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     Matrix = npt.NDArray[np.float32]
 
 
-class Passages(NamedTuple):
+class ScoredPassages(NamedTuple):
     """Passages, a memory's side by side: whose each is, its text's hash, its quick cosine."""
 
     uids: npt.NDArray[np.int64]
     hashes: npt.NDArray[np.uint64]
     cosines: Matrix
 
-    def of(self, alive: Set[int]) -> Passages:
+    def of(self, alive: Set[int]) -> ScoredPassages:
         """Return the passages of some memories."""
         kept = is_in(self.uids, alive)
         if kept.all():
             return self
-        return Passages(self.uids[kept], self.hashes[kept], self.cosines[kept])
+        return ScoredPassages(self.uids[kept], self.hashes[kept], self.cosines[kept])
 
-    def joined(self, uid: int, hashes: npt.NDArray[np.uint64], cosines: Matrix) -> Passages:
+    def joined(self, uid: int, hashes: npt.NDArray[np.uint64], cosines: Matrix) -> ScoredPassages:
         """Return the same passages and those of one memory more."""
         import numpy as np
 
-        return Passages(
+        return ScoredPassages(
             np.append(self.uids, np.full(len(hashes), uid, np.int64)),
             np.append(self.hashes, hashes),
             np.append(self.cosines, cosines),
@@ -50,7 +50,7 @@ class Passages(NamedTuple):
         return np.flatnonzero(np.append(True, self.uids[1:] != self.uids[:-1]))[: len(self.uids)]
 
 
-class Near(NamedTuple):
+class NearestMemory(NamedTuple):
     """A memory: its nearest passage, and its cosines to the query, ``deep`` where that counts."""
 
     uid: int
@@ -67,8 +67,8 @@ def is_in(uids: npt.NDArray[np.int64], wanted: Set[int]) -> npt.NDArray[np.bool_
 
 
 def nearest(
-    passages: Passages, deep: Matrix | None, among: Set[int], limit: int, also: Set[int]
-) -> list[Near]:
+    passages: ScoredPassages, deep: Matrix | None, among: Set[int], limit: int, also: Set[int]
+) -> list[NearestMemory]:
     """Return the memories nearest by either side, and those of ``also``, nearest first.
 
     ``passages`` are those of all memories, ``deep`` their deep cosines, nan
@@ -83,7 +83,7 @@ def nearest(
     quick = np.maximum.reduceat(passages.cosines, firsts)
     sides, best = [quick], passages.cosines
     if deep is not None:
-        best = _completed(passages, deep, firsts, quick)
+        best = _impute_missing(passages, deep, firsts, quick)
         sides.append(np.maximum.reduceat(best, firsts))
     allowed = np.flatnonzero(is_in(uids, among))
     chosen = np.flatnonzero(is_in(uids, also))
@@ -97,12 +97,12 @@ def nearest(
     for number in chosen:
         passage = int(best[firsts[number] : ends[number]].argmax())
         depth = float(sides[1][number]) if deep is not None else None
-        hits.append(Near(int(uids[number]), passage, float(quick[number]), depth))
+        hits.append(NearestMemory(int(uids[number]), passage, float(quick[number]), depth))
     return sorted(hits, key=lambda hit: (-hit.cosine if hit.deep is None else -hit.deep, hit.uid))
 
 
-def _completed(
-    passages: Passages, deep: Matrix, firsts: npt.NDArray[np.intp], quick: Matrix
+def _impute_missing(
+    passages: ScoredPassages, deep: Matrix, firsts: npt.NDArray[np.intp], quick: Matrix
 ) -> Matrix:
     """Return the deep cosines with guesses for those that are not there yet."""
     import numpy as np

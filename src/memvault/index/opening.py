@@ -11,63 +11,65 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memvault.config import Settings, Shared
+from memvault.config import EngineSettings, Settings
 from memvault.errors import MemvaultError, Refused, UsageError
 from memvault.index.local import LocalIndex
-from memvault.index.place import Place
-from memvault.user_folders import home_expanded
-from memvault.vault.store import Store
+from memvault.index.place import IndexFolder
+from memvault.user_folders import expand_home
+from memvault.vault.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memvault.index.milvus.engine import Engine
+    from memvault.index.milvus.engine import EngineClient
 
 KIND = "engine"
 _TOKEN_GRANT = Path("/"), "token", ""
 """The decision about the token, which belongs to no vault."""
 
 
-def index_of(store: Store, place: Place, progress: Callable[[str, int, int], None]) -> LocalIndex:
+def open_index(
+    store: MemoryStore, place: IndexFolder, progress: Callable[[str, int, int], None]
+) -> LocalIndex:
     """Return the index of a vault; where its engine cannot be used, the local one says why."""
     shared = store.settings.shared
     if shared.engine == "local":
         return LocalIndex(store, place, progress)
-    reason = unusable(store.root, shared)
+    reason = why_unavailable(store.root, shared)
     if reason:
         return LocalIndex(store, place._replace(note=place.note or reason), progress)
     if shared.sent:
-        from memvault.index.milvus.sent import SentIndex
+        from memvault.index.milvus.sent import RemoteIndex
 
-        return SentIndex(store, place, progress, engine_of(shared), shared.vault)
-    from memvault.index.milvus.shared import SharedIndex
+        return RemoteIndex(store, place, progress, engine_of(shared), shared.vault)
+    from memvault.index.milvus.shared import PublishedIndex
 
     holder = str(granted(store.root, shared)["holder"])
-    return SharedIndex(
+    return PublishedIndex(
         store, place, progress, engine_of(shared), shared.vault, holder, fallback=shared.fallback
     )
 
 
-def store_of(root: Path, settings: Settings, index: Callable[[], LocalIndex]) -> Store:
+def open_store(root: Path, settings: Settings, index: Callable[[], LocalIndex]) -> MemoryStore:
     """Return the memories of a vault that another machine sent.
 
     Raises:
         Refused: they are in an engine that cannot be asked.
     """
-    if unusable(root, settings.shared):
+    if why_unavailable(root, settings.shared):
         raise Refused(
             f"{settings.shared.sent} sends this vault to an engine that nobody here has allowed",
             "memvault vaults add NAME ADDRESS allows it, where the extra milvus is installed",
         )
-    from memvault.index.milvus.sent import SentIndex, SentStore
+    from memvault.index.milvus.sent import RemoteIndex, RemoteStore
 
-    def opened() -> SentIndex:
+    def opened() -> RemoteIndex:
         found = index()
-        assert isinstance(found, SentIndex)
+        assert isinstance(found, RemoteIndex)
         return found
 
-    return SentStore(root, settings, opened)
+    return RemoteStore(root, settings, opened)
 
 
-def engine_of(shared: Shared, makes: bool = True) -> Engine:
+def engine_of(shared: EngineSettings, makes: bool = True) -> EngineClient:
     """Return the engine that settings name; nothing is opened before it is needed.
 
     Who sends a vault ``makes`` what is missing there.
@@ -75,20 +77,20 @@ def engine_of(shared: Shared, makes: bool = True) -> Engine:
     Raises:
         UsageError: the token cannot be one.
     """
-    from memvault.index.milvus.engine import Engine
-    from memvault.index.milvus.where import TOKEN, Where
+    from memvault.index.milvus.engine import EngineClient
+    from memvault.index.milvus.where import TOKEN, EngineAddress
 
-    uri = shared.uri if "://" in shared.uri else str(home_expanded(shared.uri))
+    uri = shared.uri if "://" in shared.uri else str(expand_home(shared.uri))
     token = os.environ.get(TOKEN, "")
     if not token.isascii() or not token.isprintable():
         raise UsageError(f"{TOKEN} is no token", "it has letters, digits and common marks alone")
     if token and shared.uri not in _token_addresses():
         token = ""
-    where = Where(uri, shared.collection, token, shared.patience)
-    return Engine(where, makes and not shared.sent)
+    where = EngineAddress(uri, shared.collection, token, shared.patience)
+    return EngineClient(where, makes and not shared.sent)
 
 
-def unusable(root: Path, shared: Shared) -> str:
+def why_unavailable(root: Path, shared: EngineSettings) -> str:
     """Say why the engine that the settings name is not asked; empty where it is."""
     from importlib.util import find_spec
 
@@ -99,24 +101,24 @@ def unusable(root: Path, shared: Shared) -> str:
     return ""
 
 
-def granted(root: Path, shared: Shared) -> dict[str, object]:
+def granted(root: Path, shared: EngineSettings) -> dict[str, object]:
     """Return what this user allowed for the vault and its engine; nothing where they did not."""
     from memvault import grants
 
     try:
-        return grants.granted(root, KIND, _named(shared))
+        return grants.get(root, KIND, _named(shared))
     except MemvaultError:
         return {}
 
 
-def grant(root: Path, shared: Shared, holder: str) -> None:
+def grant(root: Path, shared: EngineSettings, holder: str) -> None:
     """Allow the engine of a vault; errors as for ``grants.grant``."""
     from memvault import grants
 
-    grants.grant(root, KIND, _named(shared), {"holder": holder})
+    grants.add(root, KIND, _named(shared), {"holder": holder})
 
 
-def revoke(root: Path, shared: Shared) -> None:
+def revoke(root: Path, shared: EngineSettings) -> None:
     """Take that back; errors as for ``grants.revoke``."""
     from memvault import grants
 
@@ -145,7 +147,7 @@ def allow_token(uri: str, is_typed: bool) -> None:
             f"{TOKEN} was given for {', '.join(known)}, and memvault.toml names {uri}",
             "memvault index push --to ADDRESS, with that address, allows sending it there too",
         )
-    grants.grant(*_TOKEN_GRANT, {"addresses": [*known, uri]})
+    grants.add(*_TOKEN_GRANT, {"addresses": [*known, uri]})
 
 
 def _token_addresses() -> list[str]:
@@ -153,10 +155,10 @@ def _token_addresses() -> list[str]:
     from memvault import grants
 
     try:
-        return [str(uri) for uri in grants.granted(*_TOKEN_GRANT).get("addresses", ())]
+        return [str(uri) for uri in grants.get(*_TOKEN_GRANT).get("addresses", ())]
     except MemvaultError:
         return []
 
 
-def _named(shared: Shared) -> str:
+def _named(shared: EngineSettings) -> str:
     return f"{shared.uri}\n{shared.collection}\n{shared.vault}"

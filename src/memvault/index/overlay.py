@@ -6,21 +6,21 @@ import time
 from collections.abc import Mapping
 
 from memvault.errors import MemvaultError, NotFound
-from memvault.index.analysis import analyser, languages_of
-from memvault.index.diff import Diff
+from memvault.index.analysis import analyser, detect_languages
+from memvault.index.diff import FolderDiff
 from memvault.index.documents import keyword_documents, passage_texts
-from memvault.index.manifest import Known, Row, columns_of
-from memvault.index.protocol import Record
-from memvault.index.sentences import coded, cut
+from memvault.index.manifest import IndexedFile, ManifestRow, columns_of
+from memvault.index.protocol import MemoryRecord
+from memvault.index.sentences import encode_blocks, split_memory
 from memvault.index.snapshot import Overlay
 from memvault.model import FileState, Memory
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 Read = tuple[Memory, FileState, int]
 """A memory, its file's state, and when that was looked at, in nanoseconds."""
 
 
-def read_file(store: Store, state: FileState) -> Read | None:
+def read_file(store: MemoryStore, state: FileState) -> Read | None:
     """Read a file; one that cannot be read is known by its name, one that is gone is None.
 
     One whose header no index can keep is known by its name and its text.
@@ -45,18 +45,18 @@ def read_file(store: Store, state: FileState) -> Read | None:
 def header_problem(memory: Memory, state: FileState) -> str:
     """Say why an index cannot keep what a memory's header says; empty where it can."""
     try:
-        columns_of(Row(Record.of(0, state.size, memory, ""), state, 0, {}))
+        columns_of(ManifestRow(MemoryRecord.from_memory(0, state.size, memory, ""), state, 0, {}))
     except (ValueError, TypeError, RecursionError) as error:
         return f"the front matter cannot be indexed: {error}"
     return ""
 
 
-def overlay_of(
-    store: Store,
-    known_files: Mapping[str, Known],
+def read_overlay(
+    store: MemoryStore,
+    known_files: Mapping[str, IndexedFile],
     languages: Mapping[str, int],
-    diff: Diff,
-    unread: Diff | None = None,
+    diff: FolderDiff,
+    unread: FolderDiff | None = None,
 ) -> Overlay:
     """Read the files that differ from the index; those of ``unread`` are not seen at all.
 
@@ -77,17 +77,19 @@ def overlay_of(
             alive.discard(known.uid)
         if read is not None:
             found.append((-number, *read[:2]))
-    spoken = languages_of(store.settings.language, [memory for _, memory, _ in found], languages)
+    spoken = detect_languages(
+        store.settings.language, [memory for _, memory, _ in found], languages
+    )
     overlay = Overlay({}, [], {}, frozenset(alive), missing, {}, {})
     for (key, memory, fresh), language in zip(found, spoken, strict=True):
-        put(overlay, key, memory, fresh.size, language)
+        add_memory(overlay, key, memory, fresh.size, language)
     return overlay
 
 
-def put(overlay: Overlay, key: int, memory: Memory, size: int, language: str) -> None:
+def add_memory(overlay: Overlay, key: int, memory: Memory, size: int, language: str) -> None:
     """Put a memory that no index has into an overlay; ``size`` is its file's, in bytes."""
-    overlay.records[key] = Record.of(key, size, memory, language)
+    overlay.records[key] = MemoryRecord.from_memory(key, size, memory, language)
     overlay.documents.extend(keyword_documents(key, memory, analyser(language)))
     overlay.passages[key] = passage_texts(memory)
-    overlay.cuts[key] = cut(memory)
-    overlay.blocks[key] = coded(overlay.cuts[key], analyser(language))
+    overlay.cuts[key] = split_memory(memory)
+    overlay.blocks[key] = encode_blocks(overlay.cuts[key], analyser(language))

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memvault.index.bm25f import KeywordDocument
-from memvault.index.file_states import State
+from memvault.index.file_states import FileStamp
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.keyword import KeywordIndex
-from memvault.index.nearest import Passages
+from memvault.index.nearest import ScoredPassages
 from memvault.index.protocol import KeywordAnswer, KeywordQuery
-from memvault.index.vectors import Vectors
+from memvault.index.vectors import StaticVectorFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     Matrix = npt.NDArray[np.float32]
 
 
-class Words(Protocol):
+class KeywordStore(Protocol):
     """A keyword index of one commit."""
 
     @property
-    def has_copies(self) -> bool:
+    def stores_records(self) -> bool:
         """Whether others follow it, so that a memory whose record changes is sent anew."""
 
     def apply(
@@ -37,10 +37,10 @@ class Words(Protocol):
     ) -> None:
         """Take out memories and put in documents."""
 
-    def files(self) -> dict[str, State]:
+    def files(self) -> dict[str, FileStamp]:
         """Return the states of the files that it is made of, by their names."""
 
-    def wasted(self) -> float:
+    def deleted_share(self) -> float:
         """Return the share of what it holds that is of use no more."""
 
     def search(
@@ -55,23 +55,23 @@ class Words(Protocol):
         """Let go of what is open."""
 
 
-class WordsAt(Protocol):
+class KeywordStoreOpener(Protocol):
     """Opens words by the folder of their files."""
 
-    def __call__(self, folder: Path | None, files: Iterable[str]) -> Words:
+    def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
         """Open those of a commit's files in a folder, or none."""
 
-    def create(self, folder: Path) -> Words:
+    def create(self, folder: Path) -> KeywordStore:
         """Begin with none in an empty folder."""
 
 
-class QuickVectors(Protocol):
+class VectorStore(Protocol):
     """The quick vectors of one index's memories."""
 
     card: VectorCard
 
     @property
-    def is_settled(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether they can be searched at once."""
 
     def write_card(self) -> None:
@@ -95,9 +95,9 @@ class QuickVectors(Protocol):
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and the hash of one passage of each memory; some may be gone."""
 
-    def measured(
+    def search(
         self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
-    ) -> Passages:
+    ) -> ScoredPassages:
         """Return the passages of the nearest memories and of ``also``, or of all.
 
         ``among`` are those that a search is limited to, where it is.
@@ -110,53 +110,53 @@ class QuickVectors(Protocol):
         """Drop the rows of memories that are gone."""
 
 
-class VectorsAt(Protocol):
+class VectorStoreOpener(Protocol):
     """Opens vectors by the folder of their files."""
 
-    def open(self, folder: Path, manifest: int) -> QuickVectors | None:
+    def open(self, folder: Path, manifest: int) -> VectorStore | None:
         """Open those of a manifest, if they are whole."""
 
-    def create(self, folder: Path, card: VectorCard) -> QuickVectors:
+    def create(self, folder: Path, card: VectorCard) -> VectorStore:
         """Begin with none."""
 
-    def empty(self, folder: Path, card: VectorCard) -> QuickVectors:
+    def empty(self, folder: Path, card: VectorCard) -> VectorStore:
         """Return none, which are never written."""
 
 
-class _LocalWords:
+class WhooshOpener:
     """The words in Whoosh's files."""
 
-    def __call__(self, folder: Path | None, files: Iterable[str]) -> Words:  # noqa: ARG002 - Whoosh knows
+    def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:  # noqa: ARG002 - Whoosh knows
         """Open those of a folder, or none."""
         return KeywordIndex(folder)
 
-    def create(self, folder: Path) -> Words:
+    def create(self, folder: Path) -> KeywordStore:
         """Begin with none in an empty folder."""
         return KeywordIndex.create(folder)
 
 
-class _LocalVectors:
+class FlatVectorOpener:
     """The vectors in flat files."""
 
-    def open(self, folder: Path, manifest: int) -> QuickVectors | None:
+    def open(self, folder: Path, manifest: int) -> VectorStore | None:
         """Open those of a manifest, if they are whole."""
-        return Vectors.open(folder, manifest)
+        return StaticVectorFile.open(folder, manifest)
 
-    def create(self, folder: Path, card: VectorCard) -> QuickVectors:
+    def create(self, folder: Path, card: VectorCard) -> VectorStore:
         """Begin with none."""
-        return Vectors.create(folder, card)
+        return StaticVectorFile.create(folder, card)
 
-    def empty(self, folder: Path, card: VectorCard) -> QuickVectors:
+    def empty(self, folder: Path, card: VectorCard) -> VectorStore:
         """Return none, which are never written."""
-        return Vectors(folder, card)
+        return StaticVectorFile(folder, card)
 
 
-class Parts(NamedTuple):
+class Backend(NamedTuple):
     """Where words and vectors lie."""
 
-    words: WordsAt = _LocalWords()
-    vectors: VectorsAt = _LocalVectors()
+    words: KeywordStoreOpener = WhooshOpener()
+    vectors: VectorStoreOpener = FlatVectorOpener()
 
 
-LOCAL = Parts()
+LOCAL = Backend()
 """In files beside the manifest."""

@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import TypeVar
 
 from memvault import clock
-from memvault.index.overlay import header_problem, put
-from memvault.index.protocol import Record
+from memvault.index.overlay import add_memory, header_problem
+from memvault.index.protocol import MemoryRecord
 from memvault.index.snapshot import Overlay, Snapshot
 from memvault.model import FileState, Memory
-from memvault.vault.daily import named_days
-from memvault.vault.store import Store
+from memvault.vault.daily import dates_in_path
+from memvault.vault.store import MemoryStore
 
 Value = TypeVar("Value")
 
@@ -34,7 +34,7 @@ def as_of(seen: Snapshot, moment: datetime) -> Snapshot:
     alone = {record.mem_id: record for record in there if shared[record.mem_id] == 1}
     old = {
         alone[mem_id].key: _parsed(seen.store, alone[mem_id], data, since)
-        for mem_id, data, since in seen.store.history.replaced_since(alone, moment)
+        for mem_id, data, since in seen.store.history.versions_at(alone, moment)
     }
     before = seen.overlay
     kept = {record.key for record in there} - old.keys()
@@ -53,7 +53,7 @@ def as_of(seen: Snapshot, moment: datetime) -> Snapshot:
     for place, (now, memory) in enumerate(old.items()):
         key = first - place
         texts[key] = memory
-        put(overlay, key, memory, len(memory.body), languages[now])
+        add_memory(overlay, key, memory, len(memory.body), languages[now])
         if place >= _MOST:
             del overlay.passages[key]
     overlay = overlay._replace(texts=texts)
@@ -64,13 +64,13 @@ def _of(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
     return {key: value for key, value in entries.items() if key in keys}
 
 
-def _began(record: Record) -> str:
+def _began(record: MemoryRecord) -> str:
     """Return when there was a memory first: made then, or called by a day before."""
-    days = named_days(record.path)
+    days = dates_in_path(record.path)
     return min(record.created, days.first.isoformat()) if days else record.created
 
 
-def _parsed(store: Store, record: Record, data: bytes, since: str) -> Memory:
+def _parsed(store: MemoryStore, record: MemoryRecord, data: bytes, since: str) -> Memory:
     """Read an old text, which is where its memory is now; times it does not say are its own."""
     state = FileState(record.path, len(data), 0, 0, 0)
     memory = store.parse(data, state)

@@ -23,10 +23,10 @@ from memvault.plain_files import SETTING, read
 from memvault.user_folders import (
     SETTINGS_FILE,
     NotPrivate,
-    is_own_alone,
+    enclosing_vault,
     make_private,
+    only_user_can_write,
     user_folder,
-    vault_above,
 )
 from memvault.vault import atomic, layout
 from memvault.vault.lock import FileLock
@@ -43,19 +43,19 @@ _DAY = 86_400.0
 _KEPT_DAYS = 90.0
 
 
-class Place(NamedTuple):
+class IndexFolder(NamedTuple):
     """Where the index lies, or None for in memory, and what a person should know of that."""
 
     folder: Path | None
     note: str = ""
 
 
-def place_of(root: Path) -> Place:
+def prepare_folder(root: Path) -> IndexFolder:
     """Return where the index of a vault lies; the folder is there, private and can be written."""
     note = ""
     for base in _bases():
         try:
-            return Place(_ready(base, Path(os.path.realpath(root))), note)
+            return IndexFolder(_ready(base, Path(os.path.realpath(root))), note)
         except NotPrivate as error:
             note = note or f"the index is not kept in {error.filename}: {error.strerror}"
         except (OSError, StorageError) as error:
@@ -66,15 +66,15 @@ def place_of(root: Path) -> Place:
         "the index can be kept nowhere, so each call makes one in memory; "
         "set MEMVAULT_CACHE to a folder that can be written"
     )
-    return Place(None, f"{note}; {nowhere}" if note else nowhere)
+    return IndexFolder(None, f"{note}; {nowhere}" if note else nowhere)
 
 
-def existing(root: Path) -> Path | None:
+def find_folder(root: Path) -> Path | None:
     """Return the folder of a vault's index if there is one that is this user's alone."""
     for base in _bases():
         folder = base / folder_name(Path(os.path.realpath(root)))
         with contextlib.suppress(OSError):
-            if is_own_alone(base) and is_own_alone(folder):
+            if only_user_can_write(base) and only_user_can_write(folder):
                 return folder
     return None
 
@@ -88,7 +88,7 @@ def forget_older(root: Path) -> None:
         walk.remove(private / "index")  # which refuses a link
 
 
-def clean(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
+def delete_abandoned(indexes: Path, days: float = _KEPT_DAYS) -> list[Path]:
     """Delete the indexes of vaults that are gone and were not used for some days; return them."""
     gone = []
     for folder in indexes.iterdir():
@@ -130,7 +130,7 @@ def _ready(base: Path, root: Path) -> Path:
     Raises:
         OSError: it cannot be written, is not this user's alone, or lies in a vault.
     """
-    above = vault_above(base)
+    above = enclosing_vault(base)
     if above is not None:
         raise NotPrivate(errno.EACCES, f"it lies in the vault {above}", str(base))
     make_private(base)
@@ -140,7 +140,7 @@ def _ready(base: Path, root: Path) -> Path:
     try:
         age = time.time() - stamp.lstat().st_mtime
     except FileNotFoundError:
-        atomic.put(stamp, os.fsencode(root), durable=False)
+        atomic.write(stamp, os.fsencode(root), durable=False)
         age = 0.0
     lock = folder / _LOCK
     if not lock.is_dir():  # that is moved away when it is taken
@@ -148,5 +148,5 @@ def _ready(base: Path, root: Path) -> Path:
         os.close(os.open(lock, flags, 0o600))
     if not 0 <= age < _DAY:
         os.utime(stamp)
-        clean(base)
+        delete_abandoned(base)
     return folder

@@ -13,15 +13,15 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from memvault.index.errors import DamagedIndex
+from memvault.index.errors import IndexCorrupted
 from memvault.model import Memory, Passage, aliases_of
 
 
-class Stale(Exception):
+class StaleView(Exception):
     """What a view says is no longer so: look again."""
 
 
-class Patience(NamedTuple):
+class WaitPolicy(NamedTuple):
     """How long to wait for another process that is indexing, and what is good enough then.
 
     ``behind`` is how long while it has much to do, ``unreadable`` while it has
@@ -29,20 +29,20 @@ class Patience(NamedTuple):
     ``partly`` says whether a view of what is readable will do after that time.
     """
 
-    behind: float
+    indexing: float
     unreadable: float
-    partly: bool
+    allow_partial: bool
 
 
-WHOLE = Patience(60.0, 60.0, False)
+COMPLETE = WaitPolicy(60.0, 60.0, False)
 """For what would be wrong unless every memory is seen."""
-READABLE = Patience(2.0, 60.0, True)
+BEST_EFFORT = WaitPolicy(2.0, 60.0, True)
 """For answers, which say what they did not see."""
-AT_ONCE = Patience(0.0, 1.0, False)
+NO_WAIT = WaitPolicy(0.0, 1.0, False)
 """For what is rather left out than waited for."""
 
 
-class Record(NamedTuple):
+class MemoryRecord(NamedTuple):
     """All that is known of a memory but its text.
 
     ``size`` is its file's, in bytes; ``language`` the one as which it is indexed.
@@ -68,7 +68,7 @@ class Record(NamedTuple):
         return aliases_of(self.metadata)
 
     @classmethod
-    def of(cls, key: int, size: int, memory: Memory, language: str) -> Record:
+    def from_memory(cls, key: int, size: int, memory: Memory, language: str) -> MemoryRecord:
         """Make the record of a memory just read."""
         own = ("key", "size", "language")
         shared = {name: getattr(memory, name) for name in cls._fields if name not in own}
@@ -83,9 +83,9 @@ class KeywordQuery(NamedTuple):
     ``limit`` is how many are wanted at most. With ``explain`` a hit says what each term gave.
     """
 
-    words: Sequence[tuple[str, ...]]
-    wholes: Sequence[str] = ()
-    among: Set[int] | None = None
+    term_groups: Sequence[tuple[str, ...]]
+    exact_terms: Sequence[str] = ()
+    allowed_keys: Set[int] | None = None
     limit: int = sys.maxsize
     explain: bool = False
 
@@ -109,15 +109,15 @@ class KeywordAnswer(NamedTuple):
     """
 
     hits: Sequence[KeywordHit] = ()
-    rarity: Mapping[str, float] = MappingProxyType({})
-    total: int = 0
+    idf: Mapping[str, float] = MappingProxyType({})
+    document_count: int = 0
 
 
-TELLS = 1
+DISTINCTIVE_BIT = 1
 """The bit of a term's number (``Closeness.terms``) that is set for a number or a negation."""
 
 
-class Asked(NamedTuple):
+class SentenceQuery(NamedTuple):
     """What sentences are compared with: a query's text, its words, and how rare each is.
 
     A word is a group of stems of which a memory may hold any.
@@ -128,7 +128,7 @@ class Asked(NamedTuple):
     rarity: Sequence[float]
 
 
-class Closeness(NamedTuple):
+class SentenceFeatures(NamedTuple):
     """What a memory's sentences hold of a query, in 0..1.
 
     ``covered`` is the share of the query's words, weighted by their rarity, that
@@ -141,14 +141,14 @@ class Closeness(NamedTuple):
     in them that the memory holds, None where it has none.
     """
 
-    covered: float
-    together: float
-    order: float | None
-    title: float
-    words: float | None
-    title_words: float | None
-    terms: frozenset[int]
-    numbers: float | None = None
+    coverage: float
+    proximity: float
+    adjacency: float | None
+    title_coverage: float
+    soft_match: float | None
+    title_soft_match: float | None
+    term_ids: frozenset[int]
+    number_coverage: float | None = None
 
 
 class VectorQuery(NamedTuple):
@@ -161,9 +161,9 @@ class VectorQuery(NamedTuple):
 
     text: str
     language: str
-    among: Set[int] | None
+    allowed_keys: Set[int] | None
     limit: int
-    also: frozenset[int] = frozenset()
+    include_keys: frozenset[int] = frozenset()
 
 
 class VectorHit(NamedTuple):
@@ -177,13 +177,13 @@ class VectorHit(NamedTuple):
 
     key: int
     passage: int
-    cosine: float
+    static_cosine: float
     similarity: float
-    deep: float | None = None
-    quick: float = 0.0
+    transformer_cosine: float | None = None
+    static_similarity: float = 0.0
 
 
-class Places(NamedTuple):
+class MatchLocation(NamedTuple):
     """Where in a memory to look: blocks with the best words, and the nearest passage."""
 
     blocks: tuple[int, ...] = ()
@@ -200,7 +200,7 @@ class VectorAnswer(NamedTuple):
     hits: Sequence[VectorHit] = ()
     waiting: int = 0
     has_vectors: bool = False
-    deep_share: float = 0.0
+    transformer_weight: float = 0.0
 
 
 class View(Protocol):
@@ -237,34 +237,36 @@ class View(Protocol):
             EmbedderError: the built-in table cannot be loaded.
         """
 
-    def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
+    def sentence_features(
+        self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
+    ) -> dict[int, SentenceFeatures]:
         """Compare memories with a query, each by its best places; what is gone is left out."""
 
-    def likeness(self, passages: Mapping[int, int]) -> list[list[float]]:
+    def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return how alike memories are by one passage each, in 0..1, each to each.
 
         It is asked after ``nearest``. Empty where not all of them have vectors.
         """
 
-    def passages(self, key: int, places: Places) -> list[tuple[int, Passage]]:
+    def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places, each with its number."""
 
     def with_vectors(self) -> View:
         """Return the same view, in which vectors can be searched too."""
 
-    def record(self, key: int) -> Record | None:
+    def record(self, key: int) -> MemoryRecord | None:
         """Return what is known of a memory but its text."""
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
 
-    def named(self, name: str) -> list[Record]:
+    def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return every memory whose path, memId or its beginning, title or alias a name may be."""
 
     def is_earlier(self, key: int) -> bool:
         """Say whether a memory's text is that of the view's moment, and another by now."""
 
-    def superseding(self, names: Sequence[str] | None) -> list[Record]:
+    def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
         """Return every memory whose header supersedes one of some names, or anything.
 
         Names are as ``vault.replaced.names_of`` gives them.
@@ -281,7 +283,7 @@ class View(Protocol):
 class Index(Protocol):
     """A vault's index."""
 
-    def look(self, vectors: bool, patience: Patience) -> View:
+    def refresh(self, vectors: bool, patience: WaitPolicy) -> View:
         """Look at the folder, bring the index up to date, and return a view of it.
 
         Raises:
@@ -289,17 +291,17 @@ class Index(Protocol):
             VaultUnreadable: the vault's folder cannot be listed.
         """
 
-    def as_of(self, view: View, moment: datetime) -> View:
+    def at(self, view: View, moment: datetime) -> View:
         """Return a view as it would have been at a moment, as far as that is known."""
 
-    def judge(self, query: str, texts: Sequence[str]) -> list[float]:
+    def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return how well a cross-encoder finds that each text fits a query, in 0..1.
 
         Raises:
             EmbedderError: there is no cross-encoder on this machine.
         """
 
-    def discard(self, error: DamagedIndex, view: View | None) -> None:
+    def discard(self, error: IndexCorrupted, view: View | None) -> None:
         """Have what a view could not read made anew at the next look.
 
         Of what it lost (``LostIndex``) the next look says so, or has another index answer.

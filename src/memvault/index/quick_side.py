@@ -11,7 +11,7 @@ from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.static import StaticEmbedder, open_table, read_card
 from memvault.index.flat_vectors import VectorCard, hashes_of
 from memvault.index.manifest import Manifest
-from memvault.index.parts import LOCAL, QuickVectors, VectorsAt
+from memvault.index.parts import LOCAL, VectorStore, VectorStoreOpener
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is, and how much there is."""
@@ -26,7 +26,7 @@ _WASTE = 0.5
 _WORTH_COMPACTING = 1_000
 
 
-class QuickSide:
+class StaticVectors:
     """The quick vectors below ``folder``, an index's own."""
 
     def __init__(
@@ -34,20 +34,20 @@ class QuickSide:
         texts: Texts,
         folder: Path,
         progress: Progress,
-        vectors: VectorsAt = LOCAL.vectors,
+        vectors: VectorStoreOpener = LOCAL.vectors,
     ) -> None:
         self._vectors = vectors
         self._texts = texts
         self._folder = folder / "vectors"
         self._progress = progress
-        self._last: QuickVectors | None = None
+        self._last: VectorStore | None = None
 
     @cached_property
     def table(self) -> StaticEmbedder:
         """The built-in table; ``EmbedderError`` where it cannot be loaded."""
         return open_table()
 
-    def opened(self, manifest: Manifest) -> QuickVectors | None:
+    def opened(self, manifest: Manifest) -> VectorStore | None:
         """Open the vectors if they are whole, and of this version of the table."""
         found = self._vectors.open(self._folder, manifest.identity())
         if found is not None and found.card.version != str(read_card()["version"]):
@@ -74,7 +74,7 @@ class QuickSide:
         found = self.opened(manifest)
         if found is None:
             return not manifest.uids_above(0)
-        return found.is_settled and not manifest.uids_above(found.card.last_uid)
+        return found.is_unchanged and not manifest.uids_above(found.card.last_uid)
 
     def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
         """Return passages to embed in memory, of as many memories as that does not take long for.
@@ -89,7 +89,7 @@ class QuickSide:
         if found is not None:
             found.remove(uids)
 
-    def unwritten(self) -> QuickVectors:
+    def unwritten(self) -> VectorStore:
         """Return vectors with no rows, to embed in memory with."""
         return self._vectors.empty(self._folder, self._card(0))
 
@@ -98,7 +98,7 @@ class QuickSide:
     ) -> None:
         """Embed what is pending, lowest uid first; ``texts`` are passages already at hand."""
         found = self.opened(manifest)
-        if found is not None and not found.is_settled:
+        if found is not None and not found.is_unchanged:
             found.write_card()
         if self.is_finished(manifest):
             return

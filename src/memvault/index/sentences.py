@@ -17,18 +17,18 @@ from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from memvault.index import chunks
-from memvault.index.analysis import LONGEST_CACHED, MAX_CACHED, Analyser, chunks_of
-from memvault.index.documents import other_names, told_title
-from memvault.index.protocol import TELLS
+from memvault.index.analysis import LONGEST_CACHED, MAX_CACHED, Analyser, tokenize
+from memvault.index.documents import display_title, other_names
+from memvault.index.protocol import DISTINCTIVE_BIT
 from memvault.model import Memory, Passage
 from memvault.vault.codec import header_tags
 
 VERSION = 1
 """Raised whenever the same memory gives other stretches or codes."""
 
-NUMBER = 0xFFFFFFFC
+TERM_ID_MASK = 0xFFFFFFFC
 """The bits of a term's code that are its number."""
-PASSED = 2
+SKIP_BIT = 2
 """The bit that is set for what stands between neighbours without parting them.
 
 Those are stop words, which a query has lost, the single characters that scripts
@@ -46,7 +46,7 @@ _NEGATIONS = frozenset(
 )
 
 
-class Cut(NamedTuple):
+class TextBlock(NamedTuple):
     """A block of a body: the number of its first passage, its passages, head and stretches."""
 
     first: int
@@ -54,7 +54,7 @@ class Cut(NamedTuple):
     texts: list[str]
 
 
-class Block(NamedTuple):
+class EncodedBlock(NamedTuple):
     """A block as the index keeps it.
 
     ``counts`` says how many of ``codes`` the head has, and each stretch;
@@ -65,7 +65,7 @@ class Block(NamedTuple):
     passages: list[Passage]
     counts: array[int]
     codes: array[int]
-    tokens: tuple[array[int], array[int]] | None = None
+    subwords: tuple[array[int], array[int]] | None = None
 
 
 def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
@@ -73,25 +73,25 @@ def tokens_of(counts: bytes, tokens: bytes) -> tuple[array[int], array[int]]:
     return array("H", counts), array("H", tokens)
 
 
-def cut(memory: Memory) -> list[Cut]:
+def split_memory(memory: Memory) -> list[TextBlock]:
     """Cut a memory into blocks, each with the head and whole sentences of about 150 characters."""
     tags = ", ".join(header_tags(memory.metadata))[:_LENGTH]
-    names = ", ".join(filter(None, (told_title(memory), *other_names(memory))))[:_LENGTH]
+    names = ", ".join(filter(None, (display_title(memory), *other_names(memory))))[:_LENGTH]
     head = f"{names}\n{tags}"
-    passages = chunks.passages(memory.body)
+    passages = chunks.split_passages(memory.body)
     found = []
     first = 0
-    for start, end in chunks.blocks(passages):
+    for start, end in chunks.split_blocks(passages):
         last = first
         while last < len(passages) and passages[last].end <= end:
             last += 1
         lines = memory.body[start:end].splitlines()
-        found.append(Cut(first, passages[first:last], [head, *_stretches(lines)]))
+        found.append(TextBlock(first, passages[first:last], [head, *_stretches(lines)]))
         first = last
     return found
 
 
-def coded(blocks: Sequence[Cut], analyser: Analyser) -> list[Block]:
+def encode_blocks(blocks: Sequence[TextBlock], analyser: Analyser) -> list[EncodedBlock]:
     """Return blocks as the index keeps them, without tokens."""
     known = _known_codes[analyser.language]
     found = []
@@ -100,11 +100,11 @@ def coded(blocks: Sequence[Cut], analyser: Analyser) -> list[Block]:
         counts: array[int] = array("H")
         for text in block.texts:
             before = len(codes)
-            for chunk in chunks_of(text):
+            for chunk in tokenize(text):
                 own = known.get(chunk)
                 codes.extend(_learnt(known, chunk, analyser) if own is None else own)
             counts.append(len(codes) - before)
-        found.append(Block(block.first, block.passages, counts, codes))
+        found.append(EncodedBlock(block.first, block.passages, counts, codes))
     return found
 
 
@@ -124,12 +124,12 @@ def _codes(forms: tuple[str, ...], stops: Set[str]) -> Iterator[int]:
     """Yield the codes of a word: of its stem, and of those that it has besides."""
     for place, stem in enumerate(forms):
         passed = place or len(stem) == 1 or stem in stops
-        yield number_of(stem) | TELLS * _tells(stem) | (PASSED if passed else 0)
+        yield number_of(stem) | DISTINCTIVE_BIT * _tells(stem) | (SKIP_BIT if passed else 0)
 
 
 def number_of(stem: str) -> int:
     """Return a term's number: 30 bits of a checksum, with room for ``TELLS`` and ``PASSED``."""
-    return zlib.crc32(stem.encode("utf-8", "replace")) & NUMBER
+    return zlib.crc32(stem.encode("utf-8", "replace")) & TERM_ID_MASK
 
 
 def _tells(stem: str) -> bool:

@@ -10,31 +10,31 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import EmbedderError, MemvaultError, NotFound
-from memvault.index.analysis import in_use
+from memvault.index.analysis import query_languages
 from memvault.index.bm25f import KeywordDocument, field_lengths
-from memvault.index.deep_side import DeepSide
-from memvault.index.file_states import Commit
+from memvault.index.deep_side import TransformerVectors
+from memvault.index.file_states import IndexCommit
 from memvault.index.flat_vectors import hashes_of
 from memvault.index.manifest import Manifest
-from memvault.index.nearest import Passages, nearest
-from memvault.index.parts import QuickVectors, Words
+from memvault.index.nearest import ScoredPassages, nearest
+from memvault.index.parts import KeywordStore, VectorStore
 from memvault.index.protocol import (
-    Asked,
-    Closeness,
     KeywordAnswer,
     KeywordQuery,
-    Places,
-    Record,
-    Stale,
+    MatchLocation,
+    MemoryRecord,
+    SentenceFeatures,
+    SentenceQuery,
+    StaleView,
     VectorAnswer,
     VectorHit,
     VectorQuery,
 )
-from memvault.index.quick_side import QuickSide
-from memvault.index.sentences import Block, Cut, cut
+from memvault.index.quick_side import StaticVectors
+from memvault.index.sentences import EncodedBlock, TextBlock, split_memory
 from memvault.model import Memory, Passage
-from memvault.vault.replaced import SUPERSEDES, looked_for, names_under
-from memvault.vault.store import Store
+from memvault.vault.replaced import SUPERSEDES, name_key, referenced_names
+from memvault.vault.store import MemoryStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,20 +56,20 @@ class Overlay(NamedTuple):
     are memories as they were at the moment that a view is of.
     """
 
-    records: dict[int, Record]
+    records: dict[int, MemoryRecord]
     documents: list[KeywordDocument]
     passages: dict[int, list[str]]
     alive: frozenset[int] | None
     missing: int
-    cuts: dict[int, list[Cut]]
-    blocks: dict[int, list[Block]]
+    cuts: dict[int, list[TextBlock]]
+    blocks: dict[int, list[EncodedBlock]]
     texts: Mapping[int, Memory] = MappingProxyType({})
 
 
 EMPTY = Overlay({}, [], {}, None, 0, {}, {})
 
 
-def compared(places: Places, holding: Callable[[int], int]) -> list[int]:
+def blocks_to_read(places: MatchLocation, holding: Callable[[int], int]) -> list[int]:
     """Return which of a memory's blocks are compared; ``holding`` says which one has a passage."""
     wanted = {*range(_FIRST), *places.blocks}
     if places.passage is not None:
@@ -80,13 +80,13 @@ def compared(places: Places, holding: Callable[[int], int]) -> list[int]:
 class Snapshot(NamedTuple):
     """What a search sees, a ``View``; valid until the next look. ``unembedded`` lack a vector."""
 
-    store: Store
-    commit: Commit | None
+    store: MemoryStore
+    commit: IndexCommit | None
     manifest: Manifest | None
-    words: Words
-    vectors: QuickVectors | None
-    quick: QuickSide
-    deep: DeepSide
+    words: KeywordStore
+    vectors: VectorStore | None
+    quick: StaticVectors
+    deep: TransformerVectors
     overlay: Overlay
     unembedded: int
     complete: Callable[[], Snapshot] | None
@@ -114,7 +114,7 @@ class Snapshot(NamedTuple):
         """Return the same view, in which vectors can be searched too."""
         return self.complete() if self.complete else self
 
-    def record(self, uid: int) -> Record | None:
+    def record(self, uid: int) -> MemoryRecord | None:
         """Return a memory's record."""
         if uid < 0:
             return self.overlay.records.get(uid)
@@ -133,7 +133,7 @@ class Snapshot(NamedTuple):
         alive = self.overlay.alive | self.overlay.records.keys()
         return alive if among is None else alive & among
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MemoryRecord]:
         """Yield every memory's record."""
         yield from self.overlay.records.values()
         if self.manifest is not None:
@@ -141,18 +141,20 @@ class Snapshot(NamedTuple):
                 if self._is_alive(record.key):
                     yield record
 
-    def named(self, name: str) -> list[Record]:
+    def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return every memory whose path, memId or its beginning, title or alias a name may be."""
         found = list(self.overlay.records.values())
         if self.manifest is not None:
-            found += (entry for entry in self.manifest.named(name) if self._is_alive(entry.key))
+            found += (
+                entry for entry in self.manifest.find_by_name(name) if self._is_alive(entry.key)
+            )
         return found
 
-    def superseding(self, names: Sequence[str] | None) -> list[Record]:
+    def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
         """Return every memory whose header supersedes one of some names, or anything."""
         found = []
         for record in self.overlay.records.values():
-            said = map(looked_for, names_under(record.metadata, SUPERSEDES))
+            said = map(name_key, referenced_names(record.metadata, SUPERSEDES))
             if any(names is None or name in names for name in said):
                 found.append(record)
         if self.manifest is not None:
@@ -166,22 +168,22 @@ class Snapshot(NamedTuple):
             return self.overlay.texts[key]
         record = self.record(key)
         if record is None:
-            raise Stale
+            raise StaleView
         try:
             memory = self.store.read(record.path)
         except NotFound as error:
-            raise Stale from error
+            raise StaleView from error
         except MemvaultError:
             return None
         if memory.etag != record.etag:
-            raise Stale
+            raise StaleView
         return memory
 
     def is_earlier(self, key: int) -> bool:
         """Say whether a memory's text is that of the view's moment, and another by now."""
         return key in self.overlay.texts
 
-    def passages(self, key: int, places: Places) -> list[tuple[int, Passage]]:
+    def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places, each with its number."""
         return [
             (number, passage)
@@ -189,7 +191,9 @@ class Snapshot(NamedTuple):
             for number, passage in enumerate(block.passages, block.first)
         ]
 
-    def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
+    def sentence_features(
+        self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
+    ) -> dict[int, SentenceFeatures]:
         """Compare memories with a query by their sentences, those around their best places.
 
         How near their words are is told only where vectors are searched too.
@@ -205,27 +209,27 @@ class Snapshot(NamedTuple):
             with suppress(EmbedderError):
                 table = self.quick.table
                 for key, own in blocks.items():
-                    if any(block.tokens is None for block in own):
+                    if any(block.subwords is None for block in own):
                         blocks[key] = token_store.told(table, own, self._cuts(key))
                 if self.manifest is not None:
                     frequency = token_store.frequency_in(self.manifest, table.vocabulary)
-        measured = closeness.measure(asked, list(blocks.values()), table, frequency)
+        measured = closeness.compute(asked, list(blocks.values()), table, frequency)
         return dict(zip(blocks, measured, strict=True))
 
-    def _cuts(self, key: int) -> Sequence[Cut]:
+    def _cuts(self, key: int) -> Sequence[TextBlock]:
         """Return the stretches of a memory of which no tokens are kept yet, as they are made."""
         if key in self.overlay.cuts:
             return self.overlay.cuts[key]
         memory = self.text(key)
-        return cut(memory) if memory is not None else ()
+        return split_memory(memory) if memory is not None else ()
 
-    def _blocks(self, key: int, places: Places) -> Sequence[Block]:
+    def _blocks(self, key: int, places: MatchLocation) -> Sequence[EncodedBlock]:
         """Return a memory's first blocks, and those around its best places, in their order."""
         if key < 0:
             return self.overlay.blocks.get(key, ())
         if self.manifest is None:
             return ()
-        wanted = compared(places, partial(self.manifest.blocks.holding, key))
+        wanted = blocks_to_read(places, partial(self.manifest.blocks.block_of_passage, key))
         return self.manifest.blocks.of(key, wanted)
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
@@ -234,7 +238,7 @@ class Snapshot(NamedTuple):
         lengths = self.manifest.lengths() if self.manifest else {}
         for name, count in field_lengths(documents).items():
             lengths[name] = lengths.get(name, 0.0) + count
-        alive = query._replace(among=self._alive(query.among))
+        alive = query._replace(allowed_keys=self._alive(query.allowed_keys))
         return self.words.search(alive, lengths, documents)
 
     def languages(self) -> tuple[str, ...]:
@@ -242,7 +246,7 @@ class Snapshot(NamedTuple):
         found = Counter(record.language for record in self.overlay.records.values())
         if self.manifest is not None:
             found.update(self.manifest.languages())
-        return in_use(self.store.settings.language, found)
+        return query_languages(self.store.settings.language, found)
 
     def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a text, and those of ``also``; errors as for a view."""
@@ -253,10 +257,10 @@ class Snapshot(NamedTuple):
         if everything is None:  # rows of memories that are gone stay for a while
             everything = self.manifest.uids() if self.manifest else set()
         passages = self._passages(vector, everything, query)
-        deep = self.deep.measured(query.text, query.language, passages)
+        deep = self.deep.score(query.text, query.language, passages)
         calibration = deep.calibration or self.quick.table.calibration
-        wanted = everything if query.among is None else everything & query.among
-        found = nearest(passages, deep.cosines, wanted, query.limit, query.also)
+        wanted = everything if query.allowed_keys is None else everything & query.allowed_keys
+        found = nearest(passages, deep.cosines, wanted, query.limit, query.include_keys)
         hits = []
         for uid, passage, cosine, depth in found:
             similarity = calibration.similarity(cosine if depth is None else depth)
@@ -264,7 +268,7 @@ class Snapshot(NamedTuple):
             hits.append(VectorHit(uid, passage, cosine, similarity, depth, quick))
         return VectorAnswer(hits, self.unembedded, True, deep.share)
 
-    def likeness(self, passages: Mapping[int, int]) -> list[list[float]]:
+    def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return how alike memories are by one passage each, in 0..1, each to each."""
         import numpy as np
 
@@ -279,12 +283,14 @@ class Snapshot(NamedTuple):
         if len(found) < len(passages) or not found:
             return []
         rows, hashes = (np.array([found[key][part] for key in passages]) for part in (0, 1))
-        return self.deep.likeness(hashes) or table.calibration.alike(rows)
+        return self.deep.similarity_matrix(hashes) or table.calibration.similarity_matrix(rows)
 
-    def _passages(self, vector: Matrix, alive: Set[int], query: VectorQuery) -> Passages:
+    def _passages(self, vector: Matrix, alive: Set[int], query: VectorQuery) -> ScoredPassages:
         """Return the passages of the nearest memories that are seen, with their cosines."""
         assert self.vectors is not None
-        found = self.vectors.measured(vector, query.limit, query.also, query.among).of(alive)
+        found = self.vectors.search(vector, query.limit, query.include_keys, query.allowed_keys).of(
+            alive
+        )
         for uid, texts in self.overlay.passages.items():
             if uid in alive:
                 found = found.joined(uid, hashes_of(texts), self.quick.table.embed(texts) @ vector)

@@ -15,40 +15,40 @@ from itertools import chain
 from typing import NamedTuple
 
 from memvault.errors import MemvaultError
-from memvault.index.errors import DamagedIndex, given_up
-from memvault.index.part import Part
+from memvault.index.errors import IndexCorrupted, given_up
+from memvault.index.part import VaultView
 from memvault.index.protocol import (
-    Asked,
-    Closeness,
     Index,
     KeywordAnswer,
     KeywordHit,
     KeywordQuery,
-    Patience,
-    Places,
-    Record,
+    MatchLocation,
+    MemoryRecord,
+    SentenceFeatures,
+    SentenceQuery,
     VectorAnswer,
     VectorHit,
     VectorQuery,
     View,
+    WaitPolicy,
 )
 from memvault.model import Memory, Passage
 
 
-class Member(NamedTuple):
+class VaultMember(NamedTuple):
     """A vault among others: its name, and what opens its index."""
 
     name: str
     opened: Callable[[], Index]
 
 
-class Together:
+class FederatedView:
     """A view of several vaults. A name means something in each of them apart: see ``part``."""
 
     name = ""
     sent = ""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[VaultView]) -> None:
         self.parts = parts
 
     def part(self, key: int) -> View:
@@ -65,12 +65,14 @@ class Together:
         answers = [part.keyword(query._replace(explain=True)) for part in self.parts]
         rarity = _rarity_of_all(answers)
         hits = [
-            _rescored(hit, answer.rarity, rarity, query.explain)
+            _rescale(hit, answer.idf, rarity, query.explain)
             for answer in answers
             for hit in answer.hits
         ]
         hits.sort(key=lambda hit: -hit.score)
-        return KeywordAnswer(hits[: query.limit], rarity, sum(answer.total for answer in answers))
+        return KeywordAnswer(
+            hits[: query.limit], rarity, sum(answer.document_count for answer in answers)
+        )
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages that a query is read in: those of any vault."""
@@ -79,31 +81,40 @@ class Together:
     def nearest(self, query: VectorQuery) -> VectorAnswer:
         """Return the memories nearest to a text; deep vectors count where each vault's do."""
         answers = [part.nearest(query) for part in self.parts]
-        share = min((answer.deep_share for answer in answers if answer.has_vectors), default=0.0)
+        share = min(
+            (answer.transformer_weight for answer in answers if answer.has_vectors), default=0.0
+        )
         hits: list[VectorHit] = [hit for answer in answers for hit in answer.hits]
         if not share:  # in one of them deep vectors do not count
-            hits = [hit._replace(deep=None, similarity=hit.quick) for hit in hits]
-        hits.sort(key=lambda hit: (-hit.similarity, -hit.cosine))
+            hits = [
+                hit._replace(transformer_cosine=None, similarity=hit.static_similarity)
+                for hit in hits
+            ]
+        hits.sort(key=lambda hit: (-hit.similarity, -hit.static_cosine))
         kept = [
-            hit for place, hit in enumerate(hits) if place < query.limit or hit.key in query.also
+            hit
+            for place, hit in enumerate(hits)
+            if place < query.limit or hit.key in query.include_keys
         ]
         waiting = sum(answer.waiting for answer in answers)
         return VectorAnswer(kept, waiting, any(answer.has_vectors for answer in answers), share)
 
-    def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
+    def sentence_features(
+        self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
+    ) -> dict[int, SentenceFeatures]:
         """Compare memories with a query."""
-        found: dict[int, Closeness] = {}
+        found: dict[int, SentenceFeatures] = {}
         for part in self.parts:
-            found |= part.closeness(asked, places)
+            found |= part.sentence_features(asked, places)
         return found
 
-    def likeness(self, passages: Mapping[int, int]) -> list[list[float]]:
+    def similarity_matrix(self, passages: Mapping[int, int]) -> list[list[float]]:
         """Return how alike memories are; those of two vaults are taken for different things."""
         keys = list(passages)
         table = [[0.0] * len(keys) for _ in keys]
         for place, part in enumerate(self.parts):
             rows = [row for row, key in enumerate(keys) if key % len(self.parts) == place]
-            values = part.likeness(passages) if rows else []
+            values = part.similarity_matrix(passages) if rows else []
             if len(values) < len(rows):
                 return []
             for row, own in zip(rows, values, strict=True):
@@ -111,31 +122,31 @@ class Together:
                     table[row][column] = value
         return table
 
-    def passages(self, key: int, places: Places) -> list[tuple[int, Passage]]:
+    def passages(self, key: int, places: MatchLocation) -> list[tuple[int, Passage]]:
         """Return the passages around a memory's best places."""
         return self.part(key).passages(key, places)
 
-    def with_vectors(self) -> Together:
+    def with_vectors(self) -> FederatedView:
         """Return the same view, in which vectors can be searched too."""
-        return Together([part.with_vectors() for part in self.parts])
+        return FederatedView([part.with_vectors() for part in self.parts])
 
-    def record(self, key: int) -> Record | None:
+    def record(self, key: int) -> MemoryRecord | None:
         """Return what is known of a memory but its text."""
         return self.part(key).record(key)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MemoryRecord]:
         """Yield the record of every memory."""
         return chain(*(part.records() for part in self.parts))
 
-    def named(self, name: str) -> list[Record]:
+    def find_by_name(self, name: str) -> list[MemoryRecord]:
         """Return every memory that a name may mean in any of the vaults."""
-        return list(chain(*(part.named(name) for part in self.parts)))
+        return list(chain(*(part.find_by_name(name) for part in self.parts)))
 
     def is_earlier(self, key: int) -> bool:
         """Say whether a memory's text is that of the view's moment."""
         return self.part(key).is_earlier(key)
 
-    def superseding(self, names: Sequence[str] | None) -> list[Record]:
+    def superseding(self, names: Sequence[str] | None) -> list[MemoryRecord]:
         """Return every memory that supersedes one of some names, or anything, in its own vault."""
         return list(chain(*(part.superseding(names) for part in self.parts)))
 
@@ -144,13 +155,13 @@ class Together:
         return self.part(key).text(key)
 
 
-class Indexes:
+class FederatedIndex:
     """The indexes of several vaults as one; one that cannot be asked costs a note."""
 
-    def __init__(self, members: Iterable[Member]) -> None:
+    def __init__(self, members: Iterable[VaultMember]) -> None:
         self._members = list(members)
         self._failed: dict[str, MemvaultError] = {}
-        self._open: list[Part] = []
+        self._open: list[VaultView] = []
 
     @cached_property
     def _indexes(self) -> list[tuple[str, Index]]:
@@ -162,7 +173,7 @@ class Indexes:
                 self._failed[member.name] = error
         return found
 
-    def look(self, vectors: bool, patience: Patience) -> Together:
+    def refresh(self, vectors: bool, patience: WaitPolicy) -> FederatedView:
         """Look at each vault's folder.
 
         Raises:
@@ -178,13 +189,13 @@ class Indexes:
                 self._failed.pop(name, None)
         if not seen and self._failed:
             raise next(iter(self._failed.values()))
-        self._open = [Part(*one, place, len(seen)) for place, one in enumerate(seen)]
-        return Together(self._open)
+        self._open = [VaultView(*one, place, len(seen)) for place, one in enumerate(seen)]
+        return FederatedView(self._open)
 
-    def as_of(self, view: View, moment: datetime) -> Together:
+    def at(self, view: View, moment: datetime) -> FederatedView:
         """Return a view as it would have been at a moment; errors as for a look."""
-        assert isinstance(view, Together)
-        seen: list[Part] = []
+        assert isinstance(view, FederatedView)
+        seen: list[VaultView] = []
         for part in view.parts:
             try:
                 seen.append(part.at(moment))
@@ -193,16 +204,16 @@ class Indexes:
         if not seen and self._failed:
             raise next(iter(self._failed.values()))
         self._open = [part.numbered(place, len(seen)) for place, part in enumerate(seen)]
-        return Together(self._open)
+        return FederatedView(self._open)
 
-    def judge(self, query: str, texts: Sequence[str]) -> list[float]:
+    def rerank_scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return how well a cross-encoder finds that texts fit; errors as for an index."""
-        return self._open[0].index.judge(query, texts)
+        return self._open[0].index.rerank_scores(query, texts)
 
-    def discard(self, error: DamagedIndex, view: View | None) -> None:  # noqa: ARG002
+    def discard(self, error: IndexCorrupted, view: View | None) -> None:  # noqa: ARG002
         """Have what a view could not read made anew, in the vault that it is of."""
         if view is not None:  # a look discards by itself
-            assert isinstance(view, Together)
+            assert isinstance(view, FederatedView)
             for part in view.parts:
                 part.discard()
 
@@ -217,41 +228,43 @@ class Indexes:
         ]
 
 
-def _looked(index: Index, vectors: bool, patience: Patience) -> View:
+def _looked(index: Index, vectors: bool, patience: WaitPolicy) -> View:
     """Look at a vault's folder, and again where its index turns out to be damaged or replaced.
 
     Raises:
         MemvaultError: it cannot be looked at.
     """
     try:
-        return index.look(vectors, patience)
-    except DamagedIndex as error:
+        return index.refresh(vectors, patience)
+    except IndexCorrupted as error:
         index.discard(error, None)
     try:
-        return index.look(vectors, patience)
-    except DamagedIndex as error:
+        return index.refresh(vectors, patience)
+    except IndexCorrupted as error:
         index.discard(error, None)
         raise given_up(error) from error
 
 
 def _rarity_of_all(answers: Sequence[KeywordAnswer]) -> dict[str, float]:
     """Return each word's idf over all memories, of its idf in each vault."""
-    total = sum(answer.total for answer in answers)
-    words = dict.fromkeys(chain(*(answer.rarity for answer in answers)))
+    total = sum(answer.document_count for answer in answers)
+    words = dict.fromkeys(chain(*(answer.idf for answer in answers)))
     return {
-        word: math.log((total + 1.0) / (sum(_holding(answer, word) for answer in answers) + 0.5))
+        word: math.log(
+            (total + 1.0) / (sum(_document_frequency(answer, word) for answer in answers) + 0.5)
+        )
         for word in words
     }
 
 
-def _holding(answer: KeywordAnswer, word: str) -> float:
+def _document_frequency(answer: KeywordAnswer, word: str) -> float:
     """Return how many documents of a vault hold a word: idf = ln((total + 1) / (holding + .5))."""
-    if word not in answer.rarity:
+    if word not in answer.idf:
         return 0.0
-    return max(0.0, (answer.total + 1.0) / math.exp(answer.rarity[word]) - 0.5)
+    return max(0.0, (answer.document_count + 1.0) / math.exp(answer.idf[word]) - 0.5)
 
 
-def _rescored(
+def _rescale(
     hit: KeywordHit, before: Mapping[str, float], now: Mapping[str, float], explain: bool
 ) -> KeywordHit:
     """Return a hit with what each word gives it by its rarity among all memories."""

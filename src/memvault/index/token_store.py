@@ -10,22 +10,25 @@ import numpy as np
 from memvault.errors import MemvaultError
 from memvault.index.embedding.static import StaticEmbedder
 from memvault.index.manifest import Manifest
-from memvault.index.near_words import Frequency
-from memvault.index.sentences import Block, Cut, cut, tokens_of
-from memvault.vault.store import Store
+from memvault.index.near_words import SubwordFrequencies
+from memvault.index.sentences import EncodedBlock, TextBlock, split_memory, tokens_of
+from memvault.vault.store import MemoryStore
 
-_BATCH = 500
+_TOKEN_BATCH = 500
 _CHANGED = 0.2
 """The share of memories by which a vault must grow or shrink for frequencies to be counted anew."""
 
 
 def complete(
-    manifest: Manifest, store: Store, table: StaticEmbedder, at_hand: Mapping[int, Sequence[Cut]]
+    manifest: Manifest,
+    store: MemoryStore,
+    table: StaticEmbedder,
+    at_hand: Mapping[int, Sequence[TextBlock]],
 ) -> None:
     """Make the tokens of every block that has none; ``at_hand`` are memories already cut."""
     pending = manifest.blocks.without_tokens()
     paths = iter(manifest.paths(pending))
-    while batch := list(islice(paths, _BATCH)):
+    while batch := list(islice(paths, _TOKEN_BATCH)):
         told = {}
         for uid, path in batch:
             blocks = at_hand.get(uid) or _cut(store, path)
@@ -33,7 +36,9 @@ def complete(
             texts += [[""]] * (pending[uid] - len(texts))  # its file is another by now
             for number, own in enumerate(texts):
                 told[uid, number] = own
-        manifest.blocks.tell(dict(zip(told, _tokens(table, list(told.values())), strict=True)))
+        manifest.blocks.store_subwords(
+            dict(zip(told, _tokens(table, list(told.values())), strict=True))
+        )
     frequency = manifest.blocks.frequency()
     memories = manifest.count()
     if frequency is None or abs(memories - frequency[1]) > _CHANGED * memories:
@@ -43,19 +48,23 @@ def complete(
         manifest.blocks.count_tokens(holding.tobytes(), memories)
 
 
-def frequency_in(manifest: Manifest, vocabulary: int) -> Frequency | None:
+def frequency_in(manifest: Manifest, vocabulary: int) -> SubwordFrequencies | None:
     """Return how frequent each token is, as it was last counted; None where it never was."""
     found = manifest.blocks.frequency()
     if found is None or len(found[0]) != vocabulary * 4:
         return None
-    return Frequency(np.frombuffer(found[0], np.uint32), found[1])
+    return SubwordFrequencies(np.frombuffer(found[0], np.uint32), found[1])
 
 
-def told(table: StaticEmbedder, blocks: Sequence[Block], cuts: Sequence[Cut]) -> list[Block]:
+def told(
+    table: StaticEmbedder, blocks: Sequence[EncodedBlock], cuts: Sequence[TextBlock]
+) -> list[EncodedBlock]:
     """Return some blocks of a memory with their tokens, which the index has not yet, or never."""
     texts = {own.first: own.texts for own in cuts}
     made = _tokens(table, [texts.get(block.first, [""]) for block in blocks])
-    return [block._replace(tokens=tokens_of(*own)) for block, own in zip(blocks, made, strict=True)]
+    return [
+        block._replace(subwords=tokens_of(*own)) for block, own in zip(blocks, made, strict=True)
+    ]
 
 
 def _tokens(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tuple[bytes, bytes]]:
@@ -69,8 +78,8 @@ def _tokens(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tupl
     return found
 
 
-def _cut(store: Store, path: str) -> list[Cut]:
+def _cut(store: MemoryStore, path: str) -> list[TextBlock]:
     try:
-        return cut(store.read(path))
+        return split_memory(store.read(path))
     except MemvaultError:
         return []

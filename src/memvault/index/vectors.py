@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, ClassVar
 
-from memvault.index.flat_vectors import FlatVectors
-from memvault.index.nearest import Passages, is_in
+from memvault.index.flat_vectors import VectorFile
+from memvault.index.nearest import ScoredPassages, is_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Matrix = npt.NDArray[np.float32]
 
 
-class Vectors(FlatVectors):
+class StaticVectorFile(VectorFile):
     """The vectors of one index's memories."""
 
     columns: ClassVar = (("uids", "i64"), ("hashes", "u64"))
@@ -49,14 +49,14 @@ class Vectors(FlatVectors):
 
     def passages(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """Return whose each row is, and the hash of its text."""
-        _, (uids, hashes) = self.held()
+        _, (uids, hashes) = self.load()
         return uids, hashes
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and the hash of one passage of each memory; some may be gone."""
         import numpy as np
 
-        rows, (uids, hashes) = self.held()
+        rows, (uids, hashes) = self.load()
         found = {}
         for uid, number in passages.items():
             first, end = np.searchsorted(uids, (uid, uid + 1))
@@ -64,24 +64,24 @@ class Vectors(FlatVectors):
                 found[uid] = rows[first + number], hashes[first + number]
         return found
 
-    def measured(
+    def search(
         self,
         query: Matrix,
         limit: int,  # noqa: ARG002
         also: Set[int],  # noqa: ARG002
         among: Set[int] | None,  # noqa: ARG002
-    ) -> Passages:
+    ) -> ScoredPassages:
         """Return all passages with their cosines to a query: that is quick enough."""
-        rows, (uids, hashes) = self.held()
-        return Passages(uids, hashes, rows @ query)
+        rows, (uids, hashes) = self.load()
+        return ScoredPassages(uids, hashes, rows @ query)
 
     def dead(self, alive: Set[int]) -> float:
         """Return the share of rows whose memory is gone."""
-        _, (uids, _) = self.held()
+        _, (uids, _) = self.load()
         return 1.0 - float(is_in(uids, alive).mean()) if len(uids) else 0.0
 
     def compact(self, alive: Set[int]) -> None:
         """Drop the rows of memories that are gone."""
-        rows, (uids, hashes) = self.held()
+        rows, (uids, hashes) = self.load()
         kept = is_in(uids, alive)
         self.replace(rows[kept], uids[kept], hashes[kept])

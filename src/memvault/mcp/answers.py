@@ -11,17 +11,17 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from memvault.call import Call
-from memvault.errors import MemvaultError, NotFound, as_error
+from memvault.errors import MemvaultError, NotFound, to_memvault_error
 from memvault.mcp import masks, texts
-from memvault.mcp.profiles import Offer
+from memvault.mcp.profiles import ToolSelection
 from memvault.upkeep import paths
 
 _LONE = re.compile("[\ud800-\udfff]")
 
 
-def tools(call: Call, offer: Offer) -> types.ListToolsResult:
+def tools(call: Call, offer: ToolSelection) -> types.ListToolsResult:
     """List the tools that are offered in the vault now, with their schemas and annotations."""
-    with looking(call):
+    with read_request(call):
         found = offer.tools(call)
     return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in found])
 
@@ -31,7 +31,7 @@ def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
     found = masks.masked(call, _without_paths(call, found))
     return types.CallToolResult(
         content=[types.TextContent(text=texts.text(found))],
-        structured_content=whole(found),
+        structured_content=replace_surrogates(found),
         is_error=found.get("success") is not True and "error" in found,
     )
 
@@ -52,11 +52,15 @@ def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
 
 def unknown_tool(error: MemvaultError) -> MCPError:
     """Return the protocol's error for a tool that there is not."""
-    return MCPError(types.INVALID_PARAMS, whole(error.message), whole({"hint": error.hint}))
+    return MCPError(
+        types.INVALID_PARAMS,
+        replace_surrogates(error.message),
+        replace_surrogates({"hint": error.hint}),
+    )
 
 
 @contextlib.contextmanager
-def looking(call: Call, uri: str = "") -> Iterator[None]:
+def read_request(call: Call, uri: str = "") -> Iterator[None]:
     """Look at the vault for a request that is no call of a tool.
 
     Raises:
@@ -65,23 +69,25 @@ def looking(call: Call, uri: str = "") -> Iterator[None]:
     call.only_reads = True
     with call.workspace.lock:
         try:
-            call.workspace.look()
+            call.workspace.refresh_settings()
             yield
         except Exception as error:
-            mapped = as_error(error)
+            mapped = to_memvault_error(error)
             missing = isinstance(mapped, NotFound)
             code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
             told = masks.masked(call, _without_paths(call, mapped.result()))
             data = {**told, **({"uri": uri} if uri else {})}
-            raise MCPError(code, whole(data["error"]["message"]), whole(data)) from error
+            raise MCPError(
+                code, replace_surrogates(data["error"]["message"]), replace_surrogates(data)
+            ) from error
 
 
-def whole(value: Any) -> Any:
+def replace_surrogates(value: Any) -> Any:
     """Return a value without lone surrogates, which no message can hold."""
     if isinstance(value, str):
         return _LONE.sub("\ufffd", value)
     if isinstance(value, Mapping):
-        return {whole(key): whole(entry) for key, entry in value.items()}
+        return {replace_surrogates(key): replace_surrogates(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [whole(entry) for entry in value]
+        return [replace_surrogates(entry) for entry in value]
     return value

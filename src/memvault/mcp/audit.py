@@ -39,7 +39,7 @@ _METHODS = frozenset(
 """Methods that reach something of it; of others not even the name is told."""
 
 
-class Entry(NamedTuple):
+class AuditRecord(NamedTuple):
     """Who asked for what; of a request that is refused at the door some of it is unknown."""
 
     token: str
@@ -116,10 +116,15 @@ class RepeatsHandler(logging.Handler):
         first, *rest = self._texts[place].splitlines() or [""]
         if times > 1:
             first, rest = f"{first} ({times:,} times)", []
-        print(*map(visible.line, (f"note: {first}", *rest)), sep="\n", file=sys.stderr, flush=True)
+        print(
+            *map(visible.escape_line, (f"note: {first}", *rest)),
+            sep="\n",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
-class Audit:
+class AuditLog:
     """Writes the lines to a file that only ever grows, or to standard error.
 
     Raises:
@@ -139,12 +144,12 @@ class Audit:
                     "--audit names another",
                 ) from error
 
-    def note(self, entry: Entry) -> None:
+    def note(self, entry: AuditRecord) -> None:
         """Write a line; where that fails, it goes to standard error."""
         with self._lock:
             self._write(entry)
 
-    def note_refused(self, entry: Entry) -> None:
+    def note_refused(self, entry: AuditRecord) -> None:
         """Write a line for a request that was refused at the door, or count it."""
         self._refused.note(entry)
 
@@ -152,11 +157,11 @@ class Audit:
         """Write how many refusals were only counted, where the last line of their kind is old."""
         self._refused.flush(is_end)
 
-    def _locked_write(self, entry: Entry, times: int) -> None:
+    def _locked_write(self, entry: AuditRecord, times: int) -> None:
         with self._lock:
             self._write(entry, times)
 
-    def _write(self, entry: Entry, times: int = 1) -> None:
+    def _write(self, entry: AuditRecord, times: int = 1) -> None:
         more = {"times": times} if times > 1 else {}
         line = json.dumps({"when": clock.iso(), **entry._asdict(), **more})
         try:
@@ -165,7 +170,7 @@ class Audit:
                 return
         except OSError as error:
             print(f"note: the audit cannot be written: {error.strerror}", file=sys.stderr)
-        print(visible.line(line), file=sys.stderr, flush=True)
+        print(visible.escape_line(line), file=sys.stderr, flush=True)
 
     def _append(self, file: Path, line: bytes) -> None:
         descriptor = self._open(file)  # each time, since others move it away when it is large
@@ -179,10 +184,10 @@ class Audit:
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
-class Witness:
+class AuditMiddleware:
     """Notes the requests that one token makes of one vault, as a middleware of the SDK's server."""
 
-    def __init__(self, audit: Audit, token: str, agent: str, vault: str) -> None:
+    def __init__(self, audit: AuditLog, token: str, agent: str, vault: str) -> None:
         self._audit = audit
         self._who = (token, agent, vault)
 
@@ -201,7 +206,7 @@ class Witness:
         finally:
             spent = round((time.monotonic() - begun) * 1000)
             what = _asked_for(ctx.method, ctx.params or {})
-            self._audit.note(Entry(*self._who[:2], vault, what, outcome, spent))
+            self._audit.note(AuditRecord(*self._who[:2], vault, what, outcome, spent))
 
 
 def _asked_for(method: str, params: Mapping[str, Any]) -> str:
@@ -212,7 +217,7 @@ def _asked_for(method: str, params: Mapping[str, Any]) -> str:
 
 
 def _known(name: Any, arguments: Any) -> str:
-    tool = registry.known(name) if isinstance(name, str) else None
+    tool = registry.lookup(name) if isinstance(name, str) else None
     if tool is None:
         return "unknown"
     inner = arguments.get("toolName") if isinstance(arguments, Mapping) else None

@@ -9,8 +9,8 @@ from typing import Any
 
 from mcp.shared.exceptions import MCPError
 
-from memvault.call import Call, Caller, Delivery, never
-from memvault.errors import TimedOut, UsageError, as_error
+from memvault.call import Call, Caller, EventDelivery, not_cancelled
+from memvault.errors import TimedOut, UsageError, to_memvault_error
 from memvault.mcp.answers import unknown_tool
 from memvault.tools.core import available, invoke
 from memvault.tools.core.registry import Tool
@@ -34,13 +34,13 @@ class PendingCall:
         caller: Caller,
         name: str,
         arguments: Mapping[str, Any],
-        find: Callable[[Call, str], Tool] = available.find_in,
-        ending: Callable[[], bool] = never,
+        find: Callable[[Call, str], Tool] = available.find_tool,
+        ending: Callable[[], bool] = not_cancelled,
     ) -> None:
         self._workspace = workspace
         self._state = threading.Lock()
         self._gone = threading.Event()
-        self._delivery: Delivery | None = None
+        self._delivery: EventDelivery | None = None
         self._has_waited = False
         self.waits: Callable[[], None] = lambda: None
         """Called by the tool's thread when it begins to wait and lets other calls go on."""
@@ -76,22 +76,22 @@ class PendingCall:
         except MCPError:
             raise
         except Exception as error:
-            return as_error(error).result()
+            return to_memvault_error(error).result()
         finally:
             del WAITS.begin
         with self._state:
             if not self._gone.is_set():
                 self._delivery = delivery
                 return found
-        delivery.abandon()
+        delivery.requeue()
         return found
 
     def settle(self) -> list[str]:
         """The caller has the result; return what is to be said of the events in it."""
-        delivery = self._taken_out()
-        return delivery.settle() if delivery is not None else []
+        delivery = self._take_delivery()
+        return delivery.acknowledge() if delivery is not None else []
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         """The caller will not have the result; a tool that waits for something ends."""
         with self._state:
             self._gone.set()
@@ -104,12 +104,12 @@ class PendingCall:
         threading.Thread(target=self._undo, name="memvault gives up a call").start()
 
     def _undo(self) -> None:
-        self._workspace.wake()
-        delivery = self._taken_out()
+        self._workspace.notify_waiters()
+        delivery = self._take_delivery()
         if delivery is not None:
-            delivery.abandon()
+            delivery.requeue()
 
-    def _taken_out(self) -> Delivery | None:
+    def _take_delivery(self) -> EventDelivery | None:
         with self._state:
             delivery, self._delivery = self._delivery, None
         return delivery

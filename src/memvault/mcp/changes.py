@@ -17,33 +17,33 @@ from mcp.shared.subscriptions import (
 )
 
 from memvault.call import Call
-from memvault.index.protocol import Record
+from memvault.index.protocol import MemoryRecord
 from memvault.mcp import resources
-from memvault.mcp.profiles import Offer
+from memvault.mcp.profiles import ToolSelection
 
 
-class _Memory(NamedTuple):
+class MemoryFingerprint(NamedTuple):
     """What is compared of a memory: its text, and what a list says of it."""
 
     etag: str
     listed: tuple[str, str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, record: Record) -> _Memory:
+    def of(cls, record: MemoryRecord) -> MemoryFingerprint:
         return cls(record.etag, (record.title, record.memory_type, record.tags))
 
 
-class Changes:
+class ChangeDetector:
     """What a vault's tools and memories were when last looked at.
 
     What was never looked at has not changed: nobody is told of a list that they do not know.
     """
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: ToolSelection) -> None:
         self._offer = offer
         self._tools: list[dict[str, Any]] | None = None
         self._state: Hashable = None
-        self._memories: dict[str, _Memory] | None = None
+        self._memories: dict[str, MemoryFingerprint] | None = None
 
     def tools(self, call: Call) -> list[ServerEvent]:
         """Look at the tools; return what changed since they were last looked at."""
@@ -58,7 +58,10 @@ class Changes:
         if self._memories is not None and state == self._state:
             return []
         call.only_reads = True
-        found = {record.mem_id: _Memory.of(record) for record in call.engine.listed(Filters())}
+        found = {
+            record.mem_id: MemoryFingerprint.of(record)
+            for record in call.engine.list_records(Filters())
+        }
         if call.engine.notes():  # not all of them were seen, so that the next look decides
             return []
         self._state = state
@@ -76,17 +79,19 @@ class Changes:
         return out if self._memories is None else [*out, *self.memories(call)]
 
 
-def _between(before: dict[str, _Memory], after: dict[str, _Memory]) -> Iterator[ServerEvent]:
+def _between(
+    before: dict[str, MemoryFingerprint], after: dict[str, MemoryFingerprint]
+) -> Iterator[ServerEvent]:
     names = before.keys() | after.keys()
     changed = sorted(name for name in names if before.get(name) != after.get(name))
     lists: set[str] = set()
     for name in changed:
         sides = [entry for entry in (before.get(name), after.get(name)) if entry is not None]
-        yield ResourceUpdated(resources.address(name))
+        yield ResourceUpdated(resources.uri_for(name))
         if len(sides) == 1 or sides[0].listed != sides[1].listed:
             for _, memory_type, tags in (entry.listed for entry in sides):
-                lists.add(resources.address(memory_type, resources.TYPE))
-                lists.update(resources.address(tag, resources.TAG) for tag in tags)
+                lists.add(resources.uri_for(memory_type, resources.TYPE))
+                lists.update(resources.uri_for(tag, resources.TAG) for tag in tags)
     yield from (ResourceUpdated(uri) for uri in sorted(lists))
     if lists:
         yield ResourcesListChanged()

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from memvault.call import Call
 from memvault.mcp import prompts, resources
-from memvault.mcp.answers import looking, whole
+from memvault.mcp.answers import read_request, replace_surrogates
 from memvault.secrets_found import detect
 
 _MOST = 100
@@ -27,26 +27,28 @@ def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteR
     if isinstance(ref, types.PromptReference):
         known = prompts.has(ref.name, name)
     else:
-        known = resources.has(ref.uri, name)
+        known = resources.accepts_argument(ref.uri, name)
     if not known:
-        raise MCPError(types.INVALID_PARAMS, f"There is no argument {whole(name)!r} to complete")
-    with looking(call):
-        found = list(dict.fromkeys(_meant(call, name, typed.strip().casefold())))
+        raise MCPError(
+            types.INVALID_PARAMS, f"There is no argument {replace_surrogates(name)!r} to complete"
+        )
+    with read_request(call):
+        found = list(dict.fromkeys(_matches(call, name, typed.strip().casefold())))
     told = [value for value in found if detect.masked(value) == value]
     return types.CompleteResult(
         completion=types.Completion(
-            values=whole(told[:_MOST]), total=len(told), has_more=len(told) > _MOST
+            values=replace_surrogates(told[:_MOST]), total=len(told), has_more=len(told) > _MOST
         )
     )
 
 
-def _meant(call: Call, name: str, typed: str) -> Iterable[str]:
+def _matches(call: Call, name: str, typed: str) -> Iterable[str]:
     """Return the values that begin with what was typed, then those that hold it somewhere."""
     from memvault.recall.filters import Filters
 
     if name not in ("memId", "memoryType", "tag"):
         return []
-    records = call.engine.listed(Filters())
+    records = call.engine.list_records(Filters())
     if name == "memId":
         named = {entry.mem_id: entry.title for entry in records}
         begin = [key for key in named if key.casefold().startswith(typed)]

@@ -21,12 +21,12 @@ from starlette.types import Message, Receive, Scope, Send
 from memvault import __version__, visible
 from memvault.errors import MemvaultError
 from memvault.mcp import rooms
-from memvault.mcp.audit import Audit, Entry
+from memvault.mcp.audit import AuditLog, AuditRecord
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
 from memvault.mcp.request_queue import PLACE, Place, RequestQueue
-from memvault.mcp.rooms import Rooms
+from memvault.mcp.rooms import TenantServers
 from memvault.mcp.telling import SESSION
-from memvault.upkeep.tokens import Keyring, Token
+from memvault.upkeep.tokens import ApiToken, TokenStore
 
 PATH = "/mcp"
 HEALTH = "/healthz"
@@ -35,7 +35,7 @@ _RETRY = 5
 _METHODS = ("GET", "POST", "DELETE")
 
 
-class Limits(NamedTuple):
+class RequestLimits(NamedTuple):
     """Limits of one token: bytes and seconds of a request's body, requests at once and a second.
 
     Of more at once ``queue`` wait, each for ``wait`` seconds at most.
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     wait: float = 30.0
 
 
-class _Allowance:
+class RateLimiter:
     """How many requests a token may still make: ``rate`` more each second, twice that at most."""
 
     def __init__(self, rate: float) -> None:
@@ -57,7 +57,7 @@ class _Allowance:
         self._left = 2 * rate
         self._seen = time.monotonic()
 
-    def takes(self) -> bool:
+    def try_acquire(self) -> bool:
         """Take one, where there is one."""
         now = time.monotonic()
         self._left = min(2 * self._rate, self._left + (now - self._seen) * self._rate)
@@ -68,41 +68,41 @@ class _Allowance:
         return True
 
 
-class Door:
+class HttpGateway:
     """Lets requests in, each with a good token, to the vaults that it opens."""
 
     def __init__(
         self,
-        keyring: Keyring,
-        open_rooms: Rooms,
+        keyring: TokenStore,
+        open_rooms: TenantServers,
         security: TransportSecuritySettings,
-        limits: Limits,
-        audit: Audit,
+        limits: RequestLimits,
+        audit: AuditLog,
     ) -> None:
         self._keyring = keyring
         self._rooms = open_rooms
         self._security = TransportSecurityMiddleware(security)
         self._limits = limits
         self._audit = audit
-        self._allowances: dict[Token, _Allowance] = {}
+        self._allowances: dict[ApiToken, RateLimiter] = {}
         self._queue = RequestQueue(limits.calls, waiting=limits.queue)
         self._streams = RequestQueue(limits.calls)
-        self._asked: set[tuple[str, str]] = set()
+        self._active_request_ids: set[tuple[str, str]] = set()
         self.is_ending = False
 
-    def forget(self) -> None:
+    def drop_revoked(self) -> None:
         """Let go of tokens that are no longer good.
 
         Raises:
             MemvaultError: which are good cannot be read; nothing is let go.
         """
-        self._rooms.clear(self._keyring.holds)
+        self._rooms.close_revoked(self._keyring.is_valid)
         self._allowances = {
-            token: held for token, held in self._allowances.items() if self._keyring.holds(token)
+            token: held for token, held in self._allowances.items() if self._keyring.is_valid(token)
         }
 
     @property
-    def answering(self) -> int:
+    def in_flight(self) -> int:
         """How many requests are answered or wait for it, streams that stand open left aside."""
         return self._queue.size
 
@@ -131,14 +131,14 @@ class Door:
             return token
         if request.method not in _METHODS:
             self._note(token, "", "not_allowed")
-            return _refusal(
+            return _error_response(
                 405, "There is no such method", ", ".join(_METHODS), {"Allow": ", ".join(_METHODS)}
             )
         vault = self._vault(request.url.path, token)
         if vault is None:
             self._note(token, "", "not_found")
-            return _refusal(404, "There is no such vault for this token", f"{PATH}/NAME")
-        if not self._allowances.setdefault(token, _Allowance(self._limits.rate)).takes():
+            return _error_response(404, "There is no such vault for this token", f"{PATH}/NAME")
+        if not self._allowances.setdefault(token, RateLimiter(self._limits.rate)).try_acquire():
             return self._too_many(token, vault, "requests a second")
         arriving = _Arriving(receive)
         place = await self._place(token, vault, request.method, arriving)
@@ -150,47 +150,53 @@ class Door:
             if isinstance(body, Response):
                 return body
             try:
-                manager = await self._rooms.enter(token, vault)
+                manager = await self._rooms.server_for(token, vault)
             except MemvaultError as error:
-                rooms.tell(error)
+                rooms.log_operator_note(error)
                 self._note(token, vault, error.code)
-                return _refusal(503, f"The vault {vault} cannot be read", "ask who serves it")
+                return _error_response(
+                    503, f"The vault {vault} cannot be read", "ask who serves it"
+                )
             asked = request.headers.get(SESSION, ""), _id(body)
-            if all(asked) and asked in self._asked:  # the SDK would answer but one of them
+            if (
+                all(asked) and asked in self._active_request_ids
+            ):  # the SDK would answer but one of them
                 self._note(token, vault, "invalid")
-                return _refusal(400, "The request's id is in use", "take another for each request")
-            await self._answer(manager, asked, Answer(scope, body, receive, send))
+                return _error_response(
+                    400, "The request's id is in use", "take another for each request"
+                )
+            await self._answer(manager, asked, ResponseTracker(scope, body, receive, send))
         finally:
             place.leave()
         return None
 
-    def _token(self, request: Request) -> Token | Response:
+    def _token(self, request: Request) -> ApiToken | Response:
         """Return the token that a request has, or the refusal."""
         if self.is_ending:
-            return _refusal(503, "The server is ending", "try again", {"Retry-After": "5"})
+            return _error_response(503, "The server is ending", "try again", {"Retry-After": "5"})
         try:
-            token = self._keyring.of(_bearer(request))
+            token = self._keyring.verify(_bearer(request))
         except MemvaultError as error:
             self._note(None, "", error.code)
-            return _refusal(503, "The tokens cannot be read", "ask who serves the vaults")
+            return _error_response(503, "The tokens cannot be read", "ask who serves the vaults")
         if token is None:
             self._note(None, "", "unauthorized")
             challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
-            return _refusal(401, "The token is missing or not good", "", challenge)
+            return _error_response(401, "The token is missing or not good", "", challenge)
         return token
 
     async def _answer(
-        self, manager: StreamableHTTPSessionManager, asked: tuple[str, str], answer: Answer
+        self, manager: StreamableHTTPSessionManager, asked: tuple[str, str], answer: ResponseTracker
     ) -> None:
         """Answer a request; ``asked`` are its session and its id."""
-        self._asked.add(asked)
+        self._active_request_ids.add(asked)
         try:
             await manager.handle_request(answer.scope, answer.receive, answer.send)
         finally:
             answer.close()
-            self._asked.discard(asked)
+            self._active_request_ids.discard(asked)
 
-    def _vault(self, path: str, token: Token) -> str | None:
+    def _vault(self, path: str, token: ApiToken) -> str | None:
         """Return the vault that an address means, None where the token does not open it."""
         opened = self._rooms.vaults_of(token)
         start, _, name = path.rstrip("/").rpartition("/")
@@ -199,7 +205,7 @@ class Door:
         return name if start == PATH and name in opened else None
 
     async def _place(
-        self, token: Token, vault: str, method: str, arriving: _Arriving
+        self, token: ApiToken, vault: str, method: str, arriving: _Arriving
     ) -> Place | Response:
         """Return a place for a request, for which it may have to wait, or the refusal."""
         queue = self._streams if method == "GET" else self._queue
@@ -225,7 +231,7 @@ class Door:
             return Response(status_code=400)  # which nobody reads
         return self._too_many(token, vault, "requests before this one", _RETRY)
 
-    async def _body(self, request: Request, token: Token, vault: str) -> bytes | Response:
+    async def _body(self, request: Request, token: ApiToken, vault: str) -> bytes | Response:
         """Return the body of a request, or the refusal where it is too large or too slow."""
         most = self._limits.body
         held = bytearray()
@@ -236,22 +242,24 @@ class Door:
                     if len(held) > most:
                         said = f"The request has more than {most:,} bytes"
                         self._note(token, vault, "too_large")
-                        return _refusal(413, said, "send less at once")
+                        return _error_response(413, said, "send less at once")
         except ClientDisconnect:
             self._note(token, vault, "gone")
             return Response(status_code=400)  # which nobody reads
         if time_left.cancelled_caught:
             self._note(token, vault, "too_slow")
-            return _refusal(408, "The request did not arrive in time", "")
+            return _error_response(408, "The request did not arrive in time", "")
         return bytes(held)
 
-    def _too_many(self, token: Token, vault: str, what: str, seconds: int = 1) -> Response:
+    def _too_many(self, token: ApiToken, vault: str, what: str, seconds: int = 1) -> Response:
         self._note(token, vault, "too_many")
-        return _refusal(429, f"Too many {what}", "wait a little", {"Retry-After": str(seconds)})
+        return _error_response(
+            429, f"Too many {what}", "wait a little", {"Retry-After": str(seconds)}
+        )
 
-    def _note(self, token: Token | None, vault: str, outcome: str) -> None:
+    def _note(self, token: ApiToken | None, vault: str, outcome: str) -> None:
         who = (token.name, token.agent) if token is not None else ("", "")
-        self._audit.note_refused(Entry(*who, vault, "", outcome, 0))
+        self._audit.note_refused(AuditRecord(*who, vault, "", outcome, 0))
 
 
 class _Arriving:
@@ -277,7 +285,7 @@ class _Arriving:
         return first if first is not None else await self._receive()
 
 
-class Answer:
+class ResponseTracker:
     """One request's answer: what its calls hand out is the caller's once it went out whole."""
 
     def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
@@ -312,10 +320,10 @@ class Answer:
         """Settle what the calls handed out, or take it back."""
         for call in self._calls.values():
             if not self._is_whole:
-                call.give_up()
+                call.cancel()
                 continue
             for note in call.settle():
-                print(visible.line(f"note: {note}"), file=sys.stderr)
+                print(visible.escape_line(f"note: {note}"), file=sys.stderr)
 
 
 def _bearer(request: Request) -> str:
@@ -334,7 +342,7 @@ def _id(body: bytes) -> str:
     return str(found) if isinstance(found, int | str) else ""
 
 
-def _refusal(
+def _error_response(
     status: int, message: str, hint: str, headers: dict[str, str] | None = None
 ) -> Response:
     said = {"error": message, **({"hint": hint} if hint else {})}

@@ -28,7 +28,7 @@ _MOST_NAMED = 1_000
 """Memories that one text may name so; ``context`` names ten."""
 
 
-class _Known(NamedTuple):
+class KnownSecrets(NamedTuple):
     """The secrets of a memory with their kinds, and those that it allows."""
 
     secrets: Mapping[str, str] = {}
@@ -39,7 +39,7 @@ class _Looks(NamedTuple):
     """What is looked up once for a result, however often a text of the vault's names it."""
 
     in_vault: Callable[[str], Call]
-    known: Callable[[Call, str, str], _Known | None]
+    known: Callable[[Call, str, str], KnownSecrets | None]
 
 
 def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def masked(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
     call.only_reads = True
     with call.workspace.lock:
         looks = _Looks(cache(partial(_in_vault, call)), cache(_known))
-        out: dict[str, Any] = _masked(call, found, _Known(), looks)
+        out: dict[str, Any] = _masked(call, found, KnownSecrets(), looks)
     return out
 
 
@@ -56,13 +56,13 @@ def masked_file(memory: Memory, text: str) -> str:
     return text if detect.allows(memory.metadata) else detect.masked(text)
 
 
-def _masked(call: Call, value: Any, known: _Known, looks: _Looks) -> Any:
+def _masked(call: Call, value: Any, known: KnownSecrets, looks: _Looks) -> Any:
     if isinstance(value, str):
         return _text(call, value, known, looks)
     if isinstance(value, Mapping):
         vault = value.get("vault")
         call = looks.in_vault(vault) if isinstance(vault, str) and vault else call
-        known = _told_of(call, value, looks) or known
+        known = _secrets_of(call, value, looks) or known
         return {
             _text(call, key, known, looks): _masked(call, entry, known, looks)
             for key, entry in value.items()
@@ -77,12 +77,12 @@ def _in_vault(call: Call, name: str) -> Call:
     with contextlib.suppress(MemvaultError):
         roots = [root for root in call.vaults([name]).values() if root != call.root]
         if len(roots) == 1:
-            call = Call(call.workspace.beside(roots[0]), call.caller)
+            call = Call(call.workspace.open_other(roots[0]), call.caller)
             call.only_reads = True
     return call
 
 
-def _text(call: Call, text: str, known: _Known, looks: _Looks) -> str:
+def _text(call: Call, text: str, known: KnownSecrets, looks: _Looks) -> str:
     out = detect.masked_part(text, *known)
     if out != text and not known.fine:
         names = islice(dict.fromkeys(match[1] for match in _NAMED.finditer(text)), _MOST_NAMED)
@@ -92,7 +92,7 @@ def _text(call: Call, text: str, known: _Known, looks: _Looks) -> str:
     return out
 
 
-def _told_of(call: Call, value: Mapping[str, Any], looks: _Looks) -> _Known | None:
+def _secrets_of(call: Call, value: Mapping[str, Any], looks: _Looks) -> KnownSecrets | None:
     """Return what is known of the memory that a part of a result gives text of, if it does."""
     path = str(value.get("filePath") or "")
     mem_id = next((str(value[key]) for key in _IDS if value.get(key)), "")
@@ -101,13 +101,13 @@ def _told_of(call: Call, value: Mapping[str, Any], looks: _Looks) -> _Known | No
     return looks.known(call, path, mem_id)
 
 
-def _known(call: Call, path: str, mem_id: str) -> _Known | None:
+def _known(call: Call, path: str, mem_id: str) -> KnownSecrets | None:
     memory = None
     with contextlib.suppress(MemvaultError):
-        memory = call.store.at(path) if path else call.engine.resolve(mem_id)
+        memory = call.store.read_listed(path) if path else call.engine.resolve(mem_id)
     if memory is None:
         return None
-    secrets = detect.values(f"{memory.title}\n{memory.body}")
+    secrets = detect.secret_values(f"{memory.title}\n{memory.body}")
     if detect.allows(memory.metadata):
-        return _Known(fine=frozenset(secrets))
-    return _Known(secrets)
+        return KnownSecrets(fine=frozenset(secrets))
+    return KnownSecrets(secrets)

@@ -21,12 +21,12 @@ from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memvault.errors import MemvaultError, StorageError, UsageError
-from memvault.mcp.audit import Audit, RepeatsHandler
-from memvault.mcp.door import PATH, Door, Limits
-from memvault.mcp.profiles import Offer
-from memvault.mcp.rooms import Rooms, tell
-from memvault.mcp.serving import signals
-from memvault.upkeep.tokens import Keyring
+from memvault.mcp.audit import AuditLog, RepeatsHandler
+from memvault.mcp.door import PATH, HttpGateway, RequestLimits
+from memvault.mcp.profiles import ToolSelection
+from memvault.mcp.rooms import TenantServers, log_operator_note
+from memvault.mcp.serving import handle_signals
+from memvault.upkeep.tokens import TokenStore
 
 _NAME = re.compile(r"[\w.-]+|\[?[0-9a-fA-F:.]+\]?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -43,15 +43,15 @@ _STILL = 0.05
 _SWEEP = 1.0
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where to listen, and by which names clients may call it."""
 
     host: str
     port: int
-    names: tuple[str, ...]
+    allowed_hosts: tuple[str, ...]
 
     @classmethod
-    def read(cls, text: str, names: Sequence[str]) -> Address:
+    def read(cls, text: str, names: Sequence[str]) -> ListenAddress:
         """Read ``HOST:PORT``, ``:PORT`` or ``PORT``; without a host only this machine is served.
 
         Raises:
@@ -81,7 +81,7 @@ class Address(NamedTuple):
     def security(self) -> TransportSecuritySettings:
         """Return which values of Host and Origin are taken: a web page elsewhere has another."""
         own = _LOOPBACK if self.is_loopback else (self.host,)
-        known = [_bracketed(name) for name in (*own, *self.names)]
+        known = [_bracketed(name) for name in (*own, *self.allowed_hosts)]
         hosts = [entry for name in known for entry in (name, f"{name}:*")]
         return TransportSecuritySettings(
             allowed_hosts=hosts,
@@ -110,7 +110,7 @@ class Address(NamedTuple):
         return made
 
 
-class Certificate(NamedTuple):
+class TlsCertificate(NamedTuple):
     """The files of a TLS certificate and its key, in PEM; empty for plain HTTP."""
 
     file: str = ""
@@ -145,7 +145,7 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-class _Prompt(H11Protocol):
+class IdleTimeoutProtocol(H11Protocol):
     """A connection that is closed where no request comes in time: others may want its place."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as there
@@ -177,12 +177,12 @@ class _Prompt(H11Protocol):
 
 
 def serve(
-    address: Address,
-    certificate: Certificate,
+    address: ListenAddress,
+    certificate: TlsCertificate,
     vaults: Sequence[str],
-    offer: Offer,
-    limits: Limits,
-    audit: Audit,
+    offer: ToolSelection,
+    limits: RequestLimits,
+    audit: AuditLog,
 ) -> int:
     """Serve named vaults until the process is asked to end; return the exit code.
 
@@ -200,22 +200,22 @@ def serve(
     listening = address.bound()
     with contextlib.closing(listening):
         served = frozenset(vaults) if vaults else None
-        run = _Run(address, certificate, listening, served, offer, limits, audit, log)
+        run = HttpServer(address, certificate, listening, served, offer, limits, audit, log)
         return asyncio.run(run.until_asked())
 
 
-class _Run:
+class HttpServer:
     """One run of the server."""
 
     def __init__(
         self,
-        address: Address,
-        certificate: Certificate,
+        address: ListenAddress,
+        certificate: TlsCertificate,
         listening: socket.socket,
         served: frozenset[str] | None,
-        offer: Offer,
-        limits: Limits,
-        audit: Audit,
+        offer: ToolSelection,
+        limits: RequestLimits,
+        audit: AuditLog,
         log: RepeatsHandler,
     ) -> None:
         self._log = log
@@ -239,7 +239,7 @@ class _Run:
             stop.set()
 
         async with anyio.create_task_group() as tasks:
-            rooms = Rooms(
+            rooms = TenantServers(
                 tasks,
                 self._served,
                 self._offer,
@@ -248,10 +248,10 @@ class _Run:
                 self._limits.body,
             )
             security = self._address.security()
-            door = Door(Keyring(), rooms, security, self._limits, self._audit)
+            door = HttpGateway(TokenStore(), rooms, security, self._limits, self._audit)
             web = _Uvicorn(self._config(door))
-            tasks.start_soon(_swept, door, self._audit, self._log)
-            with signals(self._asked, asked):
+            tasks.start_soon(_reap_revoked, door, self._audit, self._log)
+            with handle_signals(self._asked, asked):
                 serving = asyncio.create_task(web.serve([self._listening]))
                 self._tell()
                 await asyncio.wait(
@@ -263,10 +263,10 @@ class _Run:
                 rooms.end_streams()
                 await anyio.to_thread.run_sync(rooms.wake)
                 with anyio.move_on_after(_GRACE):
-                    while door.answering and not web.force_exit:
+                    while door.in_flight and not web.force_exit:
                         await asyncio.sleep(_STILL)
                 self._ends_in(_LAST)  # what waits for a lock or a disk cannot be told
-                rooms.clear(lambda _: False)
+                rooms.close_revoked(lambda _: False)
                 web.should_exit = True
                 await serving
             tasks.cancel_scope.cancel()
@@ -289,10 +289,10 @@ class _Run:
         print("note: calls that were still under way are cut off", file=sys.stderr, flush=True)
         os._exit(_CUT_OFF)
 
-    def _config(self, door: Door) -> uvicorn.Config:
+    def _config(self, door: HttpGateway) -> uvicorn.Config:
         return uvicorn.Config(
             door,
-            http=_Prompt,
+            http=IdleTimeoutProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -308,7 +308,7 @@ class _Run:
         """Say where the vaults are served."""
         scheme = "https" if self._certificate.file else "http"
         port = self._listening.getsockname()[1]
-        name = self._address.names[0] if self._address.names else self._address.host
+        name = self._address.allowed_hosts[0] if self._address.allowed_hosts else self._address.host
         print(f"Serving at {scheme}://{_bracketed(name)}:{port}{PATH}", file=sys.stderr)
         if not self._address.is_loopback and scheme == "http":
             print(
@@ -319,7 +319,7 @@ class _Run:
         sys.stderr.flush()
 
 
-async def _swept(door: Door, audit: Audit, log: RepeatsHandler) -> None:
+async def _reap_revoked(door: HttpGateway, audit: AuditLog, log: RepeatsHandler) -> None:
     """End what stands open for tokens that were removed, or whose time is over."""
     told = ""
     while True:
@@ -327,12 +327,12 @@ async def _swept(door: Door, audit: Audit, log: RepeatsHandler) -> None:
         audit.flush()
         log.summarize()
         try:
-            door.forget()
+            door.drop_revoked()
             told = ""
         except MemvaultError as error:  # the door lets nobody in
             if error.message != told:
                 told = error.message
-                tell(error)
+                log_operator_note(error)
 
 
 def _is_any(host: str) -> bool:

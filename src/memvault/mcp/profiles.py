@@ -57,7 +57,7 @@ _SAID = 2
 """Paragraphs of a tool's docstring that a model is given; the rest is for the reference."""
 
 
-class Profile(NamedTuple):
+class ToolProfile(NamedTuple):
     """A name for some tools."""
 
     name: str
@@ -66,16 +66,16 @@ class Profile(NamedTuple):
 
 
 @cache
-def profiles() -> dict[str, Profile]:
+def profiles() -> dict[str, ToolProfile]:
     """Return every profile by its name: core, one for each group, and all."""
-    found = {_DEFAULT: Profile(_DEFAULT, "Recall and write memories; the default", tuple(CORE))}
+    found = {_DEFAULT: ToolProfile(_DEFAULT, "Recall and write memories; the default", tuple(CORE))}
     for name, heading in GROUPS.items():
         tools = tuple(command.tool for command in COMMANDS if command.group == name)
-        found[name] = Profile(name, heading, tools)
-    return {**found, _ALL: Profile(_ALL, "Every tool", tuple(entry.tool for entry in COMMANDS))}
+        found[name] = ToolProfile(name, heading, tools)
+    return {**found, _ALL: ToolProfile(_ALL, "Every tool", tuple(entry.tool for entry in COMMANDS))}
 
 
-def chosen(text: str) -> dict[str, tuple[str, ...]]:
+def parse_selection(text: str) -> dict[str, tuple[str, ...]]:
     """Return the tools that a list of profiles and tools means, each with what is not told of it.
 
     Raises:
@@ -96,7 +96,7 @@ def chosen(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def _named(word: str) -> str:
-    tool = registry.known(word)
+    tool = registry.lookup(word)
     if tool is not None:
         return tool.name
     names = [*profiles(), *(command.tool for command in COMMANDS)]
@@ -105,13 +105,13 @@ def _named(word: str) -> str:
     raise UsageError(f"There is no profile or tool {word!r}", hint)
 
 
-def holding(name: str) -> str:
+def smallest_profile(name: str) -> str:
     """Return the smallest profile that a tool is in."""
     held = [entry for entry in profiles().values() if name in entry.tools]
     return min(held, key=lambda entry: len(entry.tools)).name
 
 
-class Offer:
+class ToolSelection:
     """The tools that one server offers: as its command line says, else the settings.
 
     Raises:
@@ -121,20 +121,20 @@ class Offer:
     def __init__(self, named: str = "") -> None:
         self._named = named
         self._wished = named or user_settings.load().mcp_tools or _DEFAULT
-        chosen(self._wished)
+        parse_selection(self._wished)
 
     def words(self, call: Call) -> str:
         """Return what was chosen, as it was written."""
         return self._named or call.settings.mcp_tools or self._wished
 
-    def chosen(self, call: Call) -> dict[str, tuple[str, ...]]:
+    def selected(self, call: Call) -> dict[str, tuple[str, ...]]:
         """Return the program's own tools that are offered, each with what is not told of it.
 
         Raises:
             UsageError: the vault's settings name what there is not.
         """
         try:
-            return chosen(self.words(call))
+            return parse_selection(self.words(call))
         except UsageError as error:
             raise UsageError(f"{SETTINGS_FILE}: mcp.tools: {error.message}", error.hint) from error
 
@@ -144,9 +144,9 @@ class Offer:
         Raises:
             UsageError: the vault's settings name what there is not.
         """
-        untold = self.chosen(call)
-        offered = (tool for tool in available.offered_in(call) if _is_among(untold, tool))
-        return [listed(tool, untold.get(tool.name, ())) for tool in offered]
+        untold = self.selected(call)
+        offered = (tool for tool in available.advertised_tools(call) if _is_among(untold, tool))
+        return [tool_definition(tool, untold.get(tool.name, ())) for tool in offered]
 
     def find(self, call: Call, name: str) -> Tool:
         """Return the tool of an exact name.
@@ -155,10 +155,10 @@ class Offer:
             UsageError: there is none, or it is not offered.
             Refused: it is switched off, or its file is broken.
         """
-        tool = available.find_in(call, name)
-        if _is_among(self.chosen(call), tool):
+        tool = available.find_tool(call, name)
+        if _is_among(self.selected(call), tool):
             return tool
-        words = f"{self.words(call)},{holding(tool.name)}"
+        words = f"{self.words(call)},{smallest_profile(tool.name)}"
         raise UsageError(
             f"The tool {tool.name} is not offered here",
             f"memvault mcp --tools {words} offers it",
@@ -170,7 +170,7 @@ def _is_among(names: Collection[str], tool: Tool) -> bool:
     return tool.group == VAULTS_OWN or tool.name in names
 
 
-def listed(tool: Tool, untold: Collection[str] = ()) -> dict[str, Any]:
+def tool_definition(tool: Tool, hidden_arguments: Collection[str] = ()) -> dict[str, Any]:
     """Return a tool as a client lists it: as the reference has it, and no longer than needed."""
     entry = reference.described(tool)
     hints = dict(entry["annotations"])
@@ -179,10 +179,10 @@ def listed(tool: Tool, untold: Collection[str] = ()) -> dict[str, Any]:
         del hints["destructiveHint"], hints["idempotentHint"]  # they are of tools that write
     said = "\n\n".join(entry["description"].split("\n\n")[:_SAID])
     schema = _short(entry["inputSchema"])
-    if untold:
+    if hidden_arguments:
         del schema["additionalProperties"]
         schema["properties"] = {
-            key: part for key, part in schema["properties"].items() if key not in untold
+            key: part for key, part in schema["properties"].items() if key not in hidden_arguments
         }
     return {**entry, "description": said, "inputSchema": schema, "annotations": hints}
 
@@ -214,7 +214,10 @@ def _branch(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def read(name: str) -> str:
     """Return what a model reads of the tools of a profile, as JSON."""
-    tools = [listed(registry.find(tool), untold) for tool, untold in chosen(name).items()]
+    tools = [
+        tool_definition(registry.find(tool), untold)
+        for tool, untold in parse_selection(name).items()
+    ]
     told = [{key: entry[key] for key in _READ} for entry in tools]
     return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
 

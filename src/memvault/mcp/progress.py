@@ -21,7 +21,7 @@ SILENCE = 5.0
 """Seconds after which a call that says nothing is said to go on."""
 
 
-class Step(NamedTuple):
+class ProgressUpdate(NamedTuple):
     """What is told: how much is done, of how much if that is known, and of what."""
 
     progress: float
@@ -29,13 +29,13 @@ class Step(NamedTuple):
     message: str
 
 
-class Steps:
+class ProgressTracker:
     """How far one call is."""
 
     def __init__(self) -> None:
         self._what = ""
         self._before = 0.0
-        self._step = Step(0, None, "")
+        self._step = ProgressUpdate(0, None, "")
 
     def note(self, what: str, done: int, total: int) -> None:
         """Take down how far a piece of work is."""
@@ -44,7 +44,7 @@ class Steps:
             self._what = what
         before = self._before
         told = f"{what.capitalize()}: {done:,} of {total:,}"
-        self._step = Step(max(self._step.progress, before + done), before + total, told)
+        self._step = ProgressUpdate(max(self._step.progress, before + done), before + total, told)
 
     async def tell(self, report: Callable[[float, float | None, str], Awaitable[None]]) -> None:
         """Report each step until cancelled, and in between that the call goes on."""
@@ -65,14 +65,14 @@ class Steps:
         self._before += 1
         step = self._step
         total = None if step.total is None else step.total + 1
-        self._step = Step(step.progress + 1, total, f"At work for {seconds} s")
+        self._step = ProgressUpdate(step.progress + 1, total, f"At work for {seconds} s")
 
 
-CURRENT: ContextVar[Steps | None] = ContextVar("steps", default=None)
+CURRENT: ContextVar[ProgressTracker | None] = ContextVar("steps", default=None)
 """The steps of the call that a thread is at work for."""
 
 
-def noted(what: str, done: int, total: int) -> None:
+def report_progress(what: str, done: int, total: int) -> None:
     """Take down how far a piece of work is, for the call that it is done for."""
     steps = CURRENT.get()
     if steps is not None:

@@ -9,9 +9,9 @@ import mcp_types as types
 from memvault import visible
 from memvault.call import Call
 from memvault.errors import NotFound
-from memvault.index.protocol import Record
+from memvault.index.protocol import MemoryRecord
 from memvault.mcp import masks
-from memvault.mcp.answers import looking, whole
+from memvault.mcp.answers import read_request, replace_surrogates
 from memvault.secrets_found import detect
 
 MEMORY = "memvault://memory/"
@@ -35,17 +35,17 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
     """
     from memvault.recall.filters import Filters
 
-    with looking(call):
-        records = call.engine.listed(Filters())
+    with read_request(call):
+        records = call.engine.list_records(Filters())
     named = {record.mem_id: record for record in records if record.mem_id > (cursor or "")}
     page = [named[mem_id] for mem_id in sorted(named)[:_PAGE]]
     told = [record for record in page if detect.masked(record.mem_id) == record.mem_id]
     found = [
         types.Resource(
-            uri=address(record.mem_id),
-            name=whole(record.mem_id),
-            title=whole(detect.masked(record.title)),
-            description=whole(_described(record)),
+            uri=uri_for(record.mem_id),
+            name=replace_surrogates(record.mem_id),
+            title=replace_surrogates(detect.masked(record.title)),
+            description=replace_surrogates(_described(record)),
             mime_type=_MARKDOWN,
         )
         for record in told
@@ -54,7 +54,7 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
     return types.ListResourcesResult(resources=found, next_cursor=more)
 
 
-def _described(record: Record) -> str:
+def _described(record: MemoryRecord) -> str:
     return detect.masked(" ".join([record.memory_type, *(f"#{tag}" for tag in record.tags)]))
 
 
@@ -79,9 +79,11 @@ def read(call: Call, uri: str) -> types.ReadResourceResult:
     Raises:
         MCPError: there is no such resource, or it cannot be read.
     """
-    with looking(call, uri):
+    with read_request(call, uri):
         text = _read(call, uri)
-    contents = types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=whole(text))
+    contents = types.TextResourceContents(
+        uri=uri, mime_type=_MARKDOWN, text=replace_surrogates(text)
+    )
     return types.ReadResourceResult(contents=[contents])
 
 
@@ -98,23 +100,23 @@ def _read(call: Call, uri: str) -> str:
         data, _ = call.store.read_bytes(memory.path)
         return masks.masked_file(memory, codec.decode(data).text)
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
-    found = call.engine.listed(filters) if name else []
+    found = call.engine.list_records(filters) if name else []
     if not found:
         raise NotFound(f"No memory has the {start.split('/')[-2]} {name!r}", "list the memories")
     told = [entry for entry in found[:_PAGE] if detect.masked(entry.mem_id) == entry.mem_id]
-    lines = [f"- [{visible.line(entry.title)}]({address(entry.mem_id)})" for entry in told]
+    lines = [f"- [{visible.escape_line(entry.title)}]({uri_for(entry.mem_id)})" for entry in told]
     more = len(found) - _PAGE
     return detect.masked(
         "\n".join([*lines, *([f"- and {more:,} more"] if more > 0 else [])]) + "\n"
     )
 
 
-def address(name: str, start: str = MEMORY) -> str:
+def uri_for(name: str, start: str = MEMORY) -> str:
     """Return the address of a memory, or of the list of a type or tag."""
     return start + quote(name, safe="")
 
 
-def has(template: str, argument: str) -> bool:
+def accepts_argument(template: str, argument: str) -> bool:
     """Say whether the template of an address has an argument."""
     return any(
         (f"{start}{{{name}}}", name) == (template, argument) for start, name, *_ in _TEMPLATES

@@ -19,11 +19,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from memvault import locate, visible
 from memvault.call import Caller
 from memvault.errors import MemvaultError
-from memvault.mcp.audit import Audit, Witness
-from memvault.mcp.profiles import Offer
+from memvault.mcp.audit import AuditLog, AuditMiddleware
+from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.request_queue import RequestQueue
-from memvault.mcp.serving import Serving, new_turns
-from memvault.upkeep.tokens import Token
+from memvault.mcp.serving import McpServer, new_turns
+from memvault.upkeep.tokens import ApiToken
 from memvault.workspace import Workspace
 
 _SESSIONS = 100
@@ -32,17 +32,17 @@ _IDLE = 600.0
 """Seconds after which such a client is forgotten that asks nothing and listens to nothing."""
 
 
-class Room(NamedTuple):
+class TenantServer(NamedTuple):
     """A token in a vault; ``leave`` ends its sessions."""
 
-    token: Token
+    token: ApiToken
     workspace: Workspace
-    serving: Serving
+    serving: McpServer
     manager: StreamableHTTPSessionManager
     leave: anyio.Event
 
 
-class Rooms:
+class TenantServers:
     """The rooms that somebody has entered, and the open vaults below them.
 
     ``served`` are the names of the vaults that may be entered, None for all; ``ending`` says
@@ -53,8 +53,8 @@ class Rooms:
         self,
         tasks: anyio.abc.TaskGroup,
         served: frozenset[str] | None,
-        offer: Offer,
-        audit: Audit,
+        offer: ToolSelection,
+        audit: AuditLog,
         ending: Callable[[], bool],
         body: int,
     ) -> None:
@@ -64,7 +64,7 @@ class Rooms:
         self._offer = offer
         self._audit = audit
         self._ending = ending
-        self._rooms: dict[tuple[Token, str], Room] = {}
+        self._rooms: dict[tuple[ApiToken, str], TenantServer] = {}
         self._vaults: dict[str, Workspace] = {}
         self._in_use: Counter[Workspace] = Counter()
         self._turns: dict[Workspace, RequestQueue] = {}
@@ -72,11 +72,11 @@ class Rooms:
         self._entering = anyio.Lock()
         self._opening = threading.Lock()
 
-    def vaults_of(self, token: Token) -> list[str]:
+    def vaults_of(self, token: ApiToken) -> list[str]:
         """Return the vaults that a token opens here, the one at hand first."""
         return [name for name in token.vaults if self._served is None or name in self._served]
 
-    async def enter(self, token: Token, vault: str) -> StreamableHTTPSessionManager:
+    async def server_for(self, token: ApiToken, vault: str) -> StreamableHTTPSessionManager:
         """Return the server that answers a token in a vault.
 
         Raises:
@@ -89,17 +89,17 @@ class Rooms:
                     self._left(key)  # the name is another folder's by now
             room = self._rooms.get((token, vault))
             if room is None:
-                room = self._furnished(token, vault, workspace)
-                await self._tasks.start(self._held, room)
+                room = self._create(token, vault, workspace)
+                await self._tasks.start(self._run, room)
                 self._rooms[token, vault] = room
             return room.manager
 
-    def clear(self, is_in: Callable[[Token], bool]) -> None:
+    def close_revoked(self, is_in: Callable[[ApiToken], bool]) -> None:
         """End the rooms of tokens that are no longer good."""
         for key in [key for key in self._rooms if not is_in(key[0])]:
             self._left(key)
 
-    def _left(self, key: tuple[Token, str]) -> None:
+    def _left(self, key: tuple[ApiToken, str]) -> None:
         room = self._rooms.pop(key)
         room.serving.end_streams()
         room.leave.set()
@@ -117,7 +117,7 @@ class Rooms:
     def wake(self) -> None:
         """Let every tool that waits see that the server is ending."""
         for workspace in self._vaults.values():
-            workspace.wake()
+            workspace.notify_waiters()
 
     def _opened(self, vault: str) -> Workspace:
         root = locate.vault_named(vault)  # each time: the name may be another folder's by now
@@ -130,27 +130,29 @@ class Rooms:
                 self._in_use[known] += 0
             return known
 
-    def _furnished(self, token: Token, vault: str, workspace: Workspace) -> Room:
+    def _create(self, token: ApiToken, vault: str, workspace: Workspace) -> TenantServer:
         caller = Caller(
             token.agent,
-            programs=False,
-            paths=False,
+            may_run_programs=False,
+            may_see_paths=False,
             budgeted=True,
             vaults=tuple(self.vaults_of(token)),
             scope=token.scope,
         )
         turns = self._turns.setdefault(workspace, new_turns())
-        serving = Serving(workspace, caller, self._offer, self._ending, turns, token)
-        serving.server.middleware.append(Witness(self._audit, token.name, token.agent, vault))
+        serving = McpServer(workspace, caller, self._offer, self._ending, turns, token)
+        serving.server.middleware.append(
+            AuditMiddleware(self._audit, token.name, token.agent, vault)
+        )
         manager = StreamableHTTPSessionManager(
             serving.server,
             max_sessions=_SESSIONS,
             session_idle_timeout=_IDLE,
             max_request_body_size=self._body,
         )
-        return Room(token, workspace, serving, manager, anyio.Event())
+        return TenantServer(token, workspace, serving, manager, anyio.Event())
 
-    async def _held(self, room: Room, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    async def _run(self, room: TenantServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         """Keep a room's server running until it is left."""
         self._in_use[room.workspace] += 1
         try:
@@ -181,6 +183,6 @@ def _close(workspace: Workspace) -> None:
         workspace.close()
 
 
-def tell(error: MemvaultError) -> None:
+def log_operator_note(error: MemvaultError) -> None:
     """Tell whoever runs the server what a client is not told: it may name paths."""
-    print(visible.line(f"note: {error.message}; {error.hint}"), file=sys.stderr)
+    print(visible.escape_line(f"note: {error.message}; {error.hint}"), file=sys.stderr)

@@ -18,14 +18,14 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.subscriptions import ServerEvent
 
 from memvault import __version__, visible
-from memvault.call import Call, Caller, never
+from memvault.call import Call, Caller, not_cancelled
 from memvault.errors import MemvaultError
 from memvault.mcp import answers, completion, progress, prompts, resources, wire
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
-from memvault.mcp.changes import Changes
-from memvault.mcp.profiles import Offer
+from memvault.mcp.changes import ChangeDetector
+from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.request_queue import PLACE, Place, RequestQueue, in_thread
-from memvault.mcp.telling import Telling
+from memvault.mcp.telling import ChangeNotifier
 from memvault.tools.core import skill
 from memvault.workspace import Workspace
 
@@ -41,7 +41,7 @@ def new_turns() -> RequestQueue:
     return RequestQueue(total=_AT_ONCE)
 
 
-class _Server(Server[Any]):
+class SdkServer(Server[Any]):
     """The SDK's server, which says over every transport which changes it tells of."""
 
     def get_capabilities(self, *given: Any, **named: Any) -> types.ServerCapabilities:
@@ -50,7 +50,7 @@ class _Server(Server[Any]):
         return super().get_capabilities(told, *given[1:], **named)
 
 
-def serve(workspace: Workspace, caller: Caller, offer: Offer) -> int:
+def serve(workspace: Workspace, caller: Caller, offer: ToolSelection) -> int:
     """Serve one client until its input ends or the process is asked to; return the exit code.
 
     Only with ``programs`` may the client name programs and models to run.
@@ -58,14 +58,14 @@ def serve(workspace: Workspace, caller: Caller, offer: Offer) -> int:
     with contextlib.suppress(MemvaultError):  # each call says so, until it is mended
         _ = workspace.settings  # from here on a vault that vanishes is noticed
     try:
-        with wire.diverted() as (read, written):
-            return asyncio.run(Serving(workspace, caller, offer).run(read, written))
+        with wire.claimed_stdio() as (read, written):
+            return asyncio.run(McpServer(workspace, caller, offer).run(read, written))
     finally:
         with workspace.lock:
             workspace.close()
 
 
-class Serving:
+class McpServer:
     """The requests of one caller, for whom tools run in threads; ``ending`` as for a call.
 
     ``turns`` are the vault's, in which other callers take theirs too, each as ``who`` it is.
@@ -75,8 +75,8 @@ class Serving:
         self,
         workspace: Workspace,
         caller: Caller,
-        offer: Offer,
-        ending: Callable[[], bool] = never,
+        offer: ToolSelection,
+        ending: Callable[[], bool] = not_cancelled,
         turns: RequestQueue | None = None,
         who: Hashable = "",
     ) -> None:
@@ -87,15 +87,15 @@ class Serving:
         self._offer = offer
         self._ending = ending
         self._calls: dict[types.RequestId, PendingCall] = {}
-        self._changes = Changes(offer)
-        self._telling = Telling(self._look_at_known)
-        workspace.progress = progress.noted
+        self._changes = ChangeDetector(offer)
+        self._telling = ChangeNotifier(self._look_at_known)
+        workspace.progress = progress.report_progress
         self._threads = anyio.CapacityLimiter(math.inf)  # waits must not keep others from running
-        self.server = _Server(
+        self.server = SdkServer(
             "memvault",
             version=__version__,
             title="memvault",
-            instructions=skill.over_mcp(),
+            instructions=skill.mcp_instructions(),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
@@ -122,15 +122,15 @@ class Serving:
 
     async def run(self, read: int, written: int) -> int:
         """Answer requests until there are no more; return the exit code."""
-        outgoing = wire.Outgoing(written, self._answered)
+        outgoing = wire.StdioWriter(written, self._answered)
         asked: list[int] = []
-        with anyio.CancelScope() as scope, signals(asked, scope.cancel):
+        with anyio.CancelScope() as scope, handle_signals(asked, scope.cancel):
             await self.server.run(
-                wire.incoming(read), outgoing, self.server.create_initialization_options()
+                wire.read_messages(read), outgoing, self.server.create_initialization_options()
             )
         outgoing.close()
         for call in list(self._calls.values()):  # their answers were never written
-            call.give_up()
+            call.cancel()
         return 128 + asked[0] if asked else 0
 
     def _answered(self, message: types.JSONRPCMessage, whole: bool) -> None:
@@ -141,10 +141,10 @@ class Serving:
         if call is None:
             return
         if not whole or isinstance(message, types.JSONRPCError):
-            call.give_up()
+            call.cancel()
             return
         for note in call.settle():
-            print(visible.line(f"note: {note}"), file=sys.stderr)
+            print(visible.escape_line(f"note: {note}"), file=sys.stderr)
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -163,7 +163,7 @@ class Serving:
         calls = self._calls if context.request is None else context.request.scope[OPEN_CALLS]
         earlier = calls.get(context.request_id)
         if earlier is not None:  # an id that is used twice gets one answer at most
-            earlier.give_up()
+            earlier.cancel()
         calls[context.request_id] = call
         try:
             with self._telling_steps(context):
@@ -173,10 +173,10 @@ class Serving:
         except BaseException:  # cancelled, or there is no such tool
             if calls.get(context.request_id) is call:
                 del calls[context.request_id]
-            call.give_up()
+            call.cancel()
             raise
         await self._tell_notes(context, params.name, answer, time.monotonic() - begun)
-        self._telling.look_soon()
+        self._telling.schedule_check()
         return answer
 
     @contextlib.contextmanager
@@ -185,7 +185,7 @@ class Serving:
         if "progress_token" not in (context.meta or {}):
             yield
             return
-        steps = progress.Steps()
+        steps = progress.ProgressTracker()
         here = progress.CURRENT.set(steps)
         telling = asyncio.get_running_loop().create_task(
             steps.tell(context.session.report_progress)
@@ -205,7 +205,7 @@ class Serving:
         await self._telling.log(context, "debug", took)
 
     async def _list_tools(self, context: Context, _: Any) -> types.ListToolsResult:
-        self._telling.meet(context)
+        self._telling.register_client(context)
         with contextlib.suppress(MemvaultError, OSError):  # the answer says so itself
             await self._look(self._changes.tools)
         return await self._threaded(lambda: answers.tools(self._call(), self._offer), context)
@@ -213,7 +213,7 @@ class Serving:
     async def _list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        self._telling.meet(context)
+        self._telling.register_client(context)
         with contextlib.suppress(MemvaultError, OSError):
             await self._look(self._changes.memories)
         cursor = params.cursor if params else None
@@ -228,7 +228,7 @@ class Serving:
         return await self._threaded(lambda: resources.read(self._call(), params.uri), context)
 
     async def _list_prompts(self, _: Context, __: Any) -> types.ListPromptsResult:
-        return prompts.listed()
+        return prompts.prompt_list()
 
     async def _get_prompt(
         self, _: Context, params: types.GetPromptRequestParams
@@ -274,11 +274,11 @@ class Serving:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncIterator[None]:
-        async with self._telling.watching():
+        async with self._telling.polling():
             yield
 
     async def _look(self, look: Callable[[Call], list[ServerEvent]]) -> None:
-        await self._telling.tell(await self._looked(look))
+        await self._telling.publish(await self._looked(look))
 
     async def _look_at_known(self) -> list[ServerEvent]:
         return await self._looked(self._changes.known) if self._changes.are_known else []
@@ -288,7 +288,7 @@ class Serving:
 
         def looked() -> list[ServerEvent]:
             with self._workspace.lock:
-                self._workspace.look()
+                self._workspace.refresh_settings()
                 return look(self._call())
 
         return await self._threaded(looked)
@@ -327,7 +327,7 @@ class Serving:
 
 
 @contextlib.contextmanager
-def signals(asked: list[int], end: Callable[[], None]) -> Iterator[None]:
+def handle_signals(asked: list[int], end: Callable[[], None]) -> Iterator[None]:
     """Let a signal end the server in order, where the system can tell a loop of signals."""
     loop = asyncio.get_running_loop()
 

@@ -32,7 +32,7 @@ _REST = 20
 """How many times as long as a look took the server rests after it, at least."""
 
 
-class _Client:
+class LegacyClient:
     """A client of the older protocol: whom to tell, what it subscribed to, and its log level."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class _Client:
         self.level: types.LoggingLevel | None = None
 
 
-class Telling:
+class ChangeNotifier:
     """Tells clients; ``look`` says what changed since the last time.
 
     Clients of the older protocol versions subscribe to single resources and are told of lists
@@ -53,13 +53,13 @@ class Telling:
         self._bus = InMemorySubscriptionBus()
         self._handler = ListenHandler(self._bus)
         self._listening = 0
-        self._clients: dict[str, _Client] = {}
+        self._clients: dict[str, LegacyClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._looking = asyncio.Lock()
         self._is_due = False
 
     @contextlib.asynccontextmanager
-    async def watching(self) -> AsyncIterator[None]:
+    async def polling(self) -> AsyncIterator[None]:
         """Look at the folder again and again while somebody has subscribed."""
         self._begin(self._watch())
         try:
@@ -84,26 +84,26 @@ class Telling:
 
     def subscribe(self, context: Context, uri: str) -> None:
         """Tell this client when a resource changes."""
-        self.meet(context)
+        self.register_client(context)
         self._client(context).subscribed[unquote(uri)] = uri
 
     def unsubscribe(self, context: Context, uri: str) -> None:
         """Tell of a resource no longer."""
         self._client(context).subscribed.pop(unquote(uri), None)
 
-    def meet(self, context: Context) -> None:
+    def register_client(self, context: Context) -> None:
         """Remember whom to tell, unless it opens streams for that."""
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self._client(context).session = context.session
 
-    def _client(self, context: Context) -> _Client:
+    def _client(self, context: Context) -> LegacyClient:
         """Return who asks: over HTTP a session, else the only client that there is."""
         name = "" if context.request is None else context.request.headers.get(SESSION, "")
         while len(self._clients) >= _MOST and name not in self._clients:
             del self._clients[next(iter(self._clients))]  # nobody says which of them have gone
-        return self._clients.setdefault(name, _Client())
+        return self._clients.setdefault(name, LegacyClient())
 
-    def look_soon(self) -> None:
+    def schedule_check(self) -> None:
         """Look at what a call has changed, behind its answer: once for all that ended till then."""
         if not self._is_due:
             self._is_due = True
@@ -149,9 +149,9 @@ class Telling:
 
     async def _look_once(self) -> None:
         with contextlib.suppress(MemvaultError, OSError):  # each call says so, until it is mended
-            await self.tell(await self._look())
+            await self.publish(await self._look())
 
-    async def tell(self, events: list[ServerEvent]) -> None:
+    async def publish(self, events: list[ServerEvent]) -> None:
         """Tell of changes whoever wants to know of them, if they are still there."""
         for event in events:
             await self._bus.publish(event)

@@ -31,7 +31,7 @@ _LAST_WORDS = 2.0
 
 
 @contextlib.contextmanager
-def diverted() -> Iterator[tuple[int, int]]:
+def claimed_stdio() -> Iterator[tuple[int, int]]:
     """Hand out standard input and output, and keep everything else away from them.
 
     Meanwhile 0 is empty and 1 is standard error, for whatever a library or a
@@ -60,7 +60,7 @@ def diverted() -> Iterator[tuple[int, int]]:
         os.dup2(written, 1)
 
 
-def incoming(descriptor: int) -> Incoming:
+def read_messages(descriptor: int) -> Incoming:
     """Return the messages that are read, until the input ends."""
     send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     loop = asyncio.get_running_loop()
@@ -96,7 +96,7 @@ def _message(line: bytes) -> SessionMessage | Exception:
         return error
 
 
-class Outgoing:
+class StdioWriter:
     """The messages that are written, one after the other, each whole.
 
     ``written`` is told of each, from the writing thread, and whether it went out.
@@ -132,7 +132,7 @@ class Outgoing:
         self._queue.put(None)
         self._thread.join(_LAST_WORDS)
 
-    async def __aenter__(self) -> Outgoing:
+    async def __aenter__(self) -> StdioWriter:
         return self
 
     async def __aexit__(

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from memvault.errors import Ambiguous, NotFound, UsageError
 from memvault.memories import edit
 from memvault.model import Memory
-from memvault.vault.store import Change, Store
+from memvault.vault.store import MemoryStore, WriteResult
 
 if TYPE_CHECKING:  # a memory that is named needs no search
-    from memvault.recall.engine import Engine
+    from memvault.recall.engine import RecallEngine
 
 _CLEAR_LEAD = 0.12
 
 
-def target(engine: Engine, query: str, notes: list[str]) -> Memory:
+def target(engine: RecallEngine, query: str, notes: list[str]) -> Memory:
     """Return the one memory that a name or a search clearly means.
 
     ``notes`` gets what a search has to say.
@@ -31,9 +31,9 @@ def target(engine: Engine, query: str, notes: list[str]) -> Memory:
         return exact
     if not query.strip():
         raise UsageError("The query is empty", "name a memory by memId, path, title or words")
-    from memvault.recall.values import Request, brief
+    from memvault.recall.values import RecallRequest, memory_reference
 
-    answer = engine.search(Request(query, limit=5, diverse=False))
+    answer = engine.search(RecallRequest(query, limit=5, diverse=False))
     notes += answer.notes
     found = answer.found
     if not found:
@@ -45,7 +45,7 @@ def target(engine: Engine, query: str, notes: list[str]) -> Memory:
         return best.memory
     candidates = [
         {
-            **brief(entry.memory),
+            **memory_reference(entry.memory),
             "score": round(entry.score, 4),
             "strength": entry.strength,
             **entry.standing.marks(),
@@ -60,8 +60,8 @@ def target(engine: Engine, query: str, notes: list[str]) -> Memory:
 
 
 def compound(
-    store: Store, memory: Memory, text: str, mode: str, section: str, kind: str, if_match: str
-) -> Change:
+    store: MemoryStore, memory: Memory, text: str, mode: str, section: str, kind: str, if_match: str
+) -> WriteResult:
     """Put a text into a memory, as ``edit.modified`` does, and change its type if one is given.
 
     Raises:
@@ -73,18 +73,18 @@ def compound(
     if not text.strip() and mode != "section":
         raise UsageError("The text is empty", "give the text, - for standard input")
 
-    def change(memory: Memory) -> Change:
+    def change(memory: Memory) -> WriteResult:
         body = edit.modified(memory.body, text, memory.newline, mode, section)
         return store.change(memory, _header(memory, kind), body, if_match or None, kind or None)
 
     if if_match or mode == "replace":  # what was changed is not replaced unseen
         return change(memory)
-    return edit.retried(store, memory, change)
+    return edit.retry_on_conflict(store, memory, change)
 
 
 def update(
-    store: Store, memory: Memory, title: str, text: str, kind: str, header: Mapping[str, Any]
-) -> Change:
+    store: MemoryStore, memory: Memory, title: str, text: str, kind: str, header: Mapping[str, Any]
+) -> WriteResult:
     """Replace a memory's text and title, and what ``header`` and ``kind`` name.
 
     Raises:

@@ -13,7 +13,7 @@ from memvault.model import FALLBACK_TYPE, Memory
 from memvault.secrets_found.detect import masked
 from memvault.vault import layout
 from memvault.vault.codec import plain_text
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 _LONGEST_TITLE = 60
 _MARKS = re.compile(r"^[\s>#*+-]+|^\s*\d+[.)]\s+")
@@ -25,7 +25,7 @@ _RESERVED = frozenset(
 
 
 def add(
-    store: Store, title: str, content: str, memory_type: str, header: Mapping[str, Any]
+    store: MemoryStore, title: str, content: str, memory_type: str, header: Mapping[str, Any]
 ) -> Memory:
     """Write a new memory with a fresh memId; ``header`` goes between type and times.
 

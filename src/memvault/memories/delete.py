@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from memvault.errors import Ambiguous, MemvaultError, NotFound
 from memvault.model import Memory
-from memvault.recall.engine import Engine
+from memvault.recall.engine import RecallEngine
 from memvault.recall.filters import Filters
-from memvault.recall.values import Request
-from memvault.vault.deed import Subject
-from memvault.vault.history import Discarded
-from memvault.vault.store import Store
+from memvault.recall.values import RecallRequest
+from memvault.vault.deed import FileRef
+from memvault.vault.history import TrashedFile
+from memvault.vault.store import MemoryStore
 
 
-class Candidate(NamedTuple):
+class DeletionCandidate(NamedTuple):
     """A memory that would go, and how well it fits, in 0..1 and, if it was looked for, a word."""
 
     memory: Memory
@@ -25,14 +25,14 @@ class Candidate(NamedTuple):
 
 
 def candidates(
-    engine: Engine,
-    store: Store,
+    engine: RecallEngine,
+    store: MemoryStore,
     query: str,
     filters: Filters,
     threshold: float,
     limit: int,
     notes: list[str],
-) -> list[Candidate]:
+) -> list[DeletionCandidate]:
     """Return the memories that a query means: named ones, else those that fit well enough.
 
     ``notes`` gets what a search has to say.
@@ -41,21 +41,26 @@ def candidates(
         Ambiguous: a name fits several memories.
     """
     if not query.strip():
-        return [Candidate(store.read(record.path), 1.0) for record in engine.listed(filters)]
+        return [
+            DeletionCandidate(store.read(record.path), 1.0)
+            for record in engine.list_records(filters)
+        ]
     named = _named(engine, query)
     if named:
-        if filters.test() is not None:
-            passing = {record.path for record in engine.listed(filters)}
+        if filters.predicate() is not None:
+            passing = {record.path for record in engine.list_records(filters)}
             named = [memory for memory in named if memory.path in passing]
-        return [Candidate(memory, 1.0) for memory in named]
-    request = Request(query, limit=limit, filters=filters, threshold=threshold, diverse=False)
+        return [DeletionCandidate(memory, 1.0) for memory in named]
+    request = RecallRequest(query, limit=limit, filters=filters, threshold=threshold, diverse=False)
     answer = engine.search(request)
     notes += answer.notes
-    fitting = (Candidate(entry.memory, entry.chance, entry.strength) for entry in answer.found)
+    fitting = (
+        DeletionCandidate(entry.memory, entry.probability, entry.strength) for entry in answer.found
+    )
     return sorted(fitting, key=lambda entry: (-entry.score, entry.memory.path))
 
 
-def _named(engine: Engine, query: str) -> list[Memory]:
+def _named(engine: RecallEngine, query: str) -> list[Memory]:
     """Return the memories that a query names one by one; none where any part is no name.
 
     Raises:
@@ -83,7 +88,7 @@ def _named(engine: Engine, query: str) -> list[Memory]:
     return list(found.values())
 
 
-def named(engine: Engine, ids: Iterable[str]) -> tuple[list[Memory], list[str]]:
+def named(engine: RecallEngine, ids: Iterable[str]) -> tuple[list[Memory], list[str]]:
     """Return the memories that ids name, and the ids that name none.
 
     An id is split at commas, unless the whole is a path or title that holds commas.
@@ -109,7 +114,7 @@ def named(engine: Engine, ids: Iterable[str]) -> tuple[list[Memory], list[str]]:
     return list(chosen.values()), missing
 
 
-def forget(store: Store, chosen: list[Candidate]) -> list[str]:
+def forget(store: MemoryStore, chosen: list[DeletionCandidate]) -> list[str]:
     """Move memories to the trash; return their paths.
 
     Raises:
@@ -125,19 +130,19 @@ def forget(store: Store, chosen: list[Candidate]) -> list[str]:
     return done
 
 
-def delete(store: Store, memories: Iterable[Memory]) -> None:
+def delete(store: MemoryStore, memories: Iterable[Memory]) -> None:
     """Move memories to the trash, all of them or none.
 
     Raises:
         MemvaultError: one could not go; those that had gone are back, but for the
             ``files`` in its details, which something keeps in the trash.
     """
-    done: list[tuple[Discarded, Subject]] = []
+    done: list[tuple[TrashedFile, FileRef]] = []
     try:
         for memory in memories:
             discarded = store.discard(memory.path, memory.etag)
             # One by one: what is done when another fails goes back.
-            done.append((discarded, Subject(memory.mem_id, memory.title)))
+            done.append((discarded, FileRef(memory.mem_id, memory.title)))
     except BaseException as error:
         left = [item.path for item, what in reversed(done) if not _put_back(store, item, what)]
         if left and isinstance(error, MemvaultError):
@@ -145,7 +150,7 @@ def delete(store: Store, memories: Iterable[Memory]) -> None:
         raise
 
 
-def _put_back(store: Store, item: Discarded, subject: Subject) -> bool:
+def _put_back(store: MemoryStore, item: TrashedFile, subject: FileRef) -> bool:
     try:
         store.put_back(item, subject)
     except (MemvaultError, OSError):

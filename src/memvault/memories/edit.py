@@ -13,14 +13,16 @@ from memvault.errors import Conflict
 from memvault.model import Memory
 from memvault.vault.codec import plain_text
 from memvault.vault.markdown import headings
-from memvault.vault.store import Change, Store
+from memvault.vault.store import MemoryStore, WriteResult
 
 _ENDS = ("\n", "\r")
 _TRIES = 6
 """Times that a change is tried, where an editor saves the file meanwhile."""
 
 
-def retried(store: Store, memory: Memory, change: Callable[[Memory], Change]) -> Change:
+def retry_on_conflict(
+    store: MemoryStore, memory: Memory, change: Callable[[Memory], WriteResult]
+) -> WriteResult:
     """Change a memory; one that an editor has saved meanwhile is read and changed again.
 
     Raises:

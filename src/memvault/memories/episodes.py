@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault.errors import UsageError
 from memvault.memories import create, experience_store
 from memvault.model import IMPORTANCE, Memory
-from memvault.vault.codec import plain_text, printable
+from memvault.vault.codec import plain_text, replace_surrogates
 from memvault.vault.markdown import headings
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memvault.recall.engine import Engine
-    from memvault.recall.values import Answer
+    from memvault.recall.engine import RecallEngine
+    from memvault.recall.values import RecallAnswer
 
 TYPE = "episode"
 ERROR = "action_error"
@@ -43,7 +43,7 @@ _MOST_SKILLS = 200
 _LONGEST_SKILL = 200
 
 
-class Story(NamedTuple):
+class EpisodeInput(NamedTuple):
     """What an agent tells of an experience."""
 
     context: Sequence[str] = ()
@@ -77,7 +77,7 @@ def succeeded(outcomes: Sequence[Mapping[str, Any]]) -> bool:
     return bool(outcomes) and errors * 100 < len(outcomes) * _ERRORS
 
 
-def add(store: Store, story: Story, agent: str) -> Memory:
+def add(store: MemoryStore, story: EpisodeInput, agent: str) -> Memory:
     """Write an episode; its title says the situation and the outcome in its own words.
 
     Raises:
@@ -103,7 +103,7 @@ def add(store: Store, story: Story, agent: str) -> Memory:
     return create.add(store, _title(story), body, TYPE, header)
 
 
-def _title(story: Story) -> str:
+def _title(story: EpisodeInput) -> str:
     """Say in few words what the situation was, or else what was done, and how it came out."""
     situation = _first((*story.context, *story.actions))
     told = list(reversed(story.outcomes))
@@ -210,7 +210,7 @@ def texts(value: object) -> list[str]:
 
 def _line(text: str) -> str:
     """Write an entry of a list as it is, or as JSON where it would read back otherwise."""
-    plain = printable(text)  # no file can hold half a character
+    plain = replace_surrogates(text)  # no file can hold half a character
     same = plain_text(plain) == plain and "\t" not in plain
     if same and [_entry(line) for line in _entries(f"- {plain}\n")] == [plain]:
         return plain
@@ -230,7 +230,7 @@ def _json(value: Any) -> str:
             f"An outcome cannot be kept as JSON: {error}", "use texts, numbers and lists of these"
         ) from error
     return "".join(
-        char if char.isprintable() else json.dumps(char)[1:-1] for char in printable(text)
+        char if char.isprintable() else json.dumps(char)[1:-1] for char in replace_surrogates(text)
     )
 
 
@@ -290,12 +290,14 @@ def _value(written: str) -> Any:
     """Return the JSON value that an entry holds, or None where a result could not repeat it."""
     try:
         value = json.loads(written.strip("` "))
-        return json.loads(printable(json.dumps(value, ensure_ascii=False, allow_nan=False)))
+        return json.loads(
+            replace_surrogates(json.dumps(value, ensure_ascii=False, allow_nan=False))
+        )
     except (ValueError, RecursionError):
         return None
 
 
-def similar(engine: Engine, query: str, limit: int, least: float) -> Answer:
+def similar(engine: RecallEngine, query: str, limit: int, least: float) -> RecallAnswer:
     """Find the episodes that are like a situation and matter enough; else as ``search``."""
     return experience_store.search(
         engine,

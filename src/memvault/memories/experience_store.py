@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault.errors import MemvaultError, UsageError
 from memvault.memories import edit
 from memvault.model import Memory, is_example
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 if TYPE_CHECKING:  # storing needs none of recall
-    from memvault.index.protocol import Record
-    from memvault.recall.engine import Engine
+    from memvault.index.protocol import MemoryRecord
+    from memvault.recall.engine import RecallEngine
     from memvault.recall.filters import Filters
-    from memvault.recall.values import Answer, Found
+    from memvault.recall.values import RecallAnswer, RecallResult
 
 ARCHIVED = "archived"
 _LONGEST = 200
 _UNLINKED = re.compile(r"[\[\]|#^]")
 
-Test = Callable[["Record"], bool]
+Test = Callable[["MemoryRecord"], bool]
 
 
-class Origin(NamedTuple):
+class Provenance(NamedTuple):
     """The episodes that a memory was made of, their files, and the proposal that it was."""
 
     episodes: tuple[str, ...]
@@ -55,14 +55,14 @@ def is_put_aside(metadata: dict[str, Any]) -> bool:
 
 
 def search(
-    engine: Engine,
+    engine: RecallEngine,
     query: str,
     memory_type: str,
     limit: int,
     passes: Test,
     only_current: bool = False,
     strict: bool = True,
-) -> Answer:
+) -> RecallAnswer:
     """Find memories of a type that are not put aside, the best for a query first.
 
     With ``only_current`` not what was replaced, has ended or has not begun;
@@ -71,28 +71,30 @@ def search(
     Raises:
         UsageError: the query is empty.
     """
-    from memvault.recall.values import Request
+    from memvault.recall.values import RecallRequest
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
     filters = _filters(memory_type, passes)
     return engine.search(
-        Request(query, limit=limit, filters=filters, strict=strict, only_current=only_current)
+        RecallRequest(query, limit=limit, filters=filters, strict=strict, only_current=only_current)
     )
 
 
-def memories_of(store: Store, engine: Engine, memory_type: str, passes: Test) -> Iterator[Memory]:
+def memories_of(
+    store: MemoryStore, engine: RecallEngine, memory_type: str, passes: Test
+) -> Iterator[Memory]:
     """Yield every memory of a type that is not put aside, newest first, as its file is now."""
     return readable(store, records_of(engine, memory_type, passes))
 
 
-def records_of(engine: Engine, memory_type: str, passes: Test) -> list[Record]:
+def records_of(engine: RecallEngine, memory_type: str, passes: Test) -> list[MemoryRecord]:
     """Return the records of every memory of a type that is not put aside, newest first."""
-    records = engine.listed(_filters(memory_type, passes))
+    records = engine.list_records(_filters(memory_type, passes))
     return sorted(records, key=lambda record: record.created, reverse=True)
 
 
-def readable(store: Store, records: Iterable[Record]) -> Iterator[Memory]:
+def readable(store: MemoryStore, records: Iterable[MemoryRecord]) -> Iterator[Memory]:
     """Yield the memories of records as their files are now; what cannot be read is left out."""
     for record in records:
         with contextlib.suppress(MemvaultError):  # gone since the look at the folder
@@ -113,7 +115,7 @@ def unquoted(text: str) -> str:
     return "".join(" " if char in '"“”„«»' else char for char in text)
 
 
-def distance(found: Found) -> float:
+def distance(found: RecallResult) -> float:
     """Return how far a memory is from the query in meaning: 0 the same, 1 nothing in common."""
     return round(1 - found.similarity, 4)
 

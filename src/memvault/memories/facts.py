@@ -13,11 +13,11 @@ from memvault.errors import Refused, UsageError
 from memvault.memories import create, edit, experience_store
 from memvault.memories.episodes import number
 from memvault.model import CATEGORY, SOURCE, Memory
-from memvault.vault.store import Change, Store
+from memvault.vault.store import MemoryStore, WriteResult
 
 if TYPE_CHECKING:  # storing needs none of recall
-    from memvault.recall.engine import Engine
-    from memvault.recall.values import Answer
+    from memvault.recall.engine import RecallEngine
+    from memvault.recall.values import RecallAnswer
 
 TYPE = "fact"
 
@@ -49,12 +49,12 @@ def _category_key(category: object) -> str:
 
 
 def add(
-    store: Store,
+    store: MemoryStore,
     text: str,
     category: str,
     confidence: float,
     source: str,
-    origin: experience_store.Origin | None = None,
+    origin: experience_store.Provenance | None = None,
 ) -> Memory:
     """Write a new fact; its title is made from its own first words.
 
@@ -74,7 +74,9 @@ def add(
     return create.add(store, title, body, TYPE, header)
 
 
-def change(store: Store, memory: Memory, text: str | None, confidence: float | None) -> Change:
+def change(
+    store: MemoryStore, memory: Memory, text: str | None, confidence: float | None
+) -> WriteResult:
     """Correct a fact; what it said before is kept as a revision.
 
     A title that was made from the old text is made from the new one.
@@ -104,8 +106,8 @@ def change(store: Store, memory: Memory, text: str | None, confidence: float | N
 
 
 def similar(
-    engine: Engine, query: str, limit: int, category: str = "", only_current: bool = False
-) -> Answer:
+    engine: RecallEngine, query: str, limit: int, category: str = "", only_current: bool = False
+) -> RecallAnswer:
     """Find the facts that fit a query, of a category where one is named; else as ``search``."""
     wanted = _category_key(category) if category.strip() else ""
     return experience_store.search(

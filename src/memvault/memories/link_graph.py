@@ -10,24 +10,24 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from memvault.errors import MemvaultError, NotFound
-from memvault.index.protocol import Record
+from memvault.index.protocol import MemoryRecord
 from memvault.model import Memory
-from memvault.recall.resolve import linked
+from memvault.recall.resolve import match_link
 from memvault.vault.links import Link, links
 from memvault.vault.replaced import (
     SUPERSEDED_BY,
     SUPERSEDES,
-    looked_for,
-    names_of,
-    names_under,
+    name_key,
+    name_keys,
+    referenced_names,
 )
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 HEADER_KEYS = (SUPERSEDES, SUPERSEDED_BY, "conflict_with")
 """The keys of a header that name other memories."""
 
 
-class Linked(NamedTuple):
+class ResolvedLink(NamedTuple):
     """A link of one memory to another, or to nothing that is there.
 
     ``key`` is the header's key where it stands there; ``link`` is None then.
@@ -35,7 +35,7 @@ class Linked(NamedTuple):
 
     source: Memory
     name: str
-    target: Record | None
+    target: MemoryRecord | None
     link: Link | None = None
     key: str = ""
 
@@ -46,20 +46,20 @@ class LinkGraph:
     ``records`` are all of its memories, ``unread`` those that could not be read.
     """
 
-    def __init__(self, records: Sequence[Record], store: Store) -> None:
+    def __init__(self, records: Sequence[MemoryRecord], store: MemoryStore) -> None:
         self.records = records
         self.unread: list[str] = []
         self._store = store
-        self._named: dict[str, list[Record]] = {}
+        self._named: dict[str, list[MemoryRecord]] = {}
         for record in self.records:
-            names = names_of(record.path, record.mem_id, record.title, record.aliases)
-            for name in dict.fromkeys([*names, *map(looked_for, ends(record.path))]):
+            names = name_keys(record.path, record.mem_id, record.title, record.aliases)
+            for name in dict.fromkeys([*names, *map(name_key, ends(record.path))]):
                 self._named.setdefault(name, []).append(record)
 
     @cached_property
     def files(self) -> Counter[str]:
         """How many memories' files have each name, as an index keeps it."""
-        return Counter(looked_for(PurePosixPath(entry.path).stem) for entry in self.records)
+        return Counter(name_key(PurePosixPath(entry.path).stem) for entry in self.records)
 
     def memories(self) -> Iterator[Memory]:
         """Yield every memory as its file is now; what cannot be read is left out."""
@@ -73,47 +73,47 @@ class LinkGraph:
                 continue
             yield memory
 
-    def of(self, memory: Memory) -> list[Linked]:
+    def outgoing(self, memory: Memory) -> list[ResolvedLink]:
         """Return a memory's links to notes, those of its text first, in their order."""
         found = []
         for link in links(memory.body):
-            target = self.meant(link, memory.path)
+            target = self.resolve(link, memory.path)
             if link.is_wikilink or target is not None or link.target.lower().endswith(".md"):
-                found.append(Linked(memory, link.target, target, link))
+                found.append(ResolvedLink(memory, link.target, target, link))
         for key in HEADER_KEYS:
-            names = names_under(memory.metadata, key)
+            names = referenced_names(memory.metadata, key)
             found += [
-                Linked(memory, name, next(iter(self.called(name)), None), None, key)
+                ResolvedLink(memory, name, next(iter(self.by_name(name)), None), None, key)
                 for name in names
             ]
         return found
 
-    def to(self, path: str) -> list[Linked]:
+    def backlinks(self, path: str) -> list[ResolvedLink]:
         """Return every link to the memory of a path, but for its own."""
         return [
             link
             for memory in self.memories()
             if memory.path != path
-            for link in self.of(memory)
+            for link in self.outgoing(memory)
             if link.target is not None and link.target.path == path
         ]
 
-    def meant(self, link: Link, path: str) -> Record | None:
+    def resolve(self, link: Link, path: str) -> MemoryRecord | None:
         """Return the memory that a link in a file of some path leads to, if any."""
         beside = None if link.is_wikilink else self.beside(link, path)
-        return beside or next(iter(self.called(link.target)), None)
+        return beside or next(iter(self.by_name(link.target)), None)
 
-    def beside(self, link: Link, path: str) -> Record | None:
+    def beside(self, link: Link, path: str) -> MemoryRecord | None:
         """Return the memory whose path from the folder of a file is a link's target, if any."""
         wanted = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
-        known = self._named.get(looked_for(wanted), ())
+        known = self._named.get(name_key(wanted), ())
         return next((entry for entry in known if entry.path == wanted), None)
 
-    def called(self, target: str) -> list[Record]:
+    def by_name(self, target: str) -> list[MemoryRecord]:
         """Return the memories that a link's target or a name in a header fits equally well."""
         name = target.removeprefix("./").strip("/")
-        known = self._named.get(looked_for(name), [])
-        return linked(name, known) or known
+        known = self._named.get(name_key(name), [])
+        return match_link(name, known) or known
 
 
 def ends(path: str) -> Iterable[str]:

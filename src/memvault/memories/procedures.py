@@ -19,13 +19,13 @@ from memvault.errors import Conflict, NotFound
 from memvault.memories import create, edit, experience_store, skills
 from memvault.memories.episodes import number
 from memvault.model import RATE, Memory
-from memvault.recall.engine import Engine
+from memvault.recall.engine import RecallEngine
 from memvault.recall.filters import Filters
 from memvault.vault.codec import plain_text
 from memvault.vault.lock import FileLock
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 from memvault.vault.private import private_folder
-from memvault.vault.store import Change, Store
+from memvault.vault.store import MemoryStore, WriteResult
 
 TYPE = "procedure"
 ALPHA = 0.1
@@ -64,9 +64,9 @@ def averaged(rate: float, success: bool) -> float:
     return (1 - ALPHA) * rate + ALPHA * (1.0 if success else 0.0)
 
 
-def put(
-    store: Store, engine: Engine, name: str, prompt: str, rate: float, skill_id: str
-) -> tuple[Change, bool]:
+def upsert(
+    store: MemoryStore, engine: RecallEngine, name: str, prompt: str, rate: float, skill_id: str
+) -> tuple[WriteResult, bool]:
     """Store a procedure; one of that name gets the prompt, and keeps its rate and count.
 
     One that was put aside is in use again. Returns too whether there was one.
@@ -79,7 +79,7 @@ def put(
     create.title_of(prompt)  # refuses one that says nothing
     skill = skills.checked_id(skill_id) if skill_id.strip() else ""
 
-    def change(memory: Memory) -> Change:
+    def change(memory: Memory) -> WriteResult:
         changes: dict[str, Any] = {}
         if skill and memory.metadata.get("skill_id") != skill:
             changes["skill_id"] = skill
@@ -89,21 +89,23 @@ def put(
         if experience_store.text_of(memory) != plain_text(prompt).strip("\n"):
             body = experience_store.with_text(memory, prompt)
         elif not changes:
-            return Change(memory, "")
+            return WriteResult(memory, "")
         return store.change(memory, {**changes, **edit.modified_now(memory)}, body)
 
     with held(store, engine) as paths:
         if title in paths:
-            return edit.retried(store, store.read(paths[title]), change), True
-        return Change(create.add(store, title, prompt, TYPE, _header(rate, 0, skill)), ""), False
+            return edit.retry_on_conflict(store, store.read(paths[title]), change), True
+        return WriteResult(
+            create.add(store, title, prompt, TYPE, _header(rate, 0, skill)), ""
+        ), False
 
 
 def add(
-    store: Store,
+    store: MemoryStore,
     paths: dict[str, str],
     new: Procedure,
     source: str,
-    origin: experience_store.Origin,
+    origin: experience_store.Provenance,
 ) -> Memory:
     """Store a procedure that was made of episodes, which it names and links.
 
@@ -128,14 +130,14 @@ def add(
 
 def clean_name(name: str) -> str:
     """Return a name as it is kept and looked for; errors as for ``clean_title``."""
-    return normal_form("NFC", create.clean_title(name))
+    return normalize("NFC", create.clean_title(name))
 
 
 def _header(rate: float, used: int, skill: str) -> dict[str, Any]:
     return {"success_rate": rate, "usage_count": used, **({"skill_id": skill} if skill else {})}
 
 
-def outcome(store: Store, engine: Engine, name: str, success: bool) -> Procedure:
+def record_outcome(store: MemoryStore, engine: RecallEngine, name: str, success: bool) -> Procedure:
     """Count an outcome of a procedure; return it with its new numbers.
 
     Raises:
@@ -144,7 +146,7 @@ def outcome(store: Store, engine: Engine, name: str, success: bool) -> Procedure
     """
     title = clean_name(name)
 
-    def count(memory: Memory) -> Change:
+    def count(memory: Memory) -> WriteResult:
         before = procedure_of(memory)
         numbers = {
             "success_rate": averaged(before.success_rate, success),
@@ -161,10 +163,12 @@ def outcome(store: Store, engine: Engine, name: str, success: bool) -> Procedure
                 if near
                 else "memvault list --type procedure shows them",
             )
-        return procedure_of(edit.retried(store, store.read(paths[title]), count).memory)
+        return procedure_of(edit.retry_on_conflict(store, store.read(paths[title]), count).memory)
 
 
-def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedure], list[str]]:
+def recall_procedures(
+    engine: RecallEngine, situation: str, least: float
+) -> tuple[list[Procedure], list[str]]:
     """Find the procedures that fit a situation and mostly succeed, the best rate first.
 
     What was replaced, has ended or has not begun is no way to do it. Returns what the caller
@@ -184,7 +188,7 @@ def fitting(engine: Engine, situation: str, least: float) -> tuple[list[Procedur
     return sorted(known, key=lambda entry: (-entry.success_rate, -entry.usage_count)), notes
 
 
-def with_skill(store: Store, engine: Engine) -> list[Procedure]:
+def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
     """Return the procedures that are skills, in the order of their ids."""
     found = experience_store.memories_of(
         store, engine, TYPE, lambda record: bool(skills.found_id(record.metadata.get("skill_id")))
@@ -194,14 +198,16 @@ def with_skill(store: Store, engine: Engine) -> list[Procedure]:
 
 
 @contextmanager
-def held(store: Store, engine: Engine) -> Iterator[dict[str, str]]:
+def held(store: MemoryStore, engine: RecallEngine) -> Iterator[dict[str, str]]:
     """Hold the lock of procedures; give the path of each name's file, of several the oldest.
 
     Whatever others stored before the lock was taken is seen.
     """
     wanted = Filters(memory_type=TYPE)
-    with FileLock(private_folder(store.root) / _LOCK, meanwhile=lambda: engine.listed(wanted)):
-        engine.look_again()
-        records = engine.listed(wanted)
+    with FileLock(
+        private_folder(store.root) / _LOCK, meanwhile=lambda: engine.list_records(wanted)
+    ):
+        engine.invalidate()
+        records = engine.list_records(wanted)
         records.sort(key=lambda entry: (entry.created, entry.path), reverse=True)
-        yield {normal_form("NFC", entry.title): entry.path for entry in records}
+        yield {normalize("NFC", entry.title): entry.path for entry in records}

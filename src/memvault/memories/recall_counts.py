@@ -85,8 +85,8 @@ def _fold(folder: Path, found: Counts) -> None:
     """Put counts in the place of both files; killed in between, the recent ones count twice."""
     latest = sorted(found.items(), key=lambda item: item[1]["last"])[-_MOST:]
     text = json.dumps(dict(latest), ensure_ascii=False)
-    atomic.put(folder / _FILE, text.encode("utf-8", "replace"))
-    with atomic.explained(folder / _RECENT):
+    atomic.write(folder / _FILE, text.encode("utf-8", "replace"))
+    with atomic.map_os_errors(folder / _RECENT):
         (folder / _RECENT).unlink(missing_ok=True)
 
 

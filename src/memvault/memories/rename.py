@@ -18,14 +18,14 @@ from urllib.parse import quote
 from memvault.errors import Conflict, Refused, UsageError
 from memvault.memories.create import clean_title
 from memvault.memories.edit import modified_now
-from memvault.memories.link_graph import Linked, LinkGraph, ends
+from memvault.memories.link_graph import LinkGraph, ResolvedLink, ends
 from memvault.model import Memory
 from memvault.secrets_found.detect import masked
 from memvault.vault import codec, layout
 from memvault.vault.aliases import retitled
 from memvault.vault.markdown import first_heading, headings
-from memvault.vault.replaced import looked_for, names_under
-from memvault.vault.store import Store
+from memvault.vault.replaced import name_key, referenced_names
+from memvault.vault.store import MemoryStore
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
 _NOT_IN_ANGLES = re.compile(r"[%#<>]")
@@ -33,7 +33,7 @@ _KEPT = "/!$&'*+,;=:@()-._~"
 """What stands in a markdown link as it is."""
 
 
-class Rewritten(NamedTuple):
+class LinkRewrite(NamedTuple):
     """A memory whose links have to change: how many, and what in its header and text."""
 
     memory: Memory
@@ -42,7 +42,7 @@ class Rewritten(NamedTuple):
     body: str | None
 
 
-class Renaming(NamedTuple):
+class RenamePlan(NamedTuple):
     """A memory that gets another title or path, and what has to change with it.
 
     ``unread`` are memories that cannot be read, so that links in them stay as they are.
@@ -51,7 +51,7 @@ class Renaming(NamedTuple):
     memory: Memory
     title: str
     path: str
-    others: list[Rewritten]
+    others: list[LinkRewrite]
     unread: tuple[str, ...] = ()
 
     @property
@@ -60,9 +60,9 @@ class Renaming(NamedTuple):
         return (self.title, self.path) == (self.memory.title, self.memory.path)
 
 
-def planned(
-    store: Store, graph: Callable[[], LinkGraph], memory: Memory, title: str, place: str
-) -> Renaming:
+def plan_rename(
+    store: MemoryStore, graph: Callable[[], LinkGraph], memory: Memory, title: str, place: str
+) -> RenamePlan:
     """Work out what renaming a memory changes; nothing is written.
 
     ``title`` and ``place`` are empty where they stay; a place is a folder, or a path that
@@ -81,7 +81,7 @@ def planned(
     is_taken = path != memory.path and os.path.lexists(there)
     if is_taken and not there.samefile(store.root / memory.path):
         raise Conflict(f"There is a file {path} already", "choose another name or folder")
-    found = Renaming(memory, title, path, [])
+    found = RenamePlan(memory, title, path, [])
     if found.is_nothing:
         return found
     links = graph()
@@ -89,13 +89,13 @@ def planned(
     return found._replace(others=others, unread=tuple(links.unread))
 
 
-def _title_at(store: Store, memory: Memory, path: str) -> str:
+def _title_at(store: MemoryStore, memory: Memory, path: str) -> str:
     """Return the title that a memory has at a path: it may be its file's name."""
     data, state = store.read_bytes(memory.path)
     return store.parse(data, state._replace(path=path)).title
 
 
-def _path(store: Store, memory: Memory, title: str, place: str) -> str:
+def _path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
     old = PurePosixPath(memory.path)
     stem = old.stem
     if title != memory.title:
@@ -115,7 +115,7 @@ def _path(store: Store, memory: Memory, title: str, place: str) -> str:
         raise UsageError(
             f"A path with {' '.join(broken)} in it cannot be linked to", "leave that out"
         )
-    path = layout.contained(store.root, wanted)
+    path = layout.resolve_inside(store.root, wanted)
     if not layout.is_memory_path(path):
         raise UsageError(
             f"{path} cannot be a memory's path",
@@ -124,13 +124,13 @@ def _path(store: Store, memory: Memory, title: str, place: str) -> str:
     return path
 
 
-def _others(store: Store, graph: LinkGraph, renaming: Renaming) -> Iterator[Rewritten]:
+def _others(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> Iterator[LinkRewrite]:
     """Yield the memories with links to change, the renamed one itself among them."""
     after = _after(store, graph, renaming)
     for memory in graph.memories():
         found = [
             (link, written)
-            for link in graph.of(memory)
+            for link in graph.outgoing(memory)
             for written in [_written(link, renaming, graph, after)]
             if written is not None
         ]
@@ -138,7 +138,7 @@ def _others(store: Store, graph: LinkGraph, renaming: Renaming) -> Iterator[Rewr
             yield _rewritten(memory, found)
 
 
-def _after(store: Store, graph: LinkGraph, renaming: Renaming) -> LinkGraph:
+def _after(store: MemoryStore, graph: LinkGraph, renaming: RenamePlan) -> LinkGraph:
     """Return the links as they will be, so that it is known where a name will lead."""
     memory = renaming.memory
     aliases = retitled(memory, renaming.title) if renaming.title != memory.title else {}
@@ -152,7 +152,9 @@ def _after(store: Store, graph: LinkGraph, renaming: Renaming) -> LinkGraph:
     return LinkGraph(records, store)
 
 
-def _written(found: Linked, renaming: Renaming, graph: LinkGraph, after: LinkGraph) -> str | None:
+def _written(
+    found: ResolvedLink, renaming: RenamePlan, graph: LinkGraph, after: LinkGraph
+) -> str | None:
     """Return what a link's target is to be called; None where it stays as it is.
 
     A link to another memory is written anew where it would lead to the renamed one from now on,
@@ -165,12 +167,12 @@ def _written(found: Linked, renaming: Renaming, graph: LinkGraph, after: LinkGra
     target = renaming.path if is_meant else found.target.path
     if link is None or link.is_wikilink:
         name = _called(found.name, renaming, after) if is_meant else found.name
-        leads = [entry.path for entry in after.called(name)]
-        was_one = name != found.name or len(graph.called(name)) == 1
+        leads = [entry.path for entry in after.by_name(name)]
+        was_one = name != found.name or len(graph.by_name(name)) == 1
         if leads != [target] and (was_one or leads[:1] != [target]):
             suffix = name[-3:] if name.lower().endswith(".md") else ""
             name = f"{target[: -len('.md')]}{suffix}"
-            if len(after.called(name)) > 1:  # another file has the path in other letters
+            if len(after.by_name(name)) > 1:  # another file has the path in other letters
                 name = found.target.mem_id
         if name != found.name and _NOT_IN_LINKS.intersection(name):
             name = found.target.mem_id
@@ -178,32 +180,32 @@ def _written(found: Linked, renaming: Renaming, graph: LinkGraph, after: LinkGra
     source = renaming.path if found.source.path == own else found.source.path
     if graph.beside(link, found.source.path) is None:  # named from the top, or by its name alone
         beside = after.beside(link, source)
-        there = [beside] if beside is not None else after.called(link.target)
+        there = [beside] if beside is not None else after.by_name(link.target)
         if [entry.path for entry in there] == [target]:
             return None
     written = posixpath.relpath(target, posixpath.dirname(source) or ".")
     return None if written == posixpath.normpath(link.target) else written
 
 
-def _called(name: str, renaming: Renaming, after: LinkGraph) -> str:
+def _called(name: str, renaming: RenamePlan, after: LinkGraph) -> str:
     """Return the new name in the form of an old one: path, end of a path, file name or title."""
-    memory, key = renaming.memory, looked_for(name.removeprefix("./").strip("/"))
+    memory, key = renaming.memory, name_key(name.removeprefix("./").strip("/"))
     suffix = name[-3:] if name.lower().endswith(".md") else ""
     path = renaming.path[: -len(".md")]
     file = PurePosixPath(path).name
-    if after.files[looked_for(file)] > 1:
+    if after.files[name_key(file)] > 1:
         file = path
     stem = PurePosixPath(memory.path).stem
-    if key == looked_for(memory.path) or ("/" in key and key in map(looked_for, ends(memory.path))):
+    if key == name_key(memory.path) or ("/" in key and key in map(name_key, ends(memory.path))):
         return f"{path}{suffix}"
-    if key == looked_for(stem):
-        return f"{file}{suffix}" if looked_for(file) != key else name
-    if key == looked_for(memory.title) and memory.title != renaming.title:
+    if key == name_key(stem):
+        return f"{file}{suffix}" if name_key(file) != key else name
+    if key == name_key(memory.title) and memory.title != renaming.title:
         return file if _NOT_IN_LINKS.intersection(renaming.title) else renaming.title
     return name  # by its memId, or by an alias that stays
 
 
-def _rewritten(memory: Memory, found: list[tuple[Linked, str]]) -> Rewritten:
+def _rewritten(memory: Memory, found: list[tuple[ResolvedLink, str]]) -> LinkRewrite:
     """Return what a memory's links, as they are to be, change in its text and header."""
     body, in_text = memory.body, False
     for entry, written in reversed(found):
@@ -219,18 +221,18 @@ def _rewritten(memory: Memory, found: list[tuple[Linked, str]]) -> Rewritten:
         if entry.key:
             held = changes.get(entry.key, memory.metadata[entry.key])
             changes[entry.key] = _replaced(held, entry.name, written)
-    return Rewritten(memory, len(found), changes, body if in_text else None)
+    return LinkRewrite(memory, len(found), changes, body if in_text else None)
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
     """Return a header's value with one of its names replaced, brackets and all else kept."""
     if isinstance(value, list):
         return [_replaced(entry, old, new) for entry in value]
-    is_it = isinstance(value, str) and names_under({"": value}, "") == [old]
+    is_it = isinstance(value, str) and referenced_names({"": value}, "") == [old]
     return value.replace(old, new, 1) if is_it else value
 
 
-def rename(store: Store, renaming: Renaming) -> Memory:
+def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
     """Do what was worked out, each file in one step; return the memory as it is then.
 
     Raises:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from memvault.errors import UsageError
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 
 _ID = re.compile(r"[^\W_][\w-]*(\.[^\W_][\w-]*){0,7}")
 _LONGEST = 120
@@ -19,7 +19,7 @@ _LONGEST = 120
 
 def key(skill_id: str) -> str:
     """Return an id in the spelling under which it is compared."""
-    return normal_form("NFC", skill_id).strip().casefold()
+    return normalize("NFC", skill_id).strip().casefold()
 
 
 def checked_id(skill_id: str) -> str:
@@ -40,7 +40,7 @@ def checked_id(skill_id: str) -> str:
 
 def found_id(value: object) -> str:
     """Return the id that a header holds, or an empty text where it holds none."""
-    plain = normal_form("NFC", str(value if value is not None else "")).strip()
+    plain = normalize("NFC", str(value if value is not None else "")).strip()
     return plain if len(plain) <= _LONGEST and _ID.fullmatch(plain) else ""
 
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memvault.errors import UsageError
-from memvault.index.protocol import Record
-from memvault.memories.edit import modified_now, retried
+from memvault.index.protocol import MemoryRecord
+from memvault.memories.edit import modified_now, retry_on_conflict
 from memvault.model import Memory, is_example
 from memvault.vault.codec import header_tags
 from memvault.vault.markdown import tags as tags_in
-from memvault.vault.store import Change, Store
+from memvault.vault.store import MemoryStore, WriteResult
 
 _NOT_IN_TAGS = frozenset(" #,[]{}\"'`|^")
 
 
-class Counted(NamedTuple):
+class TagCount(NamedTuple):
     """A tag, in how many memories it or one nested in it is, and in how many it is itself."""
 
     tag: str
@@ -73,7 +73,7 @@ def present(tags: Iterable[str], memory: Memory) -> list[str]:
     return list(dict.fromkeys(filter(None, found)))
 
 
-def counted(records: Iterable[Record]) -> list[Counted]:
+def counted(records: Iterable[MemoryRecord]) -> list[TagCount]:
     """Return every tag of some memories in the order of a tree, those above nested ones too.
 
     Tags of examples do not count.
@@ -90,33 +90,33 @@ def counted(records: Iterable[Record]) -> list[Counted]:
                 whole[above.casefold()].add(record.key)
             own[tag.casefold()].add(record.key)
     return [
-        Counted(spelled[key], len(whole[key]), len(own[key]))
+        TagCount(spelled[key], len(whole[key]), len(own[key]))
         for key in sorted(whole, key=lambda key: key.split("/"))
     ]
 
 
-def add(store: Store, memory: Memory, tags: Sequence[str]) -> Memory:
+def add(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     """Add tags to a header; those that are there already stay as they are."""
 
-    def added(now: Memory) -> Change:
+    def added(now: Memory) -> WriteResult:
         known = {tag.casefold() for tag in now.tags}
         new = [tag for tag in tags if tag.casefold() not in known]
         held = header_tags(now.metadata)
         return _changed(store, now, [*held, *new], now.body)
 
-    return retried(store, memory, added).memory
+    return retry_on_conflict(store, memory, added).memory
 
 
-def remove(store: Store, memory: Memory, tags: Sequence[str]) -> Memory:
+def remove(store: MemoryStore, memory: Memory, tags: Sequence[str]) -> Memory:
     """Take tags out of a header; one in the text loses its ``#`` and stays as a word."""
     gone = {tag.casefold() for tag in tags}
 
-    def removed(now: Memory) -> Change:
+    def removed(now: Memory) -> WriteResult:
         held = [tag for tag in header_tags(now.metadata) if tag.casefold() not in gone]
         body = _rewritten(now.body, lambda tag: tag if tag.casefold() in gone else None, "")
         return _changed(store, now, held, body)
 
-    return retried(store, memory, removed).memory
+    return retry_on_conflict(store, memory, removed).memory
 
 
 def is_under(tag: str, above: str) -> bool:
@@ -143,21 +143,21 @@ def check_in_texts(memories: Iterable[Memory], old: str, new: str) -> None:
             )
 
 
-def rename(store: Store, memory: Memory, old: str, new: str) -> Memory:
+def rename(store: MemoryStore, memory: Memory, old: str, new: str) -> Memory:
     """Rename a tag, and those nested in it, in a memory's header and text."""
 
     def renamed(tag: str) -> str | None:
         nested = tag.split("/")[old.count("/") + 1 :]
         return "/".join([new, *nested]) if is_under(tag, old) else None
 
-    def change(now: Memory) -> Change:
+    def change(now: Memory) -> WriteResult:
         held = [renamed(tag) or tag for tag in header_tags(now.metadata)]
         return _changed(store, now, held, _rewritten(now.body, renamed, "#"))
 
-    return retried(store, memory, change).memory
+    return retry_on_conflict(store, memory, change).memory
 
 
-def _changed(store: Store, memory: Memory, tags: Sequence[str], body: str) -> Change:
+def _changed(store: MemoryStore, memory: Memory, tags: Sequence[str], body: str) -> WriteResult:
     """Write a memory with other tags in its header, under the key that it has them under."""
     unique = list({tag.casefold(): tag for tag in reversed(tags)}.values())[::-1]
     changes: Mapping[str, Any] = {}
@@ -166,7 +166,7 @@ def _changed(store: Store, memory: Memory, tags: Sequence[str], body: str) -> Ch
         changes = {key: unique or None}
     text = body if body != memory.body else None
     if not changes and text is None:
-        return Change(memory, "")
+        return WriteResult(memory, "")
     return store.change(memory, {**changes, **modified_now(memory)}, text)
 
 

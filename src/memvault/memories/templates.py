@@ -23,7 +23,7 @@ _PARTS = re.compile(
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
-class Filled(NamedTuple):
+class RenderedTemplate(NamedTuple):
     """A template with its marks filled in: what its header says, and the text."""
 
     body: str
@@ -36,7 +36,7 @@ def names(root: Path) -> list[str]:
     return sorted(path.stem for path in (root / FOLDER).glob("*.md") if path.is_file())
 
 
-def filled(root: Path, name: str, title: str, is_named: bool) -> Filled:
+def filled(root: Path, name: str, title: str, is_named: bool) -> RenderedTemplate:
     """Return a template with title, date and time put in; empty where ``is_named`` is not set.
 
     Raises:
@@ -46,7 +46,7 @@ def filled(root: Path, name: str, title: str, is_named: bool) -> Filled:
     known = names(root)
     if name not in known:
         if not is_named:
-            return Filled("", "", [])
+            return RenderedTemplate("", "", [])
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the templates are {', '.join(known)}"
         raise NotFound(
@@ -63,7 +63,7 @@ def filled(root: Path, name: str, title: str, is_named: bool) -> Filled:
     body = _MARK.sub(lambda match: _value(match, title, now), memory.body).strip("\r\n")
     tags = [_MARK.sub(lambda match: _value(match, title, now), tag) for tag in memory.tags]
     kind = memory.metadata.get("memory_type", memory.metadata.get("type"))
-    return Filled(body, kind if isinstance(kind, str) and "{{" not in kind else "", tags)
+    return RenderedTemplate(body, kind if isinstance(kind, str) and "{{" not in kind else "", tags)
 
 
 def _value(match: re.Match[str], title: str, now: datetime) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from memvault import schema
-from memvault.arguments import bind, exact
+from memvault.arguments import bind, check_type
 from memvault.command_table import COMMANDS
 from memvault.errors import UsageError
 from memvault.schema import Arg, Parameter, normal_name
@@ -52,11 +52,11 @@ ToolCommand = Annotated[
 ]
 ToolParameters = Annotated[list[ToolParameter] | None, Arg("What it takes")]
 ToolTimeout = Annotated[
-    float | None, Arg("Seconds that it may run", least=0.1, most=3_600, default=60)
+    float | None, Arg("Seconds that it may run", minimum=0.1, maximum=3_600, default=60)
 ]
 
 
-class Definition(NamedTuple):
+class ToolDefinition(NamedTuple):
     """What a tool is, checked; ``entries`` are its parameters as they were written."""
 
     name: str
@@ -67,13 +67,13 @@ class Definition(NamedTuple):
     timeout: float
 
 
-def defined(
+def tool_definition(
     name: ToolName,
     description: ToolDescription,
     command: ToolCommand,
     parameters: ToolParameters = None,
     timeout: ToolTimeout = None,
-) -> Definition:
+) -> ToolDefinition:
     """Check what a tool is said to be.
 
     Raises:
@@ -97,7 +97,9 @@ def defined(
                     f"The tool {name} has two parameters that are spelled {twice}",
                     "case, underscores and hyphens make no difference; rename one",
                 )
-    return Definition(name, description, checked, entries, _command(command), timeout or TIMEOUT)
+    return ToolDefinition(
+        name, description, checked, entries, _command(command), timeout or TIMEOUT
+    )
 
 
 def _description(text: str, whose: str) -> str:
@@ -145,7 +147,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
         anything=True,
     )
     if "enum" in entry:
-        if not entry["enum"] or parameter.kinds[0] not in _CHOSEN:
+        if not entry["enum"] or parameter.types[0] not in _CHOSEN:
             raise UsageError(
                 f"The parameter {name} cannot have this enum",
                 "name one value or more, of a string, number or integer",
@@ -162,7 +164,7 @@ def _parameter(entry: Mapping[str, Any]) -> Parameter:
 def _fitting(parameter: Parameter, value: Any, what: str) -> Any:
     """Return a value as the parameter takes it."""
     try:
-        typed = exact(parameter, value)
+        typed = check_type(parameter, value)
         return bind((parameter,), {parameter.key: typed}, parameter.name)[parameter.name]
     except UsageError as error:
         raise UsageError(

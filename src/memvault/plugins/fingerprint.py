@@ -22,10 +22,10 @@ from memvault import process
 from memvault.errors import Refused, StorageError, UsageError
 from memvault.plugins import programs
 from memvault.plugins.definition import FOLDER
-from memvault.plugins.tool_file import Kept
+from memvault.plugins.tool_file import ToolFile
 from memvault.vault.walk import is_link, walk
 
-Known = dict[str, tuple[str, int]]
+DigestCache = dict[str, tuple[str, int]]
 """The digests and sizes of files that were looked at already, by their paths in the vault."""
 
 _MOST_BYTES = 50_000_000
@@ -41,7 +41,7 @@ _MARKS = re.compile(r"""[\s;|&<>()`{}\[\]"'\\=,:@+!#%$]+""")
 _QUOTED = re.compile(r""""([^"]*)"|'([^']*)'|`([^`]*)`""")
 
 
-class Fingerprint(NamedTuple):
+class ToolFingerprint(NamedTuple):
     """What trust in a tool covers: the digest of all of it, and the vault's files in it.
 
     ``folders`` are named by the command too, and what lies in them is not
@@ -58,7 +58,7 @@ class Fingerprint(NamedTuple):
     outside: list[str]
 
 
-def fingerprint_of(root: Path, kept: Kept, known: Known | None = None) -> Fingerprint:
+def fingerprint_of(root: Path, kept: ToolFile, known: DigestCache | None = None) -> ToolFingerprint:
     """Return what trust in a tool covers, and the program that may then be run.
 
     Who looks at several tools hands in the same ``known`` to have each file
@@ -72,8 +72,8 @@ def fingerprint_of(root: Path, kept: Kept, known: Known | None = None) -> Finger
     base = os.path.realpath(root)
     program, *rest = kept.definition.command
     with contextlib.suppress(UsageError):  # said when it is to be run
-        program = process.located(program, Path(base), process.environment(root))
-    reading = programs.reading(kept.definition.command)
+        program = process.find_program(program, Path(base), process.environment(root))
+    reading = programs.implicit_inputs(kept.definition.command)
     modules = [name for name in reading.modules if _is_folder(base, name)]
     files = (*reading.files, *(f"{name}.py" for name in reading.modules))
     named = _named(base, (program, *rest, *files))
@@ -93,10 +93,10 @@ def fingerprint_of(root: Path, kept: Kept, known: Known | None = None) -> Finger
     digest = hashlib.sha256(json.dumps([text, digests]).encode()).hexdigest()
     open_folders = [path for path in folders if path not in (FOLDER, *modules)]
     outside = _outside(base, kept.definition.command[1:])
-    return Fingerprint(digest, plain, open_folders, program, reading.programs, outside)
+    return ToolFingerprint(digest, plain, open_folders, program, reading.programs, outside)
 
 
-def interpreters_of(root: Path, kept: Kept) -> list[str]:
+def interpreters_of(root: Path, kept: ToolFile) -> list[str]:
     """Return the interpreters that a command runs, also by the first line of a script it names.
 
     They load modules and files that trust does not cover.
@@ -222,7 +222,7 @@ def _below(base: str, top: str) -> Iterator[str]:
         yield from (f"{inside}/{name}" for name in files)
 
 
-def _digests(base: str, paths: Iterable[str], known: Known) -> Iterator[tuple[str, str]]:
+def _digests(base: str, paths: Iterable[str], known: DigestCache) -> Iterator[tuple[str, str]]:
     """Yield each path with the digest of its bytes.
 
     Raises:

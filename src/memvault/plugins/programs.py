@@ -58,13 +58,13 @@ _READ.update(
     }
 )
 _DIVIDED = re.compile(r"""[\s;|&<>(){}`"'\\=]+""")
-_QUOTES = re.compile(r"""["'\\]""")
+_SHELL_QUOTES = re.compile(r"""["'\\]""")
 _MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m(.*)")
 _WITH_MORE = ("-W", "-X", "--check-hash-based-pycs")
 """Options of Python behind which another word belongs to them."""
 
 
-class Reading(NamedTuple):
+class ImplicitInputs(NamedTuple):
     """What a command's programs read: files in their folder, modules, and who reads them."""
 
     files: list[str]
@@ -72,7 +72,7 @@ class Reading(NamedTuple):
     programs: list[str]
 
 
-def reading(command: Sequence[str]) -> Reading:
+def implicit_inputs(command: Sequence[str]) -> ImplicitInputs:
     """Return what the programs that a command runs are known to read by themselves.
 
     A word that may be a shell's text is looked through too; that finds too
@@ -82,7 +82,7 @@ def reading(command: Sequence[str]) -> Reading:
     files: dict[str, None] = {}
     modules: dict[str, None] = {}
     programs: dict[str, None] = {}
-    texts = [text for word in command for text in (word, _QUOTES.sub("", word))]
+    texts = [text for word in command for text in (word, _SHELL_QUOTES.sub("", word))]
     for words in (command, *map(_DIVIDED.split, texts)):
         for place, word in enumerate(words):
             name = PurePath(word).name
@@ -96,12 +96,12 @@ def reading(command: Sequence[str]) -> Reading:
                     modules[module.split(".")[0]] = None
                     if module not in _READ:  # else it was found by its own name
                         programs[f"{name} -m {module}"] = None
-    return Reading(list(files), list(modules), list(programs))
+    return ImplicitInputs(list(files), list(modules), list(programs))
 
 
 def interpreters(command: Sequence[str]) -> list[str]:
     """Return the interpreters among a command's words; too many rather than too few."""
-    texts = (text for word in command for text in (word, _QUOTES.sub("", word)))
+    texts = (text for word in command for text in (word, _SHELL_QUOTES.sub("", word)))
     words = (*command, *(part for text in texts for part in _DIVIDED.split(text)))
     names = (PurePath(word).name for word in words)
     return list(dict.fromkeys(filter(_INTERPRETER.fullmatch, names)))

@@ -15,25 +15,25 @@ from memvault import plain_files, schema
 from memvault.arguments import bind
 from memvault.errors import Conflict, MemvaultError, UsageError
 from memvault.plain_files import SETTING
-from memvault.plugins.definition import FOLDER, TIMEOUT, Definition, defined
+from memvault.plugins.definition import FOLDER, TIMEOUT, ToolDefinition, tool_definition
 from memvault.schema import normal_name
 from memvault.vault import codec, layout
-from memvault.vault.deed import Subject
+from memvault.vault.deed import FileRef
 from memvault.vault.private import private_folder
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 
-class Kept(NamedTuple):
+class ToolFile(NamedTuple):
     """A tool's file: the bytes that were read, once, and what they say."""
 
     path: str
     data: bytes
     header: dict[str, Any]
     text: str
-    definition: Definition
+    definition: ToolDefinition
 
 
-class Found(NamedTuple):
+class ToolFiles(NamedTuple):
     """The tools of a vault by their normal names, and what to say of broken files.
 
     ``broken`` are the messages by the name that the file would give a tool, by
@@ -41,15 +41,15 @@ class Found(NamedTuple):
     folder cannot be read.
     """
 
-    tools: dict[str, Kept]
+    tools: dict[str, ToolFile]
     broken: dict[str, str]
 
 
-def read_all(root: Path) -> Found:
+def read_all(root: Path) -> ToolFiles:
     """Read every tool of a vault; links are not followed, and a broken file hides no other."""
-    found = Found({}, {})
+    found = ToolFiles({}, {})
     try:
-        layout.check_folders(root, FOLDER)
+        layout.require_plain_folders(root, FOLDER)
         names = sorted(os.listdir(root / FOLDER))
     except FileNotFoundError:
         return found
@@ -65,31 +65,31 @@ def read_all(root: Path) -> Found:
         except (MemvaultError, ValueError, OSError) as error:
             stem = normal_name(PurePosixPath(name).stem)
             reason = error.strerror if isinstance(error, OSError) else error
-            found.broken[stem] = f"{codec.printable(path)} is not a tool: {reason}"
+            found.broken[stem] = f"{codec.replace_surrogates(path)} is not a tool: {reason}"
             continue
         if kept is None:
             continue
         first = found.tools.setdefault(normal_name(kept.definition.name), kept)
         if first is not kept:
-            path = codec.printable(path)
+            path = codec.replace_surrogates(path)
             found.broken[path] = f"{path} is passed over: {first.path} has the same name"
     return found
 
 
-def _read(root: Path, path: str) -> Kept | None:
+def _read(root: Path, path: str) -> ToolFile | None:
     """Read one file; one without a header is a text about tools, and none itself."""
     data = plain_files.read(root / path, SETTING)
     header, text = codec.read_header(data)
     if header is None:
         return None
     given = _definition_keys({"name": PurePosixPath(path).stem, **header})
-    definition = defined(**bind(schema.declared(defined), given, "it"))
-    return Kept(path, data, header, text, definition)
+    definition = tool_definition(**bind(schema.parameters_of(tool_definition), given, "it"))
+    return ToolFile(path, data, header, text, definition)
 
 
 def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a header says of a tool; in a command ``5`` and ``true`` are words."""
-    known = [parameter.key for parameter in schema.declared(defined)]
+    known = [parameter.key for parameter in schema.parameters_of(tool_definition)]
     given = {key: header[key] for key in known if key in header}
     if isinstance(given.get("command"), list):
         given["command"] = [
@@ -123,7 +123,7 @@ def arguments(data: bytes) -> dict[str, Any]:
     return {**_definition_keys(header), "documentation": text}
 
 
-def put(store: Store, definition: Definition, text: str | None) -> tuple[str, str]:
+def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tuple[str, str]:
     """Keep a tool's file, over the one of the same name where there is one.
 
     ``text`` is what the body says; None leaves the one that is there. Returns
@@ -144,7 +144,7 @@ def put(store: Store, definition: Definition, text: str | None) -> tuple[str, st
         "timeout": definition.timeout if definition.timeout != TIMEOUT else None,
     }
     with FileLock(private_folder(store.root) / "lock"):
-        layout.check_folders(store.root, FOLDER)
+        layout.require_plain_folders(store.root, FOLDER)
         old = read_all(store.root).tools.get(normal_name(definition.name))
         if old is not None and old.definition.name != definition.name:
             raise Conflict(
@@ -165,7 +165,7 @@ def put(store: Store, definition: Definition, text: str | None) -> tuple[str, st
         return path, ""
 
 
-def _rewritten(store: Store, old: Kept, header: dict[str, Any], text: str | None) -> str:
+def _rewritten(store: MemoryStore, old: ToolFile, header: dict[str, Any], text: str | None) -> str:
     """Change what differs in a tool's file; return the revision of before, if it did."""
     changes = {key: value for key, value in header.items() if old.header.get(key) != value}
     body = None if text is None or text.strip("\n") == old.text else f"\n{text.strip(chr(10))}\n"
@@ -176,5 +176,5 @@ def _rewritten(store: Store, old: Kept, header: dict[str, Any], text: str | None
     return store.changes.replace(old.path, old.data, fresh, subject)
 
 
-def _subject(path: str, name: str) -> Subject:
-    return Subject(layout.derived_id(path), name)
+def _subject(path: str, name: str) -> FileRef:
+    return FileRef(layout.derived_id(path), name)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from memvault import grants
 from memvault.errors import Refused, StorageError
-from memvault.plugins.fingerprint import Fingerprint, Known, fingerprint_of
-from memvault.plugins.tool_file import Kept
+from memvault.plugins.fingerprint import DigestCache, ToolFingerprint, fingerprint_of
+from memvault.plugins.tool_file import ToolFile
 from memvault.schema import normal_name
 
 _KIND = "tool"
 
 
-def require(root: Path, kept: Kept, known: Known | None = None) -> str:
+def require(root: Path, kept: ToolFile, known: DigestCache | None = None) -> str:
     """Make sure that a tool may run here as it is now; return the program to run.
 
     Raises:
@@ -26,7 +26,7 @@ def require(root: Path, kept: Kept, known: Known | None = None) -> str:
     """
     name = kept.definition.name
     hint = f"look at {kept.path}, then memvault tools trust {name}"
-    given = grants.granted(root, _KIND, normal_name(name)).get("digest")
+    given = grants.get(root, _KIND, normal_name(name)).get("digest")
     if not given:  # nothing that a vault names is read before
         raise Refused(f"The tool {name} is not trusted here", hint)
     covered = fingerprint_of(root, kept, known)
@@ -36,9 +36,9 @@ def require(root: Path, kept: Kept, known: Known | None = None) -> str:
     return covered.program
 
 
-def trusted(root: Path, tools: Iterable[Kept]) -> list[Kept]:
+def trusted(root: Path, tools: Iterable[ToolFile]) -> list[ToolFile]:
     """Return those of some tools that may run here as they are now; each file is read once."""
-    known: Known = {}
+    known: DigestCache = {}
     found = []
     for kept in tools:
         with contextlib.suppress(Refused, StorageError):
@@ -47,7 +47,7 @@ def trusted(root: Path, tools: Iterable[Kept]) -> list[Kept]:
     return found
 
 
-def grant(root: Path, kept: Kept, covered: Fingerprint) -> None:
+def grant(root: Path, kept: ToolFile, covered: ToolFingerprint) -> None:
     """Let a tool run on this machine as long as what was covered stays the same.
 
     Raises:
@@ -59,7 +59,7 @@ def grant(root: Path, kept: Kept, covered: Fingerprint) -> None:
         "command": list(kept.definition.command),
         "files": covered.files,
     }
-    grants.grant(root, _KIND, normal_name(kept.definition.name), allowed)
+    grants.add(root, _KIND, normal_name(kept.definition.name), allowed)
 
 
 def revoke(root: Path, name: str) -> bool:

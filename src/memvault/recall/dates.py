@@ -12,10 +12,10 @@ from functools import cache
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.config import Ranking
+from memvault.config import RankingSettings
 from memvault.index.analysis import Analyser
 from memvault.recall import worded_dates
-from memvault.vault.daily import Span, days_in
+from memvault.vault.daily import DateRange, parse_date_range
 
 _EVENTS = frozenset(
     "happen did do done go went wrong busi note on up about around work turn".split()
@@ -75,14 +75,14 @@ _LEADING = frozenset("in on the of".split())
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
-class Named(NamedTuple):
+class DateMention(NamedTuple):
     """The days that a text speaks of, and the words that it says it with."""
 
-    span: Span
+    span: DateRange
     words: str
 
 
-def named(text: str, today: date) -> Named | None:
+def find_date(text: str, today: date) -> DateMention | None:
     """Return the days that a text speaks of; None where it names none, or an end of them only.
 
     "Since" or "after" a day means until today.
@@ -114,13 +114,13 @@ def _is_between(line: str) -> bool:
     return start is not None and _TO.search(line, start.end()) is not None
 
 
-def _narrowed(text: str, words: str, span: Span) -> Span:
-    from memvault.recall.parts_of_spans import narrowed  # its patterns take a while to compile
+def _narrowed(text: str, words: str, span: DateRange) -> DateRange:
+    from memvault.recall.parts_of_spans import narrow  # its patterns take a while to compile
 
-    return narrowed(text, words, span)
+    return narrow(text, words, span)
 
 
-def _between(line: str, today: date) -> Named | None:
+def _between(line: str, today: date) -> DateMention | None:
     """Return the days from the one that a line names first to the one that it names last."""
     start = _FROM.search(line)
     middle = _TO.search(line, start.end()) if start is not None else None
@@ -128,26 +128,26 @@ def _between(line: str, today: date) -> Named | None:
         return None
     if _TO.search(line, middle.end()):
         return None
-    last = named(line[middle.end() :], today)
+    last = find_date(line[middle.end() :], today)
     if last is None:
         return None
     told = line[start.end() : middle.start()]
     year = "" if _FOUR.search(told) else f" {last.span.first.year}"
-    first = named(f"on {told.strip()}{year}", today)
+    first = find_date(f"on {told.strip()}{year}", today)
     if first is None or first.span.first > last.span.last:
         return None
     words = line[start.end() : line.index(last.words, middle.end()) + len(last.words)]
-    return Named(Span(first.span.first, last.span.last), words.strip())
+    return DateMention(DateRange(first.span.first, last.span.last), words.strip())
 
 
-def _bounded(days: Span, match: re.Match[str], today: date) -> Named | None:
+def _bounded(days: DateRange, match: re.Match[str], today: date) -> DateMention | None:
     """Take the word before the days into account: until, before, since."""
     before = match.string[: match.start()]
     if _BOUND.search(before):
         return None
     since = match[0].lower().startswith("since") or _SINCE.search(before)
     days = _narrowed(match.string, match[0], days)
-    return Named(Span(days.first, max(days.first, today)) if since else days, match[0])
+    return DateMention(DateRange(days.first, max(days.first, today)) if since else days, match[0])
 
 
 @cache
@@ -173,7 +173,7 @@ def _is_verb(match: re.Match[str]) -> bool:
     )
 
 
-def _absolute(parts: dict[str, str | None], today: date) -> Span | None:
+def _absolute(parts: dict[str, str | None], today: date) -> DateRange | None:
     numbers = {name: int(part) for name, part in parts.items() if part and part.isdigit()}
     name, day = parts.get("month"), numbers.get("day")
     month = numbers.get("number", _MONTHS_SHORT.index(name[:3].lower()) + 1 if name else None)
@@ -181,17 +181,17 @@ def _absolute(parts: dict[str, str | None], today: date) -> Span | None:
         year = numbers.get("year") or _last_year(month or 1, day or 1, today)
         if "week" in numbers:
             monday = date.fromisocalendar(year, numbers["week"], 1)
-            return Span(monday, monday + timedelta(days=6))
+            return DateRange(monday, monday + timedelta(days=6))
         if "quarter" in numbers:
             first = 3 * numbers["quarter"] - 2
-            return Span(date(year, first, 1), _month_end(year, first + 2))
+            return DateRange(date(year, first, 1), _month_end(year, first + 2))
         if month is None:
             if year > today.year:  # rather a size: nothing is remembered from then
                 return None
-            return Span(date(year, 1, 1), date(year, 12, 31))
+            return DateRange(date(year, 1, 1), date(year, 12, 31))
         if day is None:
-            return Span(date(year, month, 1), _month_end(year, month))
-        return Span(date(year, month, day), date(year, month, day))
+            return DateRange(date(year, month, 1), _month_end(year, month))
+        return DateRange(date(year, month, day), date(year, month, day))
     except ValueError:  # the 31st of June
         return None
 
@@ -211,41 +211,41 @@ def _month_end(year: int, month: int) -> date:
     return date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)
 
 
-def _relative(parts: dict[str, str | None], today: date) -> Span:
+def _relative(parts: dict[str, str | None], today: date) -> DateRange:
     if parts["named"]:
         words = " ".join(parts["named"].lower().split())
         if words == "last weekend":
             sunday = today - timedelta(days=today.isoweekday() % 7 or 7)
-            return Span(sunday - timedelta(days=1), sunday)
+            return DateRange(sunday - timedelta(days=1), sunday)
         back = {"today": 0, "yesterday": 1, "last night": 1}.get(words, 2)
         day = today - timedelta(days=back)
-        return Span(day, day)
+        return DateRange(day, day)
     if parts["weekday"]:
         back = (today.weekday() - _DAYS.index(parts["weekday"].lower())) % 7 or 7
-        return Span(today - timedelta(days=back), today - timedelta(days=back))
+        return DateRange(today - timedelta(days=back), today - timedelta(days=back))
     if parts["ages"]:
         length = _LENGTHS[parts["ages"].lower()]
         slack = timedelta(days=length // 2)
         middle = today - timedelta(days=_number(parts["ago"]) * length)
-        return Span(middle - slack, middle + slack)
+        return DateRange(middle - slack, middle + slack)
     unit, which = str(parts["unit"]).lower(), str(parts["which"]).lower()
     if parts["count"] or which == "past":
-        return Span(today - timedelta(days=_number(parts["count"]) * _LENGTHS[unit]), today)
+        return DateRange(today - timedelta(days=_number(parts["count"]) * _LENGTHS[unit]), today)
     return _calendar(unit, which == "this", today)
 
 
-def _calendar(unit: str, this: bool, today: date) -> Span:
+def _calendar(unit: str, this: bool, today: date) -> DateRange:
     """Return this or the last calendar week, month or year."""
     if unit == "day":
-        return Span(today - timedelta(days=not this), today)
+        return DateRange(today - timedelta(days=not this), today)
     if unit == "week":
         first = today - timedelta(days=today.weekday() + (0 if this else 7))
-        return Span(first, first + timedelta(days=6))
+        return DateRange(first, first + timedelta(days=6))
     if unit == "year":
         year = today.year - (not this)
-        return Span(date(year, 1, 1), date(year, 12, 31))
+        return DateRange(date(year, 1, 1), date(year, 12, 31))
     end = _month_end(today.year, today.month) if this else today.replace(day=1) - timedelta(days=1)
-    return Span(end.replace(day=1), end)
+    return DateRange(end.replace(day=1), end)
 
 
 def _number(text: str | None) -> int:
@@ -254,19 +254,21 @@ def _number(text: str | None) -> int:
     return _COUNTS.get(text.lower()) or int(text)
 
 
-class Days(NamedTuple):
+class DateConstraint(NamedTuple):
     """The days that a query asks for.
 
     ``stress`` is how many times their usual weight they count. ``mostly`` says
     that the query asks for little else.
     """
 
-    span: Span
-    stress: float = 1.0
-    mostly: bool = False
+    span: DateRange
+    weight: float = 1.0
+    dominates: bool = False
 
 
-def asked_days(text: str, analyser: Analyser, ranking: Ranking, now: datetime) -> Days | None:
+def date_constraint(
+    text: str, analyser: Analyser, ranking: RankingSettings, now: datetime
+) -> DateConstraint | None:
     """Return the days that a query asks for, unless the settings say that they do not count.
 
     A query that says little else is answered by them more than by its words,
@@ -274,41 +276,41 @@ def asked_days(text: str, analyser: Analyser, ranking: Ranking, now: datetime) -
     """
     if not ranking.date:
         return None
-    found = named(text, now.date()) or _elsewhere(text, now.date())
+    found = find_date(text, now.date()) or _elsewhere(text, now.date())
     if found is None:
         return None
     rest = text.replace(found.words, " ")
-    telling = set(analyser.telling(rest)) - _EVENTS
+    telling = set(analyser.content_stems(rest)) - _EVENTS
     naming = len(analyser.sequence(found.words))
     share = naming / (naming + len(telling))
     mostly = share >= 0.5
     # With the usual weight the days then count as much as they make up of the query.
-    stress = share / Ranking().date if mostly else 1.0
-    return Days(found.span, stress, mostly)
+    stress = share / RankingSettings().date if mostly else 1.0
+    return DateConstraint(found.span, stress, mostly)
 
 
-def _elsewhere(text: str, today: date) -> Named | None:
-    found = worded_dates.worded(text, today)
-    return Named(_narrowed(text, found[1], found[0]), found[1]) if found else None
+def _elsewhere(text: str, today: date) -> DateMention | None:
+    found = worded_dates.find_foreign_date(text, today)
+    return DateMention(_narrowed(text, found[1], found[0]), found[1]) if found else None
 
 
-def moment(text: str, end: bool) -> datetime | None:
+def parse_moment(text: str, end: bool) -> datetime | None:
     """Return the moment that a date, a time, an age or words mean; None where they mean none.
 
     Of a day, a week or more it is the first moment, or with ``end`` the last.
     """
     told = text.strip()
-    days = days_in(told) or _phrase(told, clock.now().date())
+    days = parse_date_range(told) or _phrase(told, clock.now().date())
     if days is None:
-        return clock.since(told)
+        return clock.parse_age(told)
     return datetime.combine(days.last if end else days.first, time.max if end else time.min, UTC)
 
 
-def _phrase(text: str, today: date) -> Span | None:
+def _phrase(text: str, today: date) -> DateRange | None:
     """Return the days that a text means which is nothing but a date in words."""
-    if clock.since(text) is not None:
+    if clock.parse_age(text) is not None:
         return None
-    found = None if text.lower().endswith("ago") else named(text, today)  # those days are vague
+    found = None if text.lower().endswith("ago") else find_date(text, today)  # those days are vague
     if found is not None and set(text.replace(found.words, " ").lower().split()) <= _LEADING:
         return found.span
-    return worded_dates.read_phrase(text, today)
+    return worded_dates.parse_phrase(text, today)

@@ -8,8 +8,16 @@ from typing import TypeVar
 from memvault import clock
 from memvault.errors import Ambiguous, NotFound, TimedOut
 from memvault.index.analysis import Analyser, query_analyser
-from memvault.index.errors import DamagedIndex, LostIndex, given_up
-from memvault.index.protocol import READABLE, WHOLE, Index, Patience, Record, Stale, View
+from memvault.index.errors import IndexCorrupted, LostIndex, given_up
+from memvault.index.protocol import (
+    BEST_EFFORT,
+    COMPLETE,
+    Index,
+    MemoryRecord,
+    StaleView,
+    View,
+    WaitPolicy,
+)
 from memvault.model import Memory
 from memvault.recall import ranking, resolve, snippets
 from memvault.recall.compared import Compared
@@ -19,20 +27,29 @@ from memvault.recall.query import parse, plain
 from memvault.recall.reader import Reader
 from memvault.recall.rerank import judged_count, rerank
 from memvault.recall.retrieve import CANDIDATES, retrieve
-from memvault.recall.validity import Judge
-from memvault.recall.values import CURRENT, FAIR, Answer, Found, Request, Scored, Standing, brief
-from memvault.vault.store import Store
+from memvault.recall.validity import ValidityChecker
+from memvault.recall.values import (
+    CURRENT,
+    FAIR,
+    RecallAnswer,
+    RecallRequest,
+    RecallResult,
+    ScoredMemory,
+    Validity,
+    memory_reference,
+)
+from memvault.vault.store import MemoryStore
 
 Result = TypeVar("Result")
 
 _TRIES = 3
-_AT_HAND = Patience(0.0, 1.0, True)
+PARTIAL_NOW = WaitPolicy(0.0, 1.0, True)
 """For what is said besides an answer: of what can be read without waiting for others."""
 _COMPARED_BY_AGE = 10
 """How many of the first are looked at for a newer one about the same thing."""
 
 
-class Engine:
+class RecallEngine:
     """Recall over one vault, for one call: it looks at the folder once.
 
     It looks again only where a file turns out to have changed since, where
@@ -41,7 +58,7 @@ class Engine:
     process that is indexing.
     """
 
-    def __init__(self, store: Store, index: Index, patience: Patience) -> None:
+    def __init__(self, store: MemoryStore, index: Index, patience: WaitPolicy) -> None:
         self._store = store
         self._index = index
         self._patience = patience
@@ -49,7 +66,7 @@ class Engine:
         self._missed = False
         self._unjudged = ""
 
-    def search(self, request: Request) -> Answer:
+    def search(self, request: RecallRequest) -> RecallAnswer:
         """Find memories.
 
         Raises:
@@ -57,16 +74,16 @@ class Engine:
                 or a cross-encoder was, and it cannot be loaded.
         """
         answered = self._hybrid if request.mode == "hybrid" else self._single
-        return self._tried(lambda last: answered(request, last))
+        return self._retry_stale(lambda last: answered(request, last))
 
-    def listed(self, filters: Filters) -> list[Record]:
+    def list_records(self, filters: Filters) -> list[MemoryRecord]:
         """Return the records of all memories that pass, newest change first."""
-        test = filters.test()
-        records = self._tried(lambda _: list(self._look(False).records()))
+        test = filters.predicate()
+        records = self._retry_stale(lambda _: list(self._look(False).records()))
         chosen = [record for record in records if test is None or test(record)]
         return sorted(chosen, key=lambda record: (record.modified, record.path), reverse=True)
 
-    def standings(self, entries: Sequence[Record | Memory]) -> list[Standing]:
+    def validities(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:
         """Say of memories what was replaced, has ended or has not begun.
 
         Nobody waits for another process to know it: it is left out, with a note.
@@ -75,25 +92,25 @@ class Engine:
             return []
         now = clock.now()
 
-        def judged(_: bool) -> list[Standing]:
-            view = self._look(False, _AT_HAND)
-            judge = Judge(view, now)
-            if isinstance(entries[0], Record) and view.part(entries[0].key).name:
-                return [judge.at(entry.key) for entry in entries if isinstance(entry, Record)]
+        def judged(_: bool) -> list[Validity]:
+            view = self._look(False, PARTIAL_NOW)
+            judge = ValidityChecker(view, now)
+            if isinstance(entries[0], MemoryRecord) and view.part(entries[0].key).name:
+                return [judge.at(entry.key) for entry in entries if isinstance(entry, MemoryRecord)]
             return judge.standings(entries)
 
         try:
-            return self._tried(judged)
+            return self._retry_stale(judged)
         except TimedOut as error:
             self._unjudged = f"what was replaced or has ended is not marked: {error.message}"
             return [CURRENT for _ in entries]
 
-    def origin(self, record: Record) -> tuple[str, str]:
+    def origin(self, record: MemoryRecord) -> tuple[str, str]:
         """Return the vault that a listed memory lies in, and when another machine sent that.
 
         The vault is named where several are asked.
         """
-        part = self._tried(lambda _: self._look(False).part(record.key))
+        part = self._retry_stale(lambda _: self._look(False).part(record.key))
         return part.name, part.sent
 
     @property
@@ -103,7 +120,7 @@ class Engine:
 
     def languages(self) -> tuple[str, ...]:
         """Return the languages that a query is read in, that of most memories first."""
-        return self._tried(lambda _: self._look(False).languages())
+        return self._retry_stale(lambda _: self._look(False).languages())
 
     def resolve(self, name: str) -> Memory:
         """Return the one memory that a memId, path or title names. A path needs no look.
@@ -112,16 +129,20 @@ class Engine:
             NotFound: there is none.
             Ambiguous: there are several; ``candidates`` are in its details.
         """
-        self._store.finish_move()
-        memory = self._store.at(resolve.cleaned(name))
-        return memory if memory is not None else self._tried(lambda last: self._named(name, last))
+        self._store.complete_interrupted_move()
+        memory = self._store.read_listed(resolve.cleaned(name))
+        return (
+            memory
+            if memory is not None
+            else self._retry_stale(lambda last: self._named(name, last))
+        )
 
     def try_resolve(self, name: str) -> Memory | None:
         """Return the memory that a name names, or None where it is rather words to look for."""
         try:
             memory = self.resolve(name)
         except Ambiguous:
-            found = self._tried(lambda _: self._meant(name))
+            found = self._retry_stale(lambda _: self._records_named(name))
             if any(resolve.is_name_of(name, record) for record in found):
                 raise
             return None
@@ -129,7 +150,7 @@ class Engine:
             return None
         return memory if resolve.is_name_of(name, memory) else None
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         """Forget what the folder held: whoever has taken a lock must see what others wrote."""
         self._seen = None
 
@@ -139,21 +160,21 @@ class Engine:
         left = f"{missing} memories are not indexed yet; another process is indexing them"
         return [left] * bool(missing) + [self._unjudged] * bool(self._unjudged)
 
-    def _look(self, vectors: bool, patience: Patience | None = None) -> View:
+    def _look(self, vectors: bool, patience: WaitPolicy | None = None) -> View:
         wanted = patience or self._patience
-        if self._seen is None or (self._seen.missing and not wanted.partly):
-            self._store.finish_move()
-            self._seen = self._index.look(vectors, wanted)
+        if self._seen is None or (self._seen.missing and not wanted.allow_partial):
+            self._store.complete_interrupted_move()
+            self._seen = self._index.refresh(vectors, wanted)
         elif vectors:
             self._seen = self._seen.with_vectors()
         return self._seen
 
-    def _asked_of(self, request: Request) -> View:
+    def _asked_of(self, request: RecallRequest) -> View:
         """Return the view that a request is about: of now, or of a moment."""
         view = self._look(request.uses_vectors, request.patience)
-        return self._index.as_of(view, request.as_of) if request.as_of is not None else view
+        return self._index.at(view, request.as_of) if request.as_of is not None else view
 
-    def _tried(self, action: Callable[[bool], Result]) -> Result:
+    def _retry_stale(self, action: Callable[[bool], Result]) -> Result:
         """Do something with a view, and again with a fresh one where it is stale or damaged.
 
         ``action`` is told whether this is the last time.
@@ -161,50 +182,50 @@ class Engine:
         for left in reversed(range(_TRIES)):
             try:
                 return action(left == 0)
-            except (Stale, DamagedIndex) as error:
-                if isinstance(error, DamagedIndex):
+            except (StaleView, IndexCorrupted) as error:
+                if isinstance(error, IndexCorrupted):
                     self._index.discard(error, self._seen)
-                self.look_again()
+                self.invalidate()
                 if left == 0:
                     if isinstance(error, LostIndex):
                         raise error.reason from error
                     raise given_up(error) from error
         raise AssertionError("the last attempt returns or raises")
 
-    def _meant(self, name: str) -> list[Record]:
+    def _records_named(self, name: str) -> list[MemoryRecord]:
         wanted = resolve.cleaned(name)
-        view = self._look(False, READABLE)
-        found = resolve.meant(name, view.named(wanted))
+        view = self._look(False, BEST_EFFORT)
+        found = resolve.match_name(name, view.find_by_name(wanted))
         whole = [record.mem_id for record in found] == [wanted]
-        if view.missing and not (whole and self._patience.partly):
-            found = resolve.meant(name, self._look(False, WHOLE).named(wanted))
+        if view.missing and not (whole and self._patience.allow_partial):
+            found = resolve.match_name(name, self._look(False, COMPLETE).find_by_name(wanted))
         return found
 
     def _named(self, name: str, last: bool) -> Memory:
-        found = self._meant(name)
+        found = self._records_named(name)
         if not found:
             if not self._missed and not last and resolve.is_made_id(resolve.cleaned(name)):
                 self._missed = True  # a look may pass by a file that is moved meanwhile
-                raise Stale
+                raise StaleView
             raise NotFound(f"There is no memory {name!r}", "memvault list shows all of them")
         if len(found) > 1:
             shared = len({record.mem_id for record in found}) == 1
             raise Ambiguous(
                 f"{name!r} names {len(found)} memories" + " of the same memId" * shared,
                 "use one of their paths" if shared else "use one of their memIds or paths",
-                {"candidates": [brief(record) for record in found[:20]]},
+                {"candidates": [memory_reference(record) for record in found[:20]]},
             )
         try:
             memory = self._store.read(found[0].path)
         except NotFound as error:
             if last:
                 raise
-            raise Stale from error
+            raise StaleView from error
         if memory.etag != found[0].etag and not last:  # by now another memory may lie there
-            raise Stale
+            raise StaleView
         return memory
 
-    def _single(self, request: Request, last: bool) -> Answer:
+    def _single(self, request: RecallRequest, last: bool) -> RecallAnswer:
         """Answer by one signal alone: what was retrieved is the order."""
         view = self._asked_of(request)
         query = parse(request.query, query_analyser(view.languages()))
@@ -213,9 +234,9 @@ class Engine:
         scored = sorted(retrieved.order, key=lambda entry: -entry.score)
         return self._presented(request, compared, scored, {}, Reader(view, query, last))
 
-    def _hybrid(self, request: Request, last: bool) -> Answer:
+    def _hybrid(self, request: RecallRequest, last: bool) -> RecallAnswer:
         """Answer by words and meaning together, weighed with what the best memories say."""
-        from memvault.recall.dates import asked_days
+        from memvault.recall.dates import date_constraint
 
         now = request.as_of or clock.now()
         weights = self._store.settings.ranking
@@ -224,9 +245,9 @@ class Engine:
         text = plain(request.query)
         view = self._asked_of(request)
         asked = query_analyser(view.languages())
-        days = asked_days(text, asked.asking(text), weights, now)
+        days = date_constraint(text, asked.analyser_for(text), weights, now)
         query = parse(text, asked)
-        retrieved = retrieve(view, query, request, days.span if days and days.mostly else None)
+        retrieved = retrieve(view, query, request, days.span if days and days.dominates else None)
         compared = Compared(view, query, retrieved, days)
         reader = Reader(view, query, last)
         few = retrieved  # what comes first is the same whatever the limit
@@ -243,36 +264,36 @@ class Engine:
                 entry.candidate.key: retrieved.passages.get(entry.candidate.key, 0)
                 for entry in ranked[:_COMPARED_BY_AGE]
             }
-            ranked, newer = ranking.newer_first(ranked, view.likeness(first))
-        scored = ranking.with_rest(ranked, retrieved.fused, frozenset(pool))
-        if days and days.mostly:
+            ranked, newer = ranking.prefer_newer(ranked, view.similarity_matrix(first))
+        scored = ranking.append_unscored(ranked, retrieved.fused, frozenset(pool))
+        if days and days.dominates:
             records = {entry.key: entry.record for entry in candidates}
             scored = note_first(scored, records, days.span)
         return self._presented(request, compared, scored, newer, reader)
 
     def _presented(
         self,
-        request: Request,
+        request: RecallRequest,
         compared: Compared,
-        scored: list[Scored],
+        scored: list[ScoredMemory],
         newer: Mapping[int, int],
         reader: Reader,
-    ) -> Answer:
+    ) -> RecallAnswer:
         """Read as many of the best as are asked for, and cut out what fits of each."""
         if request.rerank:
             scored = self._reranked(request, compared, scored, reader)
         compared.order(scored, newer)
-        found: list[Found] = []
-        judge = Judge(compared.view, request.as_of or clock.now())
+        found: list[RecallResult] = []
+        judge = ValidityChecker(compared.view, request.as_of or clock.now())
         order = (
-            judge.placed(
+            judge.reorder(
                 scored,
-                request.filters.test(),
+                request.filters.predicate(),
                 request.only_current,
                 lambda key: compared.chance(key) >= FAIR,
             )
             if request.diverse
-            else judge.marked(scored)
+            else judge.annotate(scored)
         )
         for placed in order:
             if len(found) >= request.limit:
@@ -290,9 +311,11 @@ class Engine:
                 memory, placed.scored, compared, chance, reader.analyser(placed.scored.key)
             )
             if request.lines:
-                from memvault.recall.lines import told_best
+                from memvault.recall.lines import best_sentence
 
-                best = told_best(shown.snippet, compared.query, reader.analyser(placed.scored.key))
+                best = best_sentence(
+                    shown.snippet, compared.query, reader.analyser(placed.scored.key)
+                )
                 shown = shown._replace(line=best)
             earlier = compared.view.is_earlier(placed.scored.key)
             standing = placed.standing._replace(newer=compared.newer(placed.scored.key))
@@ -303,37 +326,39 @@ class Engine:
                 )
             )
         notes = [*self._index.notes(), *self.notes(), *compared.retrieved.notes]
-        return Answer(found, notes)
+        return RecallAnswer(found, notes)
 
     def _reranked(
-        self, request: Request, compared: Compared, scored: list[Scored], reader: Reader
-    ) -> list[Scored]:
+        self, request: RecallRequest, compared: Compared, scored: list[ScoredMemory], reader: Reader
+    ) -> list[ScoredMemory]:
         """Let a cross-encoder judge the best by their titles and the passages that are shown."""
         best = reader.first((entry.key for entry in scored), judged_count(request.limit))
         texts = []
         for key, memory in best.items():
             near = compared.retrieved.passages.get(key)
-            passage = snippets.fitting(
+            passage = snippets.best_passage(
                 memory.body, compared.passages(key), compared.query, reader.analyser(key), near
             )
             texts.append(f"{memory.title}\n{passage.text}")
-        judged = self._index.judge(compared.query.text, texts)
+        judged = self._index.rerank_scores(compared.query.text, texts)
         return rerank(scored, dict(zip(best, judged, strict=True)))
 
     def _found(
         self,
         memory: Memory,
-        entry: Scored,
+        entry: ScoredMemory,
         compared: Compared,
         chance: float,
         analyser: Analyser,
-    ) -> Found:
+    ) -> RecallResult:
         query, retrieved = compared.query, compared.retrieved
         near = retrieved.passages.get(entry.key)
-        shown = snippets.show(memory.body, compared.passages(entry.key), query, analyser, near)
+        shown = snippets.make_snippet(
+            memory.body, compared.passages(entry.key), query, analyser, near
+        )
         closeness = compared.closeness(entry.key)
-        covered = closeness.covered if closeness is not None else 0.0
-        return Found(
+        covered = closeness.coverage if closeness is not None else 0.0
+        return RecallResult(
             memory,
             entry.score,
             chance,

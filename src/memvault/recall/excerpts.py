@@ -44,7 +44,7 @@ def section(body: str, wanted: str) -> Passage:
     raise NotFound(f"There is no section {wanted.strip()!r}", _instead(wanted, known))
 
 
-def around(body: str, words: str, languages: tuple[str, ...]) -> list[Passage]:
+def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Passage]:
     """Return the passages with most of some words, in their order, with a line or two around.
 
     Raises:
@@ -55,9 +55,9 @@ def around(body: str, words: str, languages: tuple[str, ...]) -> list[Passage]:
     query = parse(words, analyser)
     if query.is_empty:
         raise UsageError("There are no words to look for", "name some that stand in the memory")
-    own = analyser.asking(body)
-    names = query.names()
-    every = chunks.passages(body)
+    own = analyser.analyser_for(body)
+    names = query.term_names()
+    every = chunks.split_passages(body)
     found = []
     for passage in every:
         terms = own.terms(body[passage.start : passage.end])

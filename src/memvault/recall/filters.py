@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from memvault import clock
 from memvault.errors import UsageError
-from memvault.index.protocol import Record
+from memvault.index.protocol import MemoryRecord
 from memvault.vault.layout import normal_type
 
 Values = Mapping[str, Any]
@@ -62,9 +62,9 @@ class Filters(NamedTuple):
     since: datetime | None = None
     until: datetime | None = None
     expression: str = ""
-    passes: Callable[[Record], bool] | None = None
+    passes: Callable[[MemoryRecord], bool] | None = None
 
-    def test(self) -> Callable[[Record], bool] | None:
+    def predicate(self) -> Callable[[MemoryRecord], bool] | None:
         """Return a predicate on records, or None where everything passes.
 
         Raises:
@@ -78,7 +78,7 @@ class Filters(NamedTuple):
         tags = set(map(normal_tag, self.tags))
         matches = compile_expression(self.expression) if self.expression.strip() else None
 
-        def passes(record: Record) -> bool:
+        def passes(record: MemoryRecord) -> bool:
             return (
                 (not kind or kind == _kebab(record.memory_type))
                 and (not tags or tags <= tagged(record))
@@ -95,7 +95,7 @@ def normal_tag(tag: str) -> str:
     return tag.casefold().strip("#/")
 
 
-def tagged(record: Record) -> set[str]:
+def tagged(record: MemoryRecord) -> set[str]:
     """Return the tags by which a memory is found, in lower case: its own, and their parents."""
     found = set()
     for tag in record.tags:
@@ -114,7 +114,7 @@ def _kebab(name: str) -> str:
         return name
 
 
-def values_of(record: Record) -> dict[str, Any]:
+def values_of(record: MemoryRecord) -> dict[str, Any]:
     """Return what an expression's names stand for in a memory."""
     return {
         **record.metadata,

@@ -22,9 +22,9 @@ _TITLE, _LEAST = 10, 4
 _SENTENCE_END = re.compile(r"[.!?]['\")\]]?\s|[。！？；]")
 
 
-def told_best(text: str, query: Query, analyser: Analyser) -> str:
+def best_sentence(text: str, query: Query, analyser: Analyser) -> str:
     """Return a snippet from the sentence on that holds most of the query's words."""
-    wanted = frozenset(query.names()) | frozenset(query.wholes)
+    wanted = frozenset(query.term_names()) | frozenset(query.wholes)
     ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
     best, most = 0, 0
     for start, end in pairwise(ends):
@@ -35,7 +35,7 @@ def told_best(text: str, query: Query, analyser: Analyser) -> str:
     return text[best:].strip("… ")
 
 
-def line(memory: Memory, told: str, marks: Iterable[str] = (), vault: str = "") -> str:
+def one_line(memory: Memory, told: str, marks: Iterable[str] = (), vault: str = "") -> str:
     """Return a memory in a line: its title, what it says, its memId and what marks it.
 
     Who reads so many memories at once asked for none of them: secrets are masked, unless the
@@ -45,15 +45,15 @@ def line(memory: Memory, told: str, marks: Iterable[str] = (), vault: str = "") 
     title, reference = memory.title, "; ".join([named, *marks])
     said = told[len(title) :].lstrip(" .:–-") if told.startswith(title) else told
     if not detect.allows(memory.metadata):
-        known = detect.values(f"{memory.title}\n{memory.body}")
+        known = detect.secret_values(f"{memory.title}\n{memory.body}")
         title, said = detect.masked_part(title, known), detect.masked_part(said, known)
     title = _cut(title, _TITLE)
-    left = _LINE - tokens.count(f"{title}: ") - round(len(f"({reference})") / _OF_A_NAME)
+    left = _LINE - tokens.count_tokens(f"{title}: ") - round(len(f"({reference})") / _OF_A_NAME)
     said = _cut(said, max(_LEAST, left))
     return f"{title}: {said} ({reference})" if said else f"{title} ({reference})"
 
 
-def shared_out(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tuple[int, int]:
+def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tuple[int, int]:
     """Share a budget out among what each of the best takes, whole and in a line.
 
     Returns how many of the first are told whole, and how many are told at all: as many as
@@ -76,9 +76,9 @@ def shared_out(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tuple
 def _cut(text: str, most: int) -> str:
     """Return a text's beginning of about so many tokens, cut between words where there are some."""
     text = text.strip()
-    if tokens.count(text) <= most:
+    if tokens.count_tokens(text) <= most:
         return text
-    cut = text[: tokens.beginning(text, most)]
+    cut = text[: tokens.prefix_within(text, most)]
     if not text[len(cut)].isspace():
         cut = cut.rpartition(" ")[0] or cut
     return f"{cut.rstrip(' ,;:–-')}…"

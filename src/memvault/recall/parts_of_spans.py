@@ -7,7 +7,7 @@ from calendar import monthrange
 from datetime import date, timedelta
 from functools import cache
 
-from memvault.vault.daily import Span
+from memvault.vault.daily import DateRange
 
 _LINK = r"(?:\s+(?:of|in|de|du|des|del|di|von|vom|the|van))*[\s'’-]*$"
 _PARTS = (
@@ -24,17 +24,17 @@ _PARTS = (
     (r"late|end|ende|finales|fines|fin|fine|fim|eind", 21, 0),
 )
 """Words before a month, with the first and the last day that they mean; counted from its end."""
-_HINT = re.compile("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
+_SPAN_HINT = re.compile("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
 
 
-def narrowed(text: str, words: str, span: Span) -> Span:
+def narrow(text: str, words: str, span: DateRange) -> DateRange:
     """Return the part of a span that a text means by what it says before the span's words.
 
     A span that is neither a month nor a year stays as it is.
     """
     before = text[: text.find(words)] if words in text else ""
     inside = f"{words.rpartition(' ')[0]} "  # where a pattern has taken the word for its own
-    if not _HINT.search(before + inside):
+    if not _SPAN_HINT.search(before + inside):
         return span
     for part, first, last in _PARTS:
         if _pattern(part).search(before) or _pattern(part).search(inside):
@@ -50,29 +50,29 @@ def _pattern(words: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{words})(?:s|en)?{_LINK}", re.IGNORECASE)
 
 
-def _is_month(span: Span) -> bool:
+def _is_month(span: DateRange) -> bool:
     end = monthrange(span.first.year, span.first.month)[1]
-    return span == Span(span.first.replace(day=1), span.first.replace(day=end))
+    return span == DateRange(span.first.replace(day=1), span.first.replace(day=end))
 
 
-def _is_year(span: Span) -> bool:
-    return span == Span(date(span.first.year, 1, 1), date(span.first.year, 12, 31))
+def _is_year(span: DateRange) -> bool:
+    return span == DateRange(date(span.first.year, 1, 1), date(span.first.year, 12, 31))
 
 
-def _days(month: Span, first: int, last: int) -> Span:
+def _days(month: DateRange, first: int, last: int) -> DateRange:
     if first < 0:
-        return Span(month.last + timedelta(days=first + 1), month.last)
-    return Span(
+        return DateRange(month.last + timedelta(days=first + 1), month.last)
+    return DateRange(
         month.first.replace(day=first), month.first.replace(day=last) if last else month.last
     )
 
 
-def _months(year: Span, first: int, last: int) -> Span:
+def _months(year: DateRange, first: int, last: int) -> DateRange:
     """Return a part of a year: of its first days, some; else a third of its months."""
     if last == 7:
-        return Span(year.first, year.first + timedelta(days=13))
+        return DateRange(year.first, year.first + timedelta(days=13))
     if first < 0:
-        return Span(year.last - timedelta(days=13), year.last)
+        return DateRange(year.last - timedelta(days=13), year.last)
     start = year.first.replace(month={1: 1, 10: 5, 16: 7, 21: 10}[first])
     end = {7: 1, 10: 3, 15: 6, 20: 8, 0: 12}[last]
-    return Span(start, date(year.first.year, end, monthrange(year.first.year, end)[1]))
+    return DateRange(start, date(year.first.year, end, monthrange(year.first.year, end)[1]))

@@ -50,11 +50,11 @@ class Query(NamedTuple):
         return re.compile("|".join(distinct) or r"(?!)", re.IGNORECASE)
 
     @property
-    def searched(self) -> list[tuple[str, ...]]:
+    def search_groups(self) -> list[tuple[str, ...]]:
         """Return the groups of stems that the index is searched for."""
         return [*self.words, *((one,) for one in self.ideographs if (one,) not in self.words)]
 
-    def names(self) -> dict[str, str]:
+    def term_names(self) -> dict[str, str]:
         """Return by each stem that a memory may have the word that it is of."""
         return {stem: word[0] for word in reversed(self.words) for stem in reversed(word)}
 
@@ -75,7 +75,7 @@ def parse(text: str, analyser: QueryAnalyser) -> Query:
     if len(shown.split()) > _PASSING * sum(len(phrase.split()) for phrase in phrases):
         phrases = ()
     phrases = tuple(islice(dict.fromkeys(phrases), _MOST_PHRASES))
-    language = analyser.asking(shown).language
+    language = analyser.analyser_for(shown).language
     return Query(shown, language, words, wholes, phrases, tuple(ideographs(shown)))
 
 

@@ -12,15 +12,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
-from memvault.config import Ranking
-from memvault.index.protocol import TELLS, Closeness, Record
+from memvault.config import RankingSettings
+from memvault.index.protocol import DISTINCTIVE_BIT, MemoryRecord, SentenceFeatures
 from memvault.recall.fusion import scaled
-from memvault.recall.memory_days import latest_day, nearest_days
-from memvault.recall.values import Scored
-from memvault.recall.weights import Fit, corners, weighed
+from memvault.recall.memory_days import date_proximity, effective_date
+from memvault.recall.values import ScoredMemory
+from memvault.recall.weights import RankingWeights, regime_shares, weights_for
 
 if TYPE_CHECKING:
-    from memvault.recall.dates import Days
+    from memvault.recall.dates import DateConstraint
 
 _RELATIVE = {"vector": 0.2, "deep": 0.2, "words": 0.1}
 """Parts that are scaled over the candidates, and by how much these must differ to count fully."""
@@ -52,7 +52,7 @@ _REPEATED = 0.5
 """What a score is worth that repeats a better one."""
 
 
-class Candidate(NamedTuple):
+class FeatureRow(NamedTuple):
     """A memory that may be an answer, and what is known of it.
 
     ``keyword`` is its share of the best keyword score, ``bm25`` its share of the
@@ -61,18 +61,18 @@ class Candidate(NamedTuple):
     """
 
     key: int
-    record: Record
+    record: MemoryRecord
     keyword: float
     bm25: float
     cosine: float | None
     deep: float | None
-    closeness: Closeness
+    closeness: SentenceFeatures
 
 
 class Ranked(NamedTuple):
     """A candidate with its score in 0..1 and the parts that add up to it."""
 
-    candidate: Candidate
+    candidate: FeatureRow
     score: float
     parts: dict[str, float]
 
@@ -82,7 +82,7 @@ class Ranked(NamedTuple):
         return self.score - self.parts.get("repeats", 0.0)
 
 
-def columns(candidates: Sequence[Candidate]) -> dict[str, list[float]]:
+def columns(candidates: Sequence[FeatureRow]) -> dict[str, list[float]]:
     """Return every part in 0..1, a value a candidate; those that nobody has are left out.
 
     ``vector``, ``deep`` and ``words`` count between the least and the most that
@@ -91,16 +91,16 @@ def columns(candidates: Sequence[Candidate]) -> dict[str, list[float]]:
     near: dict[str, list[float | None]] = {
         "vector": [entry.cosine for entry in candidates],
         "deep": [entry.deep for entry in candidates],
-        "words": [entry.closeness.words for entry in candidates],
+        "words": [entry.closeness.soft_match for entry in candidates],
     }
     own: dict[str, list[float | None]] = {
         "keyword": [entry.keyword for entry in candidates],
         "keyword_own": [entry.bm25 for entry in candidates],
-        "covered": [entry.closeness.covered for entry in candidates],
-        "together": [entry.closeness.together for entry in candidates],
-        "order": [entry.closeness.order for entry in candidates],
-        "title": [entry.closeness.title for entry in candidates],
-        "title_words": [entry.closeness.title_words for entry in candidates],
+        "covered": [entry.closeness.coverage for entry in candidates],
+        "together": [entry.closeness.proximity for entry in candidates],
+        "order": [entry.closeness.adjacency for entry in candidates],
+        "title": [entry.closeness.title_coverage for entry in candidates],
+        "title_words": [entry.closeness.title_soft_match for entry in candidates],
         **{f"{name}_own": values for name, values in near.items()},
     }
     scaled_near = {
@@ -122,19 +122,19 @@ def _known(values: Sequence[float | None]) -> bool:
 
 
 def rank(
-    candidates: Sequence[Candidate],
-    fit: Fit,
-    ranking: Ranking,
+    candidates: Sequence[FeatureRow],
+    fit: RankingWeights,
+    ranking: RankingSettings,
     now: datetime,
-    days: Days | None,
+    days: DateConstraint | None,
 ) -> list[Ranked]:
     """Order candidates, best first; ties by key."""
     if not candidates:
         return []
     values = columns(candidates)
-    covered = max(entry.closeness.covered for entry in candidates)
-    place = corners(covered, [entry.record.size for entry in candidates])
-    weights = {name: weight for name, weight in weighed(fit, place).items() if name in values}
+    covered = max(entry.closeness.coverage for entry in candidates)
+    place = regime_shares(covered, [entry.record.size for entry in candidates])
+    weights = {name: weight for name, weight in weights_for(fit, place).items() if name in values}
     total = sum(weights.values()) or 1.0
     weights = {name: weight / total for name, weight in weights.items()}
     for name, weight, more in (
@@ -142,25 +142,25 @@ def rank(
         ("importance", ranking.importance, [_importance(entry.record) for entry in candidates]),
         (
             "date",
-            ranking.date * days.stress if days else 0.0,
-            [nearest_days(entry.record, days.span) if days else 0.0 for entry in candidates],
+            ranking.date * days.weight if days else 0.0,
+            [date_proximity(entry.record, days.span) if days else 0.0 for entry in candidates],
         ),
     ):
         if weight:
             weights[name], values[name] = weight, more
-    named = max((entry.closeness.numbers or 0.0 for entry in candidates), default=0.0)
+    named = max((entry.closeness.number_coverage or 0.0 for entry in candidates), default=0.0)
     total = sum(weights.values())
     ranked = []
     for number, entry in enumerate(candidates):
         parts = {name: weights[name] * values[name][number] / total for name in weights}
-        if days is None and (lacks := named - (entry.closeness.numbers or 0.0)) > 0:
+        if days is None and (lacks := named - (entry.closeness.number_coverage or 0.0)) > 0:
             parts["number"] = -_LACKS_NUMBER * lacks * sum(parts.values())
         ranked.append(Ranked(entry, sum(parts.values()), parts))
     ranked.sort(key=_order)
-    return _diverse(ranked) if ranking.diversity else ranked
+    return demote_duplicates(ranked) if ranking.diversity else ranked
 
 
-def newer_first(
+def prefer_newer(
     ranked: Sequence[Ranked], likeness: Sequence[Sequence[float]]
 ) -> tuple[list[Ranked], dict[int, int]]:
     """Put a newer memory above an older one that is about the same thing.
@@ -168,7 +168,7 @@ def newer_first(
     ``likeness`` says how alike the first are, each to each. Returns the order, and
     by the key of each older one that of the newest.
     """
-    days = [latest_day(entry.candidate.record) for entry in ranked[: len(likeness)]]
+    days = [effective_date(entry.candidate.record) for entry in ranked[: len(likeness)]]
     scores = [entry.score for entry in ranked]
     found: dict[int, int] = {}
     for old in sorted(range(len(likeness)), key=days.__getitem__):
@@ -197,8 +197,8 @@ def newer_first(
 
 def _is_meant(old: Ranked, new: Ranked) -> bool:
     """Say whether the query's words name the older of two, and not the newer."""
-    held = old.candidate.closeness.covered
-    return held >= _HELD and new.candidate.closeness.covered < _AS_MUCH * held
+    held = old.candidate.closeness.coverage
+    return held >= _HELD and new.candidate.closeness.coverage < _AS_MUCH * held
 
 
 def _nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
@@ -210,9 +210,9 @@ def _nearest(likeness: Sequence[Sequence[float]], one: int, other: int) -> bool:
     )
 
 
-def with_rest(
+def append_unscored(
     ranked: Sequence[Ranked], fused: Sequence[tuple[int, float]], regular: Container[int]
-) -> list[Scored]:
+) -> list[ScoredMemory]:
     """Score the memories that were not compared by their fused score, best first.
 
     None of them comes above one of the ``regular`` candidates, which were compared
@@ -221,10 +221,10 @@ def with_rest(
     whole = [entry.whole for entry in ranked if entry.candidate.key in regular]
     most = min(whole, default=1.0)
     known = {entry.candidate.key for entry in ranked}
-    scored = [Scored(entry.candidate.key, entry.score, entry.parts) for entry in ranked]
+    scored = [ScoredMemory(entry.candidate.key, entry.score, entry.parts) for entry in ranked]
     for key, score in fused:
         if key not in known:
-            scored.append(Scored(key, min(score, most), {"fused": min(score, most)}))
+            scored.append(ScoredMemory(key, min(score, most), {"fused": min(score, most)}))
     return sorted(scored, key=lambda entry: -entry.score)
 
 
@@ -232,14 +232,14 @@ def _order(entry: Ranked) -> tuple[float, int]:
     return -entry.score, entry.candidate.key
 
 
-def _recency(memory: Record, now: datetime) -> float:
+def _recency(memory: MemoryRecord, now: datetime) -> float:
     modified = clock.parse(memory.modified)
     if modified is None:
         return 0.0
     return float(0.5 ** (max(0.0, (now - modified).total_seconds()) / 86_400 / _HALF_LIFE))
 
 
-def _importance(memory: Record) -> float:
+def _importance(memory: MemoryRecord) -> float:
     """Return how important a memory says that it is; one that says nothing is in the middle."""
     value = memory.metadata.get("importance")
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -247,7 +247,7 @@ def _importance(memory: Record) -> float:
     return float(value)
 
 
-def _diverse(ranked: list[Ranked]) -> list[Ranked]:
+def demote_duplicates(ranked: list[Ranked]) -> list[Ranked]:
     """Put what repeats a better candidate further down.
 
     Of near equals that hold as much of the query the newest stays.
@@ -283,12 +283,12 @@ def _newest(entry: Ranked) -> tuple[str, float, int]:
 def _held(entry: Ranked) -> float:
     """Return how much of the query's words, and of their order, a memory holds."""
     closeness = entry.candidate.closeness
-    return closeness.together + (closeness.order or 0.0)
+    return closeness.proximity + (closeness.adjacency or 0.0)
 
 
 def _alike(one: Ranked, other: Ranked) -> bool:
     """Say whether two memories share nearly all terms; a number or a "not" makes a difference."""
-    first, second = one.candidate.closeness.terms, other.candidate.closeness.terms
+    first, second = one.candidate.closeness.term_ids, other.candidate.closeness.term_ids
     small, large = sorted((len(first), len(second)))
     if small < _SAME * large or not small:
         return False
@@ -299,4 +299,4 @@ def _alike(one: Ranked, other: Ranked) -> bool:
     common = len(first & second)
     if common < _SAME * (len(first) + len(second) - common):
         return False
-    return not any(term & TELLS for term in first ^ second)
+    return not any(term & DISTINCTIVE_BIT for term in first ^ second)

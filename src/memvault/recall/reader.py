@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from memvault.index.analysis import USUAL, Analyser, analyser
-from memvault.index.protocol import Stale, View
+from memvault.index.analysis import DEFAULT_LANGUAGE, Analyser, analyser
+from memvault.index.protocol import StaleView, View
 from memvault.model import Memory, is_example
 from memvault.recall.query import Query
 
@@ -33,7 +33,7 @@ class Reader:
     def analyser(self, key: int) -> Analyser:
         """Return the analyser of the language as which a memory is indexed."""
         record = self.view.record(key)
-        return analyser(record.language if record is not None else USUAL)
+        return analyser(record.language if record is not None else DEFAULT_LANGUAGE)
 
     def first(self, keys: Iterable[int], count: int) -> dict[int, Memory]:
         """Return the first hits that can be read and fit, in their order."""
@@ -43,7 +43,7 @@ class Reader:
     def _fitting(self, key: int) -> Memory | None:
         try:
             memory = self.view.text(key)
-        except Stale:
+        except StaleView:
             if self._last:
                 return None
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memvault.recall.values import Scored
+from memvault.recall.values import ScoredMemory
 
 _WEIGHT = 0.8
 """What the cross-encoder counts; the score before it counts the rest."""
@@ -20,7 +20,7 @@ def judged_count(limit: int) -> int:
     return min(max(limit, _LEAST), _MOST)
 
 
-def rerank(scored: Sequence[Scored], judged: Mapping[int, float]) -> list[Scored]:
+def rerank(scored: Sequence[ScoredMemory], judged: Mapping[int, float]) -> list[ScoredMemory]:
     """Order the judged memories anew; the others follow as they were, never above them.
 
     ``judged`` says by key how well a memory fits the query, in 0..1.
@@ -31,7 +31,7 @@ def rerank(scored: Sequence[Scored], judged: Mapping[int, float]) -> list[Scored
     return best + [_below(entry, last) for entry in scored if entry.key not in judged]
 
 
-def _judged(entry: Scored, score: float) -> Scored:
+def _judged(entry: ScoredMemory, score: float) -> ScoredMemory:
     parts = {name: (1 - _WEIGHT) * part for name, part in entry.parts.items()}
     return entry._replace(
         score=(1 - _WEIGHT) * entry.score + _WEIGHT * score,
@@ -39,7 +39,7 @@ def _judged(entry: Scored, score: float) -> Scored:
     )
 
 
-def _below(entry: Scored, last: float) -> Scored:
+def _below(entry: ScoredMemory, last: float) -> ScoredMemory:
     """Score what was not judged as if it did not fit, and no better than the last that was."""
     score = min((1 - _WEIGHT) * entry.score, last)
     share = score / entry.score if entry.score else 0.0

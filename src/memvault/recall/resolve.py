@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
-from memvault.vault.normal_form import folded
-from memvault.vault.replaced import looked_for
+from memvault.vault.normal_form import normalize_title
+from memvault.vault.replaced import name_key
 
 _MADE_ID = re.compile(r"[^\s/,]+-[a-z0-9]{6}")
 
@@ -41,7 +41,7 @@ def cleaned(name: str) -> str:
     return name.strip().removeprefix("./")
 
 
-def meant(name: str, entries: Iterable[Entry]) -> list[Entry]:
+def match_name(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return what a name means among some entries: one, none, or several that it fits equally.
 
     It is a path, a memId, an exact title, a title in any case and any form of
@@ -51,13 +51,13 @@ def meant(name: str, entries: Iterable[Entry]) -> list[Entry]:
     wanted = cleaned(name)
     if not wanted:
         return []
-    title = folded(wanted)
+    title = normalize_title(wanted)
     kinds: tuple[Callable[[Entry], bool], ...] = (
         lambda entry: entry.path == wanted,
         lambda entry: entry.mem_id == wanted,
         lambda entry: entry.title == wanted,
-        lambda entry: folded(entry.title) == title,
-        lambda entry: title in map(folded, entry.aliases),
+        lambda entry: normalize_title(entry.title) == title,
+        lambda entry: title in map(normalize_title, entry.aliases),
         lambda entry: entry.mem_id.startswith(wanted),
     )
     every = list(entries)
@@ -65,13 +65,13 @@ def meant(name: str, entries: Iterable[Entry]) -> list[Entry]:
     return next((fitting for fitting in found if fitting), [])
 
 
-def linked(name: str, entries: Iterable[Entry]) -> list[Entry]:
+def match_link(name: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return what a header or a wikilink means by a name: one, none, or several.
 
     It is a path, with or without ``.md``, a memId, a title in any case, a
     file's name or an alias; the first of these that fits decides.
     """
-    key = looked_for(cleaned(name))
+    key = name_key(cleaned(name))
     kinds: tuple[Callable[[Entry], Iterable[str]], ...] = (
         lambda entry: [entry.path],
         lambda entry: [entry.mem_id],
@@ -80,7 +80,7 @@ def linked(name: str, entries: Iterable[Entry]) -> list[Entry]:
         lambda entry: entry.aliases,
     )
     every = list(entries)
-    found = ([entry for entry in every if key in map(looked_for, told(entry))] for told in kinds)
+    found = ([entry for entry in every if key in map(name_key, told(entry))] for told in kinds)
     return next((fitting for fitting in found if fitting), [])
 
 
@@ -97,6 +97,6 @@ def is_name_of(name: str, entry: Nameable) -> bool:
     """
     wanted = cleaned(name)
     slug = entry.mem_id.rpartition("-")[0]
-    called = map(folded, (entry.title, *entry.aliases))
-    whole = wanted in (entry.mem_id, entry.path) or folded(wanted) in called
+    called = map(normalize_title, (entry.title, *entry.aliases))
+    whole = wanted in (entry.mem_id, entry.path) or normalize_title(wanted) in called
     return whole or bool(slug and entry.mem_id.startswith(wanted) and wanted.startswith(slug))

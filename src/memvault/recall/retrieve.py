@@ -12,7 +12,7 @@ from memvault.index.protocol import (
     KeywordAnswer,
     KeywordHit,
     KeywordQuery,
-    Places,
+    MatchLocation,
     VectorHit,
     VectorQuery,
     View,
@@ -20,10 +20,10 @@ from memvault.index.protocol import (
 from memvault.model import is_example
 from memvault.recall import fusion
 from memvault.recall.filters import Filters, tagged
-from memvault.recall.memory_days import is_note_of, nearest_days
+from memvault.recall.memory_days import date_proximity, is_note_of
 from memvault.recall.query import Query
-from memvault.recall.values import Request, Scored
-from memvault.vault.daily import Span
+from memvault.recall.values import RecallRequest, ScoredMemory
+from memvault.vault.daily import DateRange
 
 CANDIDATES = 200
 """How many hits by words and by vectors are kept, whatever the limit."""
@@ -37,7 +37,7 @@ _DATED = 20
 _NEAR = 0.25
 
 
-class Retrieved(NamedTuple):
+class CandidateSet(NamedTuple):
     """Hits by key, best first, of each kind that was asked for.
 
     ``rarity`` is each term's idf. ``order`` is that of a mode with one signal
@@ -50,7 +50,7 @@ class Retrieved(NamedTuple):
     vector: Mapping[int, VectorHit] = {}
     has_vectors: bool = False
     deep_share: float = 0.0
-    order: tuple[Scored, ...] = ()
+    order: tuple[ScoredMemory, ...] = ()
     dated: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -63,8 +63,8 @@ class Retrieved(NamedTuple):
     @property
     def cosines(self) -> dict[int, float]:
         """Each vector hit's cosine, nearest first."""
-        ranked = sorted(self.vector.items(), key=lambda item: -item[1].cosine)
-        return {key: hit.cosine for key, hit in ranked}
+        ranked = sorted(self.vector.items(), key=lambda item: -item[1].static_cosine)
+        return {key: hit.static_cosine for key, hit in ranked}
 
     @property
     def passages(self) -> dict[int, int]:
@@ -86,7 +86,8 @@ class Retrieved(NamedTuple):
     def near(self) -> dict[int, float]:
         """How near each vector hit is, by the better vectors that there are."""
         return {
-            key: hit.cosine if hit.deep is None else hit.deep for key, hit in self.vector.items()
+            key: hit.static_cosine if hit.transformer_cosine is None else hit.transformer_cosine
+            for key, hit in self.vector.items()
         }
 
     def pool(self) -> list[int]:
@@ -100,12 +101,12 @@ class Retrieved(NamedTuple):
             )
         )
 
-    def places(self, key: int) -> Places:
+    def places(self, key: int) -> MatchLocation:
         """Return where in a memory its best words are, and the passage that is nearest."""
         word, near = self.keyword.get(key), self.vector.get(key)
-        return Places(word.blocks if word else (), near.passage if near else None)
+        return MatchLocation(word.blocks if word else (), near.passage if near else None)
 
-    def candidates(self, phrases: bool) -> Retrieved:
+    def candidates(self, phrases: bool) -> CandidateSet:
         """Return what a smaller limit would have retrieved; a phrase may be in any keyword hit."""
         most = None if phrases else CANDIDATES
         keyword = dict(islice(self.keyword.items(), most))
@@ -122,15 +123,17 @@ class Retrieved(NamedTuple):
             ranked = sorted(word.terms.items(), key=lambda item: -item[1])
             raw["terms"] = {term: round(gain, 4) for term, gain in ranked}
         if near is not None:
-            raw["cosine"] = round(near.cosine, 4)
-            if near.deep is not None:
-                raw["deep"] = round(near.deep, 4)
+            raw["cosine"] = round(near.static_cosine, 4)
+            if near.transformer_cosine is not None:
+                raw["deep"] = round(near.transformer_cosine, 4)
             raw["similarity"] = round(near.similarity, 4)
             raw["passage"] = near.passage
         return raw
 
 
-def retrieve(view: View, query: Query, request: Request, days: Span | None) -> Retrieved:
+def retrieve(
+    view: View, query: Query, request: RecallRequest, days: DateRange | None
+) -> CandidateSet:
     """Ask the index for all that a request's mode needs, once each.
 
     Raises:
@@ -139,28 +142,30 @@ def retrieve(view: View, query: Query, request: Request, days: Span | None) -> R
     among = _allowed(view, request.filters)
     limit = max(CANDIDATES, request.limit)
     if request.mode == "tag":
-        return Retrieved(order=tuple(_by_tag(view, request.query, among)))
+        return CandidateSet(order=tuple(_by_tag(view, request.query, among)))
     if request.mode == "vector":
         return _by_vector(view, query, among, limit, None)
     words = KeywordAnswer()
     if not query.is_empty:
         most = sys.maxsize if query.phrases else limit  # any hit may be the one with the phrase
         words = view.keyword(
-            KeywordQuery(query.searched, query.wholes, among, most, request.explain)
+            KeywordQuery(query.search_groups, query.wholes, among, most, request.explain)
         )
     keyword = {hit.key: hit for hit in words.hits}
     if request.mode == "keyword":
-        found = Retrieved(keyword, words.rarity)
-        order = (Scored(key, share, {"keyword": share}) for key, share in found.shares.items())
+        found = CandidateSet(keyword, words.idf)
+        order = (
+            ScoredMemory(key, share, {"keyword": share}) for key, share in found.shares.items()
+        )
         return found._replace(order=tuple(order))
     dated = tuple(_by_date(view, days, among)) if days else ()
     found = _by_vector(view, query, among, limit, frozenset(keyword))
-    return found._replace(keyword=keyword, rarity=words.rarity, dated=dated)
+    return found._replace(keyword=keyword, rarity=words.idf, dated=dated)
 
 
 def _allowed(view: View, filters: Filters) -> Set[int] | None:
     """Return the keys of what the filters let pass; None where that is everything."""
-    test = filters.test()
+    test = filters.predicate()
     if test is None:
         return None
     return {record.key for record in view.records() if test(record)}
@@ -168,14 +173,14 @@ def _allowed(view: View, filters: Filters) -> Set[int] | None:
 
 def _by_vector(
     view: View, query: Query, among: Set[int] | None, limit: int, also: frozenset[int] | None
-) -> Retrieved:
+) -> CandidateSet:
     """Ask the vectors; alone where ``also`` is None.
 
     Beside the words a missing model costs a note, not the answer, and a memory
     that only the vectors find must be a little like the query.
     """
     if not query.text:
-        return Retrieved()
+        return CandidateSet()
     try:
         answer = view.nearest(
             VectorQuery(query.text, query.language, among, limit, also or frozenset())
@@ -188,19 +193,19 @@ def _by_vector(
     except EmbedderError as error:
         if also is None:
             raise
-        return Retrieved(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
+        return CandidateSet(notes=(f"{error.message}: answered from keywords alone; {error.hint}",))
     hits = answer.hits
     if also is not None:
         real = (hit.key for hit in hits if not _is_example(view, hit.key))
         least = also.union(islice(real, _LEAST_ANSWER))
         hits = [hit for hit in hits if hit.key in least or hit.similarity >= _LEAST_SIMILARITY]
     vector = {hit.key: hit for hit in hits}
-    order = (Scored(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits)
+    order = (ScoredMemory(hit.key, hit.similarity, {"vector": hit.similarity}) for hit in hits)
     waiting = f"{answer.waiting} memories wait for their vectors; memvault reindex makes them"
-    return Retrieved(
+    return CandidateSet(
         vector=vector,
         has_vectors=answer.has_vectors,
-        deep_share=answer.deep_share,
+        deep_share=answer.transformer_weight,
         order=tuple(order) if also is None else (),
         notes=(waiting,) if answer.waiting else (),
     )
@@ -211,7 +216,7 @@ def _is_example(view: View, key: int) -> bool:
     return record is not None and is_example(record.metadata)
 
 
-def _by_date(view: View, span: Span, among: Set[int] | None) -> list[int]:
+def _by_date(view: View, span: DateRange, among: Set[int] | None) -> list[int]:
     """Return memories of a span of days or shortly beside it.
 
     The note of these days comes first, then the nearest, of those the newest.
@@ -219,13 +224,13 @@ def _by_date(view: View, span: Span, among: Set[int] | None) -> list[int]:
     found = []
     for record in view.records():
         if among is None or record.key in among:
-            near = nearest_days(record, span)
+            near = date_proximity(record, span)
             if near >= _NEAR:
                 found.append((is_note_of(record, span), near, record.modified, record.key))
     return [key for *_, key in sorted(found, reverse=True)[:_DATED]]
 
 
-def _by_tag(view: View, query: str, among: Set[int] | None) -> list[Scored]:
+def _by_tag(view: View, query: str, among: Set[int] | None) -> list[ScoredMemory]:
     """Rank memories by the share of the tags asked for that they carry, newest first."""
     wanted = {tag.strip().strip("#/").casefold() for tag in query.replace(",", " ").split()}
     wanted.discard("")
@@ -235,4 +240,4 @@ def _by_tag(view: View, query: str, among: Set[int] | None) -> list[Scored]:
         if shared and (among is None or record.key in among):
             found.append((len(shared) / len(wanted), record.modified, record.key))
     found.sort(reverse=True)
-    return [Scored(key, share, {"tag": share}) for share, _, key in found]
+    return [ScoredMemory(key, share, {"tag": share}) for share, _, key in found]

@@ -11,7 +11,7 @@ from memvault.index import chunks
 from memvault.index.analysis import Analyser, fold
 from memvault.model import Passage
 from memvault.recall.query import Query
-from memvault.recall.units import Unit, units
+from memvault.recall.units import TextUnit, units
 
 _LENGTH = 240
 _APART = " / "
@@ -24,42 +24,42 @@ _MOST_PASSAGES = 8
 _MOST_PLACES = 400
 
 
-class Shown(NamedTuple):
+class Snippet(NamedTuple):
     """A passage, or a snippet of one on one line, and the headings above it."""
 
     text: str
     heading: str
 
 
-def show(
+def make_snippet(
     body: str,
     passages: Sequence[tuple[int, Passage]],
     query: Query,
     analyser: Analyser,
     nearest: int | None,
-) -> Shown:
+) -> Snippet:
     """Return about 240 characters from the sentence on that has the query's words, on one line.
 
     What is no sentence stands alone: an item of a list, a row of a table, a line of
     code. Errors as for fitting.
     """
-    passage = fitting(body, passages, query, analyser, nearest)
-    return Shown(_around(units(passage.text), _wanted(query), analyser), passage.heading)
+    passage = best_passage(body, passages, query, analyser, nearest)
+    return Snippet(_around(units(passage.text), _wanted(query), analyser), passage.heading)
 
 
-def fitting(
+def best_passage(
     body: str,
     passages: Sequence[tuple[int, Passage]],
     query: Query,
     analyser: Analyser,
     near: int | None,
-) -> Shown:
+) -> Snippet:
     """Return the passage that fits a query best, whole; ``near`` is the nearest by vector.
 
     It is the one of some numbered ``passages`` with the most of the query's
     terms; where none has any, the nearest by vector, else the first.
     """
-    every = [passage for _, passage in passages] or chunks.passages(body)[:1]
+    every = [passage for _, passage in passages] or chunks.split_passages(body)[:1]
     nearest = next((passage for number, passage in passages if number == near), None)
     told = [entry for entry in every if _told(body, entry)] or every  # not only headings
     wanted = _wanted(query)
@@ -70,11 +70,11 @@ def fitting(
         weight = found + (0.5 if passage == nearest else 0.0)
         if weight > most:
             best, most = passage, weight
-    return Shown(_told(body, best) or body[best.start : best.end], best.heading)
+    return Snippet(_told(body, best) or body[best.start : best.end], best.heading)
 
 
 def _wanted(query: Query) -> frozenset[str]:
-    return frozenset(query.names()) | frozenset(query.wholes)
+    return frozenset(query.term_names()) | frozenset(query.wholes)
 
 
 def _likely(
@@ -97,7 +97,7 @@ def _told(body: str, passage: Passage) -> str:
     return _HEADINGS.sub("", body[passage.start : passage.end]).strip()
 
 
-def _around(units: Sequence[Unit], wanted: frozenset[str], analyser: Analyser) -> str:
+def _around(units: Sequence[TextUnit], wanted: frozenset[str], analyser: Analyser) -> str:
     """Show the units, near to each other, that hold the most distinct wanted words."""
     held = [_held(unit.text, wanted, analyser) for unit in units]
     first, last, most = 0, len(units), frozenset[str]()
@@ -123,11 +123,11 @@ def _held(text: str, wanted: frozenset[str], analyser: Analyser) -> frozenset[st
     return wanted & (terms.stems.keys() | terms.wholes.keys())
 
 
-def _joined(units: Sequence[Unit], last: int) -> str:
+def _joined(units: Sequence[TextUnit], last: int) -> str:
     """Join units on one line; behind the last that has to be there only sentences go on."""
     text = ""
     goes_on = False
-    before: Unit | None = None
+    before: TextUnit | None = None
     for place, unit in enumerate(units):
         alone = before is not None and (unit.is_alone or before.is_alone)
         if place > last and alone:

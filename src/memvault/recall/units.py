@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memvault.vault.markdown import uncommented
+from memvault.vault.markdown import mask_comments
 
 _FENCE = re.compile(r"[ \t>]*(?:```|~~~)")
 _DRAWN = re.compile(r"[\s|:+=*_-]*")
@@ -25,22 +25,22 @@ _SENTENCE = re.compile(
 _SPACE = re.compile(r"\s+")
 
 
-class Unit(NamedTuple):
+class TextUnit(NamedTuple):
     """What is shown of it, on one line, and whether it stands alone: all but a sentence does."""
 
     text: str
     is_alone: bool
 
 
-def units(text: str) -> list[Unit]:
+def units(text: str) -> list[TextUnit]:
     """Return a text's units in their order."""
-    found: list[Unit] = []
+    found: list[TextUnit] = []
     block: list[str] = []
     last = ""
-    for kind, line in (*_lines(uncommented(text)), ("", "")):
+    for kind, line in (*_lines(mask_comments(text)), ("", "")):
         goes_on = last == "text" or (last == "item" and line[:1] in (" ", "\t"))
         if block and not (kind == "text" and goes_on):
-            found += (unit for unit in _told(last, block) if unit.text)
+            found += (unit for unit in _unit_text(last, block) if unit.text)
             block = []
         if kind:
             last = last if block else kind
@@ -72,17 +72,17 @@ def _kind(line: str) -> str:
     return "item" if _ITEM.match(line) else "text"
 
 
-def _told(kind: str, block: list[str]) -> Iterator[Unit]:
+def _unit_text(kind: str, block: list[str]) -> Iterator[TextUnit]:
     if kind == "text":
-        yield from (Unit(_line(part), False) for part in _SENTENCE.split("\n".join(block)))
+        yield from (TextUnit(_line(part), False) for part in _SENTENCE.split("\n".join(block)))
     elif kind == "row":
         cells = (_line(cell.replace("\\|", "|")) for cell in _CELLS.split(block[0]))
-        yield Unit(" | ".join(cell for cell in cells if cell), True)
+        yield TextUnit(" | ".join(cell for cell in cells if cell), True)
     elif kind == "code":
-        yield Unit(_line(block[0]), True)
+        yield TextUnit(_line(block[0]), True)
     else:
         mark = _ITEM if kind == "item" else _HEADING
-        yield Unit(_line(mark.sub("", " ".join(block), count=1)), True)
+        yield TextUnit(_line(mark.sub("", " ".join(block), count=1)), True)
 
 
 def _line(text: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from memvault.index.protocol import Record
+from memvault.index.protocol import MemoryRecord
 from memvault.model import MemoryType
 from memvault.recall.filters import Filters, normal_tag, tagged
-from memvault.vault.normal_form import folded
+from memvault.vault.normal_form import normalize_title
 
 _FOREIGN = {
     "architectural-decision": "adr architecture",
@@ -26,7 +26,9 @@ _MOST_TAGS = 10
 """Tags that the nearest ones are looked for: each is compared with every tag of the vault."""
 
 
-def unknown(records: Sequence[Record], filters: Filters, types: Iterable[MemoryType]) -> list[str]:
+def unknown_value_notes(
+    records: Sequence[MemoryRecord], filters: Filters, types: Iterable[MemoryType]
+) -> list[str]:
     """Say of each type and tag that filters name whether it is one that no memory has."""
     known = list(dict.fromkeys([entry.name for entry in types] + [r.memory_type for r in records]))
     notes = []
@@ -49,19 +51,19 @@ def unknown(records: Sequence[Record], filters: Filters, types: Iterable[MemoryT
     return notes
 
 
-def _without(records: Iterable[Record], tags: Iterable[str]) -> list[str]:
+def _without(records: Iterable[MemoryRecord], tags: Iterable[str]) -> list[str]:
     """Return the tags that no memory has."""
     had = {tag for record in records for tag in tagged(record)}
     return [tag for tag in tags if normal_tag(tag) not in had]
 
 
-def _has(records: Iterable[Record], filters: Filters) -> bool:
-    test = filters.test()
+def _has(records: Iterable[MemoryRecord], filters: Filters) -> bool:
+    test = filters.predicate()
     return test is None or any(map(test, records))
 
 
 def _is_among(kind: str, known: Iterable[str]) -> bool:
-    return folded(kind).replace("_", "-").replace(" ", "-") in map(folded, known)
+    return normalize_title(kind).replace("_", "-").replace(" ", "-") in map(normalize_title, known)
 
 
 def _hint(near: list[str], command: str) -> str:
@@ -69,7 +71,7 @@ def _hint(near: list[str], command: str) -> str:
 
 
 def _near_types(kind: str, known: list[str]) -> list[str]:
-    word = folded(kind)
+    word = normalize_title(kind)
     forms = (word, word.removesuffix("s"))
     meant = [name for name, words in _FOREIGN.items() if {*forms} & {*words.split()}]
     return [name for name in meant if name in known] or _near(kind, known)
@@ -77,8 +79,8 @@ def _near_types(kind: str, known: list[str]) -> list[str]:
 
 def _near(name: str, known: list[str]) -> list[str]:
     """Return the nearest names: misspelt, in the other number, or with it as one of their words."""
-    word = folded(name)
-    plain = {folded(entry): entry for entry in known}
+    word = normalize_title(name)
+    plain = {normalize_title(entry): entry for entry in known}
     found = get_close_matches(word, list(plain), n=_MOST, cutoff=0.7)
     parted = [entry for entry in plain if word.removesuffix("s") in entry.split("-")]
     chosen = found or parted or get_close_matches(word, list(plain), n=1)

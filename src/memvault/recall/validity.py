@@ -14,11 +14,11 @@ from heapq import heappop, heappush, nlargest
 from typing import Any, NamedTuple
 
 from memvault import clock
-from memvault.index.protocol import Record, View
+from memvault.index.protocol import MemoryRecord, View
 from memvault.model import Memory
-from memvault.recall.resolve import linked
-from memvault.recall.values import CURRENT, Scored, Standing
-from memvault.vault.replaced import SUPERSEDED_BY, SUPERSEDES, looked_for, names_of, names_under
+from memvault.recall.resolve import match_link
+from memvault.recall.values import CURRENT, ScoredMemory, Validity
+from memvault.vault.replaced import SUPERSEDED_BY, SUPERSEDES, name_key, name_keys, referenced_names
 
 _LOSS = 0.5
 """What a score is worth of what is not current."""
@@ -32,25 +32,25 @@ _MOST_CLAIMS = 50
 _PART = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
 
 
-class Placed(NamedTuple):
+class ValidatedMemory(NamedTuple):
     """A hit with where it stands; ``stands_for`` is the key of what it replaces."""
 
-    scored: Scored
-    standing: Standing
+    scored: ScoredMemory
+    standing: Validity
     stands_for: int | None = None
 
 
-class Judge:
+class ValidityChecker:
     """Says what is current at a moment, in one view."""
 
     def __init__(self, view: View, moment: datetime) -> None:
         self._view = view
         self._moment = moment
-        self._named: dict[str, list[Record]] = {}
-        self._following: dict[str, Record | None] = {}
-        self._others: dict[str, Judge] = {}
+        self._named: dict[str, list[MemoryRecord]] = {}
+        self._following: dict[str, MemoryRecord | None] = {}
+        self._others: dict[str, ValidityChecker] = {}
 
-    def at(self, key: int) -> Standing:
+    def at(self, key: int) -> Validity:
         """Say where a hit stands, in the vault that it lies in; what is gone is as it was."""
         record = self._view.record(key)
         if record is None:
@@ -59,22 +59,22 @@ class Judge:
         if not part.name:  # not kept among the others: a cycle would keep the view's files open
             return self.standing(record)
         if part.name not in self._others:
-            self._others[part.name] = Judge(part, self._moment)
+            self._others[part.name] = ValidityChecker(part, self._moment)
         return self._others[part.name].standing(record)
 
-    def standing(self, entry: Record | Memory) -> Standing:
+    def standing(self, entry: MemoryRecord | Memory) -> Validity:
         """Say where a memory stands."""
         return self.standings([entry])[0]
 
-    def standings(self, entries: Sequence[Record | Memory]) -> list[Standing]:
+    def standings(self, entries: Sequence[MemoryRecord | Memory]) -> list[Validity]:
         """Say where memories stand, with one question to the index for all of them."""
         names = None
         if len(entries) <= _FEW:
             names = list({name for entry in entries for name in _names(entry)})
-        claims: dict[str, list[Record]] = {}
+        claims: dict[str, list[MemoryRecord]] = {}
         for record in self._view.superseding(names):
-            for name in names_under(record.metadata, SUPERSEDES):
-                claims.setdefault(looked_for(name), []).append(record)
+            for name in referenced_names(record.metadata, SUPERSEDES):
+                claims.setdefault(name_key(name), []).append(record)
         found = []
         for entry in entries:
             if _SAYING.isdisjoint(entry.metadata) and claims.keys().isdisjoint(_names(entry)):
@@ -82,7 +82,7 @@ class Judge:
                 continue
             ended, begins = self.ended(entry.metadata), self.begins(entry.metadata)
             last = self._last(entry, claims)
-            found.append(Standing(last, ended, begins) if last or ended or begins else CURRENT)
+            found.append(Validity(last, ended, begins) if last or ended or begins else CURRENT)
         return found
 
     def ended(self, metadata: Mapping[str, Any]) -> str:
@@ -98,8 +98,8 @@ class Judge:
         return said if start is not None and start > self._moment else ""
 
     def _last(
-        self, entry: Record | Memory, claims: Mapping[str, Sequence[Record]]
-    ) -> Record | None:
+        self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
+    ) -> MemoryRecord | None:
         """Return what replaces a memory by now: the last of those that replace each other."""
         following = self._replacing(entry, claims)
         seen = {entry.path}
@@ -109,7 +109,7 @@ class Judge:
             last, following = following, self._next(following)
         return last
 
-    def _next(self, entry: Record) -> Record | None:
+    def _next(self, entry: MemoryRecord) -> MemoryRecord | None:
         if entry.path not in self._following:
             names = _names(entry)
             claiming = tuple(self._view.superseding(names))
@@ -118,14 +118,14 @@ class Judge:
         return self._following[entry.path]
 
     def _replacing(
-        self, entry: Record | Memory, claims: Mapping[str, Sequence[Record]]
-    ) -> Record | None:
+        self, entry: MemoryRecord | Memory, claims: Mapping[str, Sequence[MemoryRecord]]
+    ) -> MemoryRecord | None:
         """Return the newest memory that replaces one directly."""
         said = {record.path: record for name in _names(entry) for record in claims.get(name, ())}
         newest = nlargest(_MOST_CLAIMS, said.values(), key=_age)
         found = [record for record in newest if self._replaces(record, entry)]
-        for name in names_under(entry.metadata, SUPERSEDED_BY):
-            found += linked(name, self._called(name))[:1]
+        for name in referenced_names(entry.metadata, SUPERSEDED_BY):
+            found += match_link(name, self._called(name))[:1]
         begun = [
             record
             for record in found
@@ -133,7 +133,7 @@ class Judge:
         ]
         return max(begun, key=_age, default=None)
 
-    def _replaces(self, record: Record, entry: Record | Memory) -> bool:
+    def _replaces(self, record: MemoryRecord, entry: MemoryRecord | Memory) -> bool:
         """Say whether a memory's header means just this one.
 
         A name that several have means those that are older than who says it. Of
@@ -142,36 +142,36 @@ class Judge:
         if record.path == entry.path:
             return False
         own = set(_names(entry))
-        for name in names_under(record.metadata, SUPERSEDES):
-            if looked_for(name) not in own:
+        for name in referenced_names(record.metadata, SUPERSEDES):
+            if name_key(name) not in own:
                 continue
-            meant = linked(name, [one for one in self._called(name) if one.path != record.path])
+            meant = match_link(name, [one for one in self._called(name) if one.path != record.path])
             paths = {one.path for one in meant} or {entry.path}
             if entry.path not in paths or (len(paths) > 1 and _age(entry) > _age(record)):
                 continue
-            back = {looked_for(other) for other in names_under(entry.metadata, SUPERSEDES)}
+            back = {name_key(other) for other in referenced_names(entry.metadata, SUPERSEDES)}
             if not back.intersection(_names(record)) or _age(record) > _age(entry):
                 return True
         return False
 
-    def _called(self, name: str) -> list[Record]:
+    def _called(self, name: str) -> list[MemoryRecord]:
         if name not in self._named:
-            found = [*self._view.named(name), *self._view.named(f"{name}.md")]
+            found = [*self._view.find_by_name(name), *self._view.find_by_name(f"{name}.md")]
             self._named[name] = list({record.path: record for record in found}.values())
         return self._named[name]
 
-    def marked(self, scored: Iterable[Scored]) -> Iterator[Placed]:
+    def annotate(self, scored: Iterable[ScoredMemory]) -> Iterator[ValidatedMemory]:
         """Say of each hit where it stands, and leave it where it is."""
         for entry in scored:
-            yield Placed(entry, self.at(entry.key))
+            yield ValidatedMemory(entry, self.at(entry.key))
 
-    def placed(
+    def reorder(
         self,
-        scored: Iterable[Scored],
-        allowed: Callable[[Record], bool] | None,
+        scored: Iterable[ScoredMemory],
+        allowed: Callable[[MemoryRecord], bool] | None,
         only_current: bool = False,
         fits: Callable[[int], bool] = lambda _: True,
-    ) -> Iterator[Placed]:
+    ) -> Iterator[ValidatedMemory]:
         """Put what is not current behind what replaces it, and behind the first that is current.
 
         What replaces a hit answers in its place, found or not, if it is
@@ -186,33 +186,33 @@ class _Order:
 
     def __init__(
         self,
-        judge: Judge,
-        scored: Iterable[Scored],
-        allowed: Callable[[Record], bool] | None,
+        judge: ValidityChecker,
+        scored: Iterable[ScoredMemory],
+        allowed: Callable[[MemoryRecord], bool] | None,
         only_current: bool,
     ) -> None:
         self._judge = judge
         self._allowed = allowed
         self._only_current = only_current
         self._own = {entry.key: entry for entry in scored}
-        self._known: dict[int, Standing] = {}
+        self._known: dict[int, Validity] = {}
         self._done: set[int] = set()
-        self._heap: list[tuple[float, int, Scored, int | None]] = []
+        self._heap: list[tuple[float, int, ScoredMemory, int | None]] = []
         self._count = 0
-        self._behind: dict[int, list[Scored]] = {}
+        self._behind: dict[int, list[ScoredMemory]] = {}
         for entry in self._own.values():
             self._push(entry)
 
-    def _push(self, entry: Scored, stands_for: int | None = None) -> None:
+    def _push(self, entry: ScoredMemory, stands_for: int | None = None) -> None:
         """Let a hit wait for its turn; whatever score it waited with before counts no more."""
         self._own[entry.key] = entry
         self._count += 1
         heappush(self._heap, (-entry.score, self._count, entry, stands_for))
 
-    def placed(self, fits: Callable[[int], bool]) -> Iterator[Placed]:
+    def placed(self, fits: Callable[[int], bool]) -> Iterator[ValidatedMemory]:
         """Yield every hit once; what is not current waits for the first that is and ``fits``."""
-        waiting: list[Placed] = []
-        first: Scored | None = None
+        waiting: list[ValidatedMemory] = []
+        first: ScoredMemory | None = None
         for ready in self._settled():
             if first is None and not ready.standing.is_current:
                 waiting.append(ready)
@@ -231,7 +231,7 @@ class _Order:
         if first is None:
             yield from waiting
 
-    def _settled(self) -> Iterator[Placed]:
+    def _settled(self) -> Iterator[ValidatedMemory]:
         """Yield every hit once, each behind what replaces it."""
         while self._heap:
             _, _, entry, stands_for = heappop(self._heap)
@@ -242,11 +242,11 @@ class _Order:
             self._done.add(entry.key)
             standing = self._known[entry.key]
             if standing.is_current or not self._only_current:
-                yield Placed(entry, standing, stands_for)
+                yield ValidatedMemory(entry, standing, stands_for)
             for held in self._behind.pop(entry.key, ()):
                 self._push(_at_most(held, entry.score))
 
-    def _moved(self, entry: Scored) -> bool:
+    def _moved(self, entry: ScoredMemory) -> bool:
         """Look where a hit stands, and put it where it belongs if that is further down."""
         standing = self._judge.at(entry.key)
         self._known[entry.key] = standing
@@ -254,7 +254,7 @@ class _Order:
             return False
         lost = entry.score * (1.0 - _LOSS)
         word = next(iter(standing.marks()))
-        less = Scored(entry.key, entry.score - lost, {**entry.parts, word: -lost})
+        less = ScoredMemory(entry.key, entry.score - lost, {**entry.parts, word: -lost})
         new = standing.replaced_by
         if (
             new is None
@@ -265,28 +265,30 @@ class _Order:
             return True
         self._own[entry.key] = less
         self._behind.setdefault(new.key, []).append(less)
-        before = self._own.get(new.key, Scored(new.key, 0.0, {}))
+        before = self._own.get(new.key, ScoredMemory(new.key, 0.0, {}))
         # what was looked at and is not done has lost its share already, and so it counts here
         most = less.score if new.key in self._known else entry.score
         gain = max(0.0, most - before.score)
         parts = {**before.parts, "replaces": gain}
-        self._push(Scored(new.key, before.score + gain, parts), entry.key)
+        self._push(ScoredMemory(new.key, before.score + gain, parts), entry.key)
         return True
 
 
-def _at_most(entry: Scored, most: float) -> Scored:
+def _at_most(entry: ScoredMemory, most: float) -> ScoredMemory:
     """Return a hit with a score that is not above another's."""
     if entry.score <= most:
         return entry
     cut = most - entry.score
-    return Scored(entry.key, most, {**entry.parts, "behind": entry.parts.get("behind", 0.0) + cut})
+    return ScoredMemory(
+        entry.key, most, {**entry.parts, "behind": entry.parts.get("behind", 0.0) + cut}
+    )
 
 
-def _names(entry: Record | Memory) -> list[str]:
-    return names_of(entry.path, entry.mem_id, entry.title, entry.aliases)
+def _names(entry: MemoryRecord | Memory) -> list[str]:
+    return name_keys(entry.path, entry.mem_id, entry.title, entry.aliases)
 
 
-def _age(entry: Record | Memory) -> tuple[str, str, str]:
+def _age(entry: MemoryRecord | Memory) -> tuple[str, str, str]:
     return entry.created, entry.modified, entry.path
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from memvault.index.protocol import Patience, Record
+from memvault.index.protocol import MemoryRecord, WaitPolicy
 from memvault.model import Memory
 from memvault.recall.filters import Filters
 
@@ -14,7 +14,7 @@ STRONG, FAIR = 0.8, 0.08
 """The chances from which a memory is a strong or a fair answer."""
 
 
-class Request(NamedTuple):
+class RecallRequest(NamedTuple):
     """What to look for. ``mode`` is hybrid, keyword, vector or tag.
 
     With ``rerank`` a cross-encoder orders the best again; without ``diverse``
@@ -37,7 +37,7 @@ class Request(NamedTuple):
     only_current: bool = False
     as_of: datetime | None = None
     lines: bool = False
-    patience: Patience | None = None
+    patience: WaitPolicy | None = None
 
     @property
     def uses_vectors(self) -> bool:
@@ -45,7 +45,7 @@ class Request(NamedTuple):
         return self.mode in ("hybrid", "vector")
 
 
-class Scored(NamedTuple):
+class ScoredMemory(NamedTuple):
     """A memory's key in the view, its score, and the parts that add up to it."""
 
     key: int
@@ -53,7 +53,7 @@ class Scored(NamedTuple):
     parts: dict[str, float]
 
 
-class Standing(NamedTuple):
+class Validity(NamedTuple):
     """What is to be said of a memory that is not current; nothing of one that is.
 
     ``replaced_by`` is the memory that stands in its place by now. ``expired``
@@ -62,31 +62,31 @@ class Standing(NamedTuple):
     be so no longer, but nobody has said that.
     """
 
-    replaced_by: Record | None = None
-    expired: str = ""
-    not_yet: str = ""
+    replaced_by: MemoryRecord | None = None
+    expired_on: str = ""
+    starts_on: str = ""
     newer: str = ""
 
     @property
     def is_current(self) -> bool:
         """Whether the memory says what is so."""
-        return self.replaced_by is None and not self.expired and not self.not_yet
+        return self.replaced_by is None and not self.expired_on and not self.starts_on
 
     def marks(self) -> dict[str, Any]:
         """Return what a result says of it."""
         said = {
             "supersededBy": self.replaced_by.mem_id if self.replaced_by else "",
-            "expired": self.expired,
-            "notYet": self.not_yet,
+            "expired": self.expired_on,
+            "notYet": self.starts_on,
             "newer": "" if self.replaced_by else self.newer,
         }
         return {key: value for key, value in said.items() if value}
 
 
-CURRENT = Standing()
+CURRENT = Validity()
 
 
-class Found(NamedTuple):
+class RecallResult(NamedTuple):
     """A memory that was found, read from its file after it was found.
 
     ``score`` ranks within one answer. ``chance`` (that the memory answers the
@@ -101,14 +101,14 @@ class Found(NamedTuple):
 
     memory: Memory
     score: float
-    chance: float
+    probability: float
     similarity: float
     coverage: float
     title_coverage: float
     snippet: str
     heading: str
     why: dict[str, object]
-    standing: Standing = CURRENT
+    standing: Validity = CURRENT
     is_earlier: bool = False
     line: str = ""
     vault: str = ""
@@ -122,15 +122,15 @@ class Found(NamedTuple):
     @property
     def strength(self) -> Strength:
         """How well the memory fits the query, in a word."""
-        if self.chance >= STRONG:
+        if self.probability >= STRONG:
             return "strong"
-        return "fair" if self.chance >= FAIR else "weak"
+        return "fair" if self.probability >= FAIR else "weak"
 
 
-class Answer(NamedTuple):
+class RecallAnswer(NamedTuple):
     """What was found, best first, and what the caller should be told besides."""
 
-    found: list[Found]
+    found: list[RecallResult]
     notes: list[str]
 
     @property
@@ -141,6 +141,6 @@ class Answer(NamedTuple):
         return next((strength for strength in order if strength in held), "none")
 
 
-def brief(memory: Memory | Record) -> dict[str, Any]:
+def memory_reference(memory: Memory | MemoryRecord) -> dict[str, Any]:
     """Return how a result names a memory."""
     return {"memId": memory.mem_id, "title": memory.title, "filePath": memory.path}

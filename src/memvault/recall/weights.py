@@ -21,7 +21,7 @@ _SHORT, _LONG = 150, 3_000
 """Bytes of memories that are short, and long."""
 
 
-class Fit(NamedTuple):
+class RankingWeights(NamedTuple):
     """Weights of the parts at each corner, and of what makes a chance; ``bias`` is its constant."""
 
     parts: Mapping[str, tuple[float, ...]]
@@ -30,11 +30,11 @@ class Fit(NamedTuple):
 
 
 @cache
-def fits() -> Mapping[str, Fit]:
+def fits() -> Mapping[str, RankingWeights]:
     """Return the fits: ``quick`` without vectors of a transformer, ``deep`` with those."""
     fitted = json.loads(FITTED.read_text("utf-8"))["fits"]
     return {
-        name: Fit(
+        name: RankingWeights(
             {part: tuple(values) for part, values in fit["parts"].items()},
             fit["chance"],
             fit["bias"],
@@ -43,11 +43,11 @@ def fits() -> Mapping[str, Fit]:
     }
 
 
-def between(quick: Fit, deep: Fit, share: float) -> Fit:
+def interpolate(quick: RankingWeights, deep: RankingWeights, share: float) -> RankingWeights:
     """Return the fit for an embedder that lies between two, ``share`` of the way in 0..1."""
     if share in (0.0, 1.0):
         return deep if share else quick
-    return Fit(
+    return RankingWeights(
         {
             part: tuple(
                 (1 - share) * own + share * other
@@ -65,7 +65,7 @@ def between(quick: Fit, deep: Fit, share: float) -> Fit:
     )
 
 
-def corners(covered: float, sizes: Sequence[int]) -> tuple[float, ...]:
+def regime_shares(covered: float, sizes: Sequence[int]) -> tuple[float, ...]:
     """Say how near a query is to each of the four corners; the sum is 1.
 
     ``covered`` is the share of its words that the best candidate holds,
@@ -82,7 +82,7 @@ def corners(covered: float, sizes: Sequence[int]) -> tuple[float, ...]:
     )
 
 
-def weighed(fit: Fit, place: Sequence[float]) -> dict[str, float]:
+def weights_for(fit: RankingWeights, place: Sequence[float]) -> dict[str, float]:
     """Return each part's weight for a query that is at some place between the corners."""
     return {
         part: sum(share * weight for share, weight in zip(place, values, strict=True))

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from memvault.index.analysis import fold
-from memvault.vault.daily import Span, days_in
+from memvault.vault.daily import DateRange, parse_date_range
 
 
 def _words(**said: str) -> dict[str, frozenset[str]]:
@@ -89,19 +89,19 @@ _LANGUAGES = tuple(
 )
 
 
-def read_phrase(text: str, today: date) -> Span | None:
+def parse_phrase(text: str, today: date) -> DateRange | None:
     """Return the days that a text means which is nothing but a date, in one of many languages."""
     has_word = _LETTERS.search(text) is not None
     return _read(text, _LANGUAGES, today) if has_word and len(text) <= _LONGEST_PHRASE else None
 
 
-def worded(text: str, today: date) -> tuple[Span, str] | None:
+def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
     """Return the days that a question speaks of in another language, and the words for them."""
     for phrase, languages, since in _phrases(text):
         days = _read(phrase, languages, today)
         if days is not None:
             last = max(days.first, today) if since else days.last
-            return (Span(days.first, last), phrase) if days.first <= today else None
+            return (DateRange(days.first, last), phrase) if days.first <= today else None
     return None
 
 
@@ -164,7 +164,7 @@ def _spoken() -> dict[str, list[str]]:
     return found
 
 
-def _read(phrase: str, languages: tuple[str, ...], today: date) -> Span | None:
+def _read(phrase: str, languages: tuple[str, ...], today: date) -> DateRange | None:
     """Return the day, week, month or year that a phrase means to dateparser."""
     try:
         found = _parser(languages, today).get_date_data(phrase)
@@ -177,14 +177,14 @@ def _read(phrase: str, languages: tuple[str, ...], today: date) -> Span | None:
         return None  # the 32nd of May, or May of a year 32
     if found.period == "week":
         monday = day - timedelta(days=day.weekday())
-        return Span(monday, monday + timedelta(days=6))
+        return DateRange(monday, monday + timedelta(days=6))
     if found.period in ("month", "year"):
-        return days_in(f"{day:%Y-%m}") if found.period == "month" else _year(day.year)
-    return Span(day, day)
+        return parse_date_range(f"{day:%Y-%m}") if found.period == "month" else _year(day.year)
+    return DateRange(day, day)
 
 
-def _year(year: int) -> Span:
-    return Span(date(year, 1, 1), date(year, 12, 31))
+def _year(year: int) -> DateRange:
+    return DateRange(date(year, 1, 1), date(year, 12, 31))
 
 
 @cache

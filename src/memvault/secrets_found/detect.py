@@ -7,7 +7,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from memvault.secrets_found.formats import FORMS, SHORTEST_WORD, Form, is_placeholder, pattern
+from memvault.secrets_found.formats import (
+    FORMS,
+    SHORTEST_WORD,
+    SecretPattern,
+    is_placeholder,
+    pattern,
+)
 
 KEY = "secrets"
 """The header's key under which a memory says that its secrets are ``allowed``."""
@@ -35,15 +41,15 @@ class Secret(NamedTuple):
     line: int
 
 
-class _Sources:
+class SecretDetector:
     """What else knows secrets in this process: a function from a text to spans and kinds."""
 
     more: Callable[[str], Iterable[tuple[int, int, str]]] | None = None
 
 
-def ask_too(more: Callable[[str], Iterable[tuple[int, int, str]]]) -> None:
+def enable_source(more: Callable[[str], Iterable[tuple[int, int, str]]]) -> None:
     """Ask another source, too, from now on; of a place that two know the first form counts."""
-    _Sources.more = more
+    SecretDetector.more = more
 
 
 def allows(header: Mapping[str, Any]) -> bool:
@@ -51,7 +57,7 @@ def allows(header: Mapping[str, Any]) -> bool:
     return str(header.get(KEY) or "").strip().casefold() == ALLOWED
 
 
-def found(text: str) -> list[Secret]:
+def find_secrets(text: str) -> list[Secret]:
     """Return the secrets of a text in their order; none overlaps another.
 
     What stands on a line that says so is fine, and none.
@@ -74,7 +80,7 @@ def found(text: str) -> list[Secret]:
 def masked(text: str, fine: Iterable[str] = ()) -> str:
     """Return a text with each secret's kind in its place, but for values that are ``fine``."""
     kept = frozenset(fine)
-    while spans := [one for one in found(text) if text[one.start : one.end] not in kept]:
+    while spans := [one for one in find_secrets(text) if text[one.start : one.end] not in kept]:
         pieces, end = [], 0
         for kind, start, stop, _ in spans:
             pieces += [text[end:start], mask(kind)]
@@ -83,9 +89,9 @@ def masked(text: str, fine: Iterable[str] = ()) -> str:
     return text
 
 
-def values(text: str) -> dict[str, str]:
+def secret_values(text: str) -> dict[str, str]:
     """Return the secrets of a text, each with its kind."""
-    return {text[one.start : one.end]: one.kind for one in found(text)}
+    return {text[one.start : one.end]: one.kind for one in find_secrets(text)}
 
 
 def masked_part(part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
@@ -140,8 +146,8 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
             yield *match.span(group), form.kind
             if group and _is_distinctive(value) and len(repeated) < _MOST_REPEATED:
                 repeated.add((value, form.kind))
-    if _Sources.more is not None:
-        yield from _Sources.more(text)
+    if SecretDetector.more is not None:
+        yield from SecretDetector.more(text)
     for value, kind in repeated:
         start = text.find(value)
         while start >= 0:
@@ -154,7 +160,7 @@ def _is_distinctive(value: str) -> bool:
     return len(value) >= _ANYWHERE and not (value.isalpha() and value[1:].islower())
 
 
-def _marked(text: str) -> Iterator[Form]:
+def _marked(text: str) -> Iterator[SecretPattern]:
     """Yield the forms of which the text may hold a secret; most texts have few long words."""
     words = " ".join([word for word in text.split() if len(word) >= SHORTEST_WORD])
     for form in FORMS:

@@ -32,7 +32,7 @@ SHORTEST_WORD = 20
 """Characters of a secret that is a word of its own, with what must stand beside it."""
 
 
-class Form(NamedTuple):
+class SecretPattern(NamedTuple):
     """A kind of secret, what every one of it holds, and its pattern.
 
     Where the pattern has a group, that is the secret. What ``is_word`` has no blank
@@ -46,19 +46,19 @@ class Form(NamedTuple):
     is_word: bool = True
 
 
-def _token(kind: str, mark: str, rest: str) -> Form:
+def _token(kind: str, mark: str, rest: str) -> SecretPattern:
     """Return the form of a token that begins with a mark."""
-    return Form(kind, (mark,), re.escape(mark) + rest)
+    return SecretPattern(kind, (mark,), re.escape(mark) + rest)
 
 
-def _tokens(kind: str, marks: str, rest: str) -> Form:
+def _tokens(kind: str, marks: str, rest: str) -> SecretPattern:
     """Return the form of a token that begins with one of several marks."""
     each = tuple(marks.split())
-    return Form(kind, each, f"(?:{'|'.join(map(re.escape, each))}){rest}")
+    return SecretPattern(kind, each, f"(?:{'|'.join(map(re.escape, each))}){rest}")
 
 
 FORMS = (
-    Form(
+    SecretPattern(
         "private key",
         ("PRIVATE KEY",),
         rf"-----BEGIN (?:[A-Z0-9]{{2,10}} ){{0,3}}PRIVATE KEY(?: BLOCK)?-----{_GAP}{{0,20}}+"
@@ -69,21 +69,21 @@ FORMS = (
         is_token=False,
         is_word=False,
     ),
-    Form(
+    SecretPattern(
         "private key",
         ("Private-Lines: ",),
         rf"Private-Lines: \d{{1,3}}\r?\n(?:{_LINE}{{1,80}}\r?\n)+",
         is_token=False,
         is_word=False,
     ),
-    Form(
+    SecretPattern(
         "password in a URL",
         ("://",),
         r"://[^\s:/?#@\"'<>\[\]]{0,200}:([^\s/?#\"'<>]{3,200})@(?=[\w\[])",
         is_token=False,
         is_word=False,
     ),
-    Form(
+    SecretPattern(
         "credentials in a header",
         ("uthorization", "UTHORIZATION"),
         r"(?:[Aa]uthorization|AUTHORIZATION)[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?"
@@ -91,7 +91,7 @@ FORMS = (
         is_word=False,
     ),
     _tokens("AWS key", "AKIA ASIA ABIA ACCA", "[A-Z2-7]{16}"),
-    Form(
+    SecretPattern(
         "AWS secret key",
         ("aws", "AWS", "Aws", "ecret", "ECRET"),
         r"(?:aws|AWS|Aws|[Ss]ecret|SECRET)[\w .-]{0,30}?(?:[Kk]ey|KEY)[\w\"']{0,10}"
@@ -111,7 +111,7 @@ FORMS = (
     _tokens("Stripe key", "sk_live_ rk_live_ sk_test_ rk_test_", f"{_ANY}{{20,}}"),
     _token("Stripe key", "whsec_", r"[A-Za-z0-9+/]{32,}"),
     _tokens("OpenAI key", "sk-proj- sk-svcacct- sk-admin-", f"{_URL}{{40,}}"),
-    Form("OpenAI key", ("T3BlbkFJ",), r"sk-\w{20}T3BlbkFJ\w{20}"),
+    SecretPattern("OpenAI key", ("T3BlbkFJ",), r"sk-\w{20}T3BlbkFJ\w{20}"),
     _token("Anthropic key", "sk-ant-", rf"[a-z]{{3,10}}\d\d-{_URL}{{80,}}"),
     _token("OpenRouter key", "sk-or-v1-", f"{_HEX}{{64}}"),
     _token("API key", "sk-", f"{_ANY}{{32,64}}"),
@@ -128,13 +128,13 @@ FORMS = (
     _token("RubyGems key", "rubygems_", f"{_HEX}{{48}}"),
     _token("Docker token", "dckr_pat_", f"{_URL}{{27,}}"),
     _token("SendGrid key", "SG.", rf"{_URL}{{22}}\.{_URL}{{43}}"),
-    Form("Mailchimp key", ("-us",), rf"{_HEX}{{32}}-us\d{{1,2}}"),
+    SecretPattern("Mailchimp key", ("-us",), rf"{_HEX}{{32}}-us\d{{1,2}}"),
     _token("Mailgun key", "key-", f"{_HEX}{{32}}"),
     _tokens("Twilio key", "SK AC", f"{_HEX}{{32}}"),
-    Form("Telegram token", (":AA",), rf"\d{{8,10}}:AA{_URL}{{33}}"),
-    Form("Discord token", (".",), rf"[MNO]{_URL}{{23,25}}\.{_URL}{{6}}\.{_URL}{{27,40}}"),
+    SecretPattern("Telegram token", (":AA",), rf"\d{{8,10}}:AA{_URL}{{33}}"),
+    SecretPattern("Discord token", (".",), rf"[MNO]{_URL}{{23,25}}\.{_URL}{{6}}\.{_URL}{{27,40}}"),
     _token("Discord webhook", "/api/webhooks/", rf"\d{{15,20}}/({_URL}{{60,}})"),
-    Form(
+    SecretPattern(
         "JSON web token",
         (".eyJ",),
         rf"(?:(?<![\w-])|(?<=\s-)|(?<=\A-))eyJ{_URL}{{10,2000}}+\.eyJ{_URL}{{8,8000}}+\.{_URL}{{16,}}",
@@ -163,14 +163,14 @@ FORMS = (
 
 
 @lru_cache(None)
-def pattern(form: Form) -> re.Pattern[str]:
+def pattern(form: SecretPattern) -> re.Pattern[str]:
     """Return a form's pattern; a token is no part of a longer word."""
     if not form.is_token:
         return re.compile(form.written)
     return re.compile(f"(?<![A-Za-z0-9]){form.written}(?![A-Za-z0-9])")
 
 
-def is_placeholder(form: Form, value: str) -> bool:
+def is_placeholder(form: SecretPattern, value: str) -> bool:
     """Say whether a value only shows where a secret would stand."""
     low = value.casefold()
     if form.kind == "password in a URL":

@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.schema import Arg
-from memvault.tools.core.registry import Group
+from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.shapes import (
     FILTER_HELP,
     LISTED,
     TYPE_HELP,
     Limit,
     Offset,
-    count_shown,
+    as_of_field,
+    collect_hits,
+    count_retrievals,
     filters,
-    listed,
-    note_unknown,
-    noted,
-    paged,
-    sent_at,
+    list_result,
+    paginate,
     tags_in,
-    telling,
+    warn_unknown_filters,
+    without_weak,
 )
 
 if TYPE_CHECKING:
-    from memvault.agents.active import ActiveMemory, Held
+    from memvault.agents.active import ActiveMemory, ActiveSet
     from memvault.model import Memory
-    from memvault.recall.values import Found
+    from memvault.recall.values import RecallResult
 
-group = Group("brain", "Active memory and context", place=20)
+group = ToolGroup("brain", "Active memory and context", place=20)
 
 _LOOKED_AT = 100
 """Memories that are asked for at least: the order of an answer is not that of similarity."""
@@ -64,16 +64,16 @@ def memory_create(
     except MemvaultError as error:  # the memory is safe, and a second one would be wrong
         call.notes.append(f"the memory is not in active memory: {error.message}")
         return result
-    return {**result, "evicted": _left(call, held)}
+    return {**result, "evicted": _evicted_ids(call, held)}
 
 
 @group.tool("memory_load", "load")
 def memory_load(
     call: Call,
     mem_id: Annotated[str | None, Arg(f"Load this memory: {_MEM_ID}", positional=True)] = None,
-    offset: Annotated[int | None, Arg("First character to load", least=0, default=0)] = None,
+    offset: Annotated[int | None, Arg("First character to load", minimum=0, default=0)] = None,
     length: Annotated[
-        int | None, Arg("Characters to load; 0: all, up to 20,000", least=0, default=0)
+        int | None, Arg("Characters to load; 0: all, up to 20,000", minimum=0, default=0)
     ] = None,
     query: Annotated[
         str | None,
@@ -81,9 +81,11 @@ def memory_load(
     ] = None,
     threshold: Annotated[
         float | None,
-        Arg("Leave out lower similarities; without it, what is weak", least=0, most=1),
+        Arg("Leave out lower similarities; without it, what is weak", minimum=0, maximum=1),
     ] = None,
-    limit: Annotated[int | None, Arg("How many at most", least=1, default=_DEFAULT_LOADED)] = None,
+    limit: Annotated[
+        int | None, Arg("How many at most", minimum=1, default=_DEFAULT_LOADED)
+    ] = None,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
 ) -> dict[str, Any]:
     """Load a memory into active memory by memId, or long-term memories by a query.
@@ -101,7 +103,7 @@ def memory_load(
     _refuse_mix("memId", threshold=threshold, limit=limit, filter=expression)
     if not (mem_id or "").strip():
         raise UsageError("memory_load needs memId or query", "memvault search QUERY finds memIds")
-    return _put_in(call, mem_id or "", offset or 0, length or 0)
+    return _load(call, mem_id or "", offset or 0, length or 0)
 
 
 def _refuse_mix(given: str, **others: object) -> None:
@@ -113,13 +115,13 @@ def _refuse_mix(given: str, **others: object) -> None:
         )
 
 
-def _likely_first(found: Sequence[Found]) -> list[Found]:
+def _likely_first(found: Sequence[RecallResult]) -> list[RecallResult]:
     """Order what was found by its chance; an older memory stays behind a newer about one thing."""
-    chances = {entry.memory.mem_id: entry.chance for entry in found}
+    chances = {entry.memory.mem_id: entry.probability for entry in found}
 
-    def order(entry: Found) -> tuple[bool, float, bool]:
+    def order(entry: RecallResult) -> tuple[bool, float, bool]:
         newer = entry.standing.newer
-        most = min(entry.chance, chances.get(newer, 1.0))
+        most = min(entry.probability, chances.get(newer, 1.0))
         return not entry.standing.is_current, -most, bool(newer)
 
     return sorted(found, key=order)  # stable: of equals the better ranked first
@@ -129,29 +131,29 @@ def _found_for(
     call: Call, query: str, threshold: float | None, limit: int, expression: str | None
 ) -> dict[str, Any]:
     """Return the memories that fit a query well enough, the most likely first."""
-    from memvault.index.protocol import READABLE
-    from memvault.recall.values import Request
+    from memvault.index.protocol import BEST_EFFORT
+    from memvault.recall.values import RecallRequest
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
     chosen = filters(None, None, None, None, expression)
-    request = Request(
+    request = RecallRequest(
         query,
         limit=max(limit, _LOOKED_AT),
         filters=chosen,
         threshold=threshold or 0.0,
         strict=threshold is None,
-        patience=READABLE,
+        patience=BEST_EFFORT,
     )
-    found = noted(call, call.engine.search(request))
+    found = collect_hits(call, call.engine.search(request))
     likely = _likely_first(found)
     given = likely[:limit]
-    count_shown(call, (entry.memory for entry in telling(given)))
+    count_retrievals(call, (entry.memory for entry in without_weak(given)))
     memories = [
         {
             "id": entry.memory.mem_id,
             "text": entry.memory.body.strip("\r\n"),
-            "similarity": round(entry.chance, 4),
+            "similarity": round(entry.probability, 4),
             "strength": entry.strength,
             "metadata": _metadata(entry.memory),
             **entry.standing.marks(),
@@ -165,7 +167,7 @@ def _found_for(
     passing = " that passes the filter" if expression else ""
     least = "well enough" if threshold is None else f"with {threshold:g} or more"
     nothing = f"No memory{passing} fits {least}; memvault recall shows the nearest"
-    return listed("memories", memories, nothing)
+    return list_result("memories", memories, nothing)
 
 
 def _metadata(memory: Memory) -> dict[str, Any]:
@@ -182,7 +184,7 @@ def _metadata(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _put_in(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
+def _load(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]:
     from memvault.agents.active import MAX_LENGTH
     from memvault.errors import Unwritable
 
@@ -191,11 +193,11 @@ def _put_in(call: Call, mem_id: str, offset: int, length: int) -> dict[str, Any]
     evicted: list[str] = []
     try:
         piece, text, held = active.load(memory, offset, length)
-        evicted = _left(call, held)
+        evicted = _evicted_ids(call, held)
     except Unwritable as error:
         piece, text = active.cut(memory, offset, length)
         call.notes.append(f"the memory is not in active memory: {error.message}")
-    count_shown(call, [memory])
+    count_retrievals(call, [memory])
     result = {
         "memId": piece.mem_id,
         "length": piece.length,
@@ -260,27 +262,27 @@ def memory_mutate(
         # The file has its new text; who was told otherwise would change it again.
         call.notes.append(f"active memory was not brought up to date: {error.message}")
         return result
-    return {**result, "evicted": _left(call, held)}
+    return {**result, "evicted": _evicted_ids(call, held)}
 
 
 @group.tool("memory_search", "search", read_only=True, sent=True)
 def memory_search(
     call: Call,
     query: Annotated[
-        str, Arg("What to look for; with Tag, one or more tags", positional=True, words=True)
+        str, Arg("What to look for; with Tag, one or more tags", positional=True, join_words=True)
     ],
     mode: Annotated[
         Literal["Vector", "Keyword", "Tag", "Hybrid"],
         Arg("How to search", key="type", flag="--mode"),
     ] = "Hybrid",
-    limit: Annotated[int, Arg("How many at most", least=1)] = _DEFAULT_LIMIT,
+    limit: Annotated[int, Arg("How many at most", minimum=1)] = _DEFAULT_LIMIT,
 ) -> dict[str, Any]:
     """Search for memories to load: memIds with short snippets."""
-    from memvault.recall.values import Request
+    from memvault.recall.values import RecallRequest
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
-    answer = call.engine.search(Request(query, mode.lower(), limit))
+    answer = call.engine.search(RecallRequest(query, mode.lower(), limit))
     results = [
         {
             "memId": entry.memory.mem_id,
@@ -289,14 +291,14 @@ def memory_search(
             "score": round(entry.score, 4),
             "strength": entry.strength,
             **entry.standing.marks(),
-            **sent_at(entry.sent),
+            **as_of_field(entry.sent),
         }
-        for entry in noted(call, answer)
+        for entry in collect_hits(call, answer)
     ]
     if not results and mode == "Tag":
-        note_unknown(call, tags_in(query))
+        warn_unknown_filters(call, tags_in(query))
     nothing = "No memory was found; other words may help"
-    return {"best": answer.best, **listed("results", results, nothing)}
+    return {"best": answer.best, **list_result("results", results, nothing)}
 
 
 @group.tool("memory_active", "active", read_only=True)
@@ -312,11 +314,11 @@ def memory_active(
     the set, with a warning; one that has grown past the budget pushes others out.
     """
     active = _active(call)
-    held = active.look()
-    evicted = _left(call, held)
+    held = active.refresh()
+    evicted = _evicted_ids(call, held)
     if evicted:
         call.notes.append(f"memories have grown; evicted to fit: {', '.join(evicted)}")
-    shown, whole = paged(list(reversed(held.pieces)), limit, offset)
+    shown, whole = paginate(list(reversed(held.pieces)), limit, offset)
     memories = [
         {
             "memId": piece.mem_id,
@@ -342,7 +344,7 @@ def memory_active(
     }
 
 
-def _left(call: Call, held: Held) -> list[str]:
+def _evicted_ids(call: Call, held: ActiveSet) -> list[str]:
     """Return the memIds that the budget pushed out; note what else is to be said."""
     call.notes += held.notes()
     return [piece.mem_id for piece in held.evicted]

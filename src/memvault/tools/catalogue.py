@@ -13,22 +13,27 @@ from memvault.plugins.definition import (
     ToolName,
     ToolParameters,
     ToolTimeout,
-    defined,
+    tool_definition,
 )
-from memvault.schema import Arg, Cli, normal_name
-from memvault.tools.core.registry import Group, Tool, shell
-from memvault.tools.core.shapes import Offset, paged
+from memvault.schema import Arg, CommandLineForm, normal_name
+from memvault.tools.core.registry import Tool, ToolGroup, command_line_form
+from memvault.tools.core.shapes import Offset, paginate
 
-group = Group("catalogue", "Tools, including the vault's own", place=80)
+group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
 
 
 @group.tool("get_available_tools", "tools list", read_only=True, sent=True)
 def get_available_tools(
     call: Call,
     schemas: Annotated[
-        bool, Arg("Give the schemas of their arguments too", key="schema", cli=Cli(default=False))
+        bool,
+        Arg(
+            "Give the schemas of their arguments too",
+            key="schema",
+            cli=CommandLineForm(default=False),
+        ),
     ] = True,
-    limit: Annotated[int | None, Arg("How many at most; all by default", least=1)] = None,
+    limit: Annotated[int | None, Arg("How many at most; all by default", minimum=1)] = None,
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the tools of this vault: the program's own, and those that are registered in it.
@@ -44,12 +49,12 @@ def get_available_tools(
 
     found = tool_file.read_all(call.root)
     call.notes += found.broken.values()
-    tools = [described(entry) for entry in available.own_in(call)]
+    tools = [described(entry) for entry in available.builtin_tools(call)]
     trusted = {kept.path for kept in trust.trusted(call.root, found.tools.values())}
     for kept in found.tools.values():
         file = {"filePath": kept.path, "trusted": kept.path in trusted}
-        tools.append({**described(vault_tools.as_tool(kept)), **file})
-    shown, whole = paged(tools, limit or len(tools), offset)
+        tools.append({**described(vault_tools.tool_from_plugin(kept)), **file})
+    shown, whole = paginate(tools, limit or len(tools), offset)
     return {"tools": shown, **whole}
 
 
@@ -71,7 +76,7 @@ def register_tool(
     """
     from memvault.plugins import tool_file, trust
 
-    definition = defined(name, description, command, parameters, timeout)
+    definition = tool_definition(name, description, command, parameters, timeout)
     path, revision = tool_file.put(call.store, definition, documentation)
     kept = tool_file.read_all(call.root).tools.get(normal_name(name))
     result = {
@@ -82,7 +87,7 @@ def register_tool(
     return {**result, "previousRevision": revision} if revision else result
 
 
-@shell("register_tool")
+@command_line_form("register_tool")
 def _register_file(
     file: Annotated[
         str, Arg("A markdown file as in tools/, or JSON; - reads standard input", positional=True)
@@ -119,4 +124,4 @@ def call_tool(
     while normal_name(tool_name) in ("call_tool", "call"):  # a call of a call is that call
         bound = own.bind(given)
         tool_name, given = bound["tool_name"], bound.get("parameters") or {}
-    return invoke.within(call, tool_name, given)
+    return invoke.call_nested(call, tool_name, given)

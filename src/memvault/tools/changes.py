@@ -8,10 +8,10 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.schema import Arg
 from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, filters, listed
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, filters, list_result
 
-group = Group("historian", place=11)
+group = ToolGroup("historian", place=11)
 
 _MOST_FORGOTTEN = 1_000
 _FITTING = 0.12
@@ -69,7 +69,7 @@ def memory_forget(
     ],
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     threshold: Annotated[
-        float, Arg("The least chance that a memory is what is meant", least=0, most=1)
+        float, Arg("The least chance that a memory is what is meant", minimum=0, maximum=1)
     ] = _FITTING,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
     confirm: Confirm = None,
@@ -82,7 +82,7 @@ def memory_forget(
     An empty query with a filter means all that pass it.
     """
     from memvault.memories import delete
-    from memvault.recall.values import brief
+    from memvault.recall.values import memory_reference
 
     chosen = filters(memory_type, None, None, None, expression)
     if not query.strip() and not (expression or "").strip():
@@ -93,10 +93,10 @@ def memory_forget(
     nothing = f"No memory fits with at least {threshold:g}; nothing to forget"
     token = token_of(f"{entry.memory.path}\0{entry.memory.etag}" for entry in found)
     if not is_confirmed(confirm, token, "the files found now"):
-        standings = call.engine.standings([entry.memory for entry in found])
+        standings = call.engine.validities([entry.memory for entry in found])
         candidates = [
             {
-                **brief(entry.memory),
+                **memory_reference(entry.memory),
                 "score": round(entry.score, 4),
                 **({"strength": entry.strength} if entry.strength else {}),
                 **standing.marks(),
@@ -105,7 +105,7 @@ def memory_forget(
         ]
         return {
             "confirmRequired": True,
-            **listed("candidates", candidates, nothing, confirmToken=token),
+            **list_result("candidates", candidates, nothing, confirmToken=token),
         }
     files = delete.forget(call.store, found)
-    return {"deletedFiles": len(files), **listed("files", files, nothing)}
+    return {"deletedFiles": len(files), **list_result("files", files, nothing)}

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 from memvault.call import Call
 from memvault.errors import Refused
 from memvault.schema import Arg
-from memvault.tools.core.registry import Group
+from memvault.tools.core.registry import ToolGroup
 
 if TYPE_CHECKING:
-    from memvault.consolidation.extracting import Extracted
-    from memvault.consolidation.proposals import Given, Proposals
+    from memvault.consolidation.extracting import ExtractorOutput
+    from memvault.consolidation.proposals import ConsolidationInput, Proposals
     from memvault.model import Memory
 
-group = Group("experience", place=52)
+group = ToolGroup("experience", place=52)
 
 
 @group.tool("consolidate_memories", "consolidate")
 def consolidate_memories(
     call: Call,
     days: Annotated[
-        int, Arg("Look at the episodes of this many days", least=1, most=1_000_000)
+        int, Arg("Look at the episodes of this many days", minimum=1, maximum=1_000_000)
     ] = 7,
     apply: Annotated[bool, Arg("Write what is proposed; without it nothing changes")] = False,
     extractor: Annotated[
@@ -43,10 +43,10 @@ def consolidate_memories(
     applied, the result has what was written.
     """
     if not apply:
-        given = _gathered(call, days)
+        given = _inputs(call, days)
         extracted = _extracted(call, extractor, given)
         return _result(_proposals(call, given, extracted), extracted, None)
-    extracted = _extracted(call, extractor, _gathered(call, days)) if extractor else None
+    extracted = _extracted(call, extractor, _inputs(call, days)) if extractor else None
     if extracted and extracted.refused:
         bad = len(extracted.refused)
         raise Refused(
@@ -59,38 +59,42 @@ def consolidate_memories(
     from memvault.consolidation import in_vault
 
     with in_vault.lock(call.store):
-        call.engine.look_again()
-        given = _gathered(call, days)
+        call.engine.invalidate()
+        given = _inputs(call, days)
         proposals = _proposals(call, given, extracted)
-        writing = in_vault.apply(call.store, call.engine, proposals, given.episodes)
+        writing = in_vault.apply_proposals(call.store, call.engine, proposals, given.episodes)
     in_vault.prune_counts(call.store, call.engine)
     call.notes += [f"Passed over: {message}" for message in writing.passed_over]
     return _result(proposals, extracted, writing.written)
 
 
-def _gathered(call: Call, days: int) -> Given:
+def _inputs(call: Call, days: int) -> ConsolidationInput:
     from memvault import clock
     from memvault.consolidation import in_vault
     from memvault.memories import recall_counts
 
     counts = recall_counts.counts(call.root)
-    return in_vault.gathered(call.store, call.engine, counts, days, clock.now())
+    return in_vault.load_input(call.store, call.engine, counts, days, clock.now())
 
 
-def _extracted(call: Call, extractor: str | None, given: Given) -> Extracted | None:
+def _extracted(
+    call: Call, extractor: str | None, given: ConsolidationInput
+) -> ExtractorOutput | None:
     if extractor is None:
         return None
     from memvault.consolidation.extracting import extract
 
-    if not call.caller.programs:
+    if not call.caller.may_run_programs:
         raise Refused(
             "An extractor is a program, and this caller may not name programs to run",
             "use memvault consolidate in a shell, or leave extractor out",
         )
-    return extract(extractor, given.episodes, pause=call.pause)
+    return extract(extractor, given.episodes, pause=call.sleep)
 
 
-def _proposals(call: Call, given: Given, extracted: Extracted | None) -> Proposals:
+def _proposals(
+    call: Call, given: ConsolidationInput, extracted: ExtractorOutput | None
+) -> Proposals:
     from memvault import clock
     from memvault.consolidation import rules
     from memvault.index.analysis import analyser
@@ -102,12 +106,12 @@ def _proposals(call: Call, given: Given, extracted: Extracted | None) -> Proposa
 
 def _result(
     proposals: Proposals,
-    extracted: Extracted | None,
+    extracted: ExtractorOutput | None,
     written: Mapping[str, Memory] | None,
 ) -> dict[str, Any]:
     """Return proposals as the tool's result; once applied, only those that were written."""
     from memvault.consolidation.proposals import origin
-    from memvault.recall.values import brief
+    from memvault.recall.values import memory_reference
 
     nothing = not any(proposals)
     if written is not None:
@@ -118,7 +122,7 @@ def _result(
         "forgotten": [
             {
                 "proposalId": entry.proposal,
-                **brief(entry.memory),
+                **memory_reference(entry.memory),
                 "memoryType": entry.memory.memory_type,
                 "importance": entry.importance,
                 "modified": entry.memory.modified,
@@ -204,7 +208,7 @@ def _contradictions(proposals: Proposals) -> list[dict[str, Any]]:
     ]
 
 
-def _refused(extracted: Extracted) -> list[dict[str, Any]]:
+def _refused(extracted: ExtractorOutput) -> list[dict[str, Any]]:
     return [
         {"line": entry.line, "text": entry.text, "problem": entry.problem}
         for entry in extracted.refused

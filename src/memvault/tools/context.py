@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from memvault.call import Call
 from memvault.schema import Arg
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import count_shown
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import count_retrievals
 
-group = Group("brain", place=21)
+group = ToolGroup("brain", place=21)
 
 _DEFAULT_BUDGET = 2_000
 
@@ -19,10 +19,14 @@ def context(
     call: Call,
     task: Annotated[
         str,
-        Arg("What is to be done; memories that fit it are recalled", positional=True, words=True),
+        Arg(
+            "What is to be done; memories that fit it are recalled",
+            positional=True,
+            join_words=True,
+        ),
     ] = "",
     budget: Annotated[
-        int, Arg("Tokens that the block has at most, as the built-in tokenizer counts", least=0)
+        int, Arg("Tokens that the block has at most, as the built-in tokenizer counts", minimum=0)
     ] = _DEFAULT_BUDGET,
 ) -> dict[str, Any]:
     """Write the block for a system prompt: memories, goals, due plans, inbox, recalled memories.
@@ -38,9 +42,9 @@ def context(
 
     known = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
     call.notes += known.notes
-    block = prompt.build(known.sections, budget, tokens.count)
+    block = prompt.build(known.sections, budget, tokens.count_tokens)
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
-    count_shown(call, (found.memory for found in known.recalled[:shown]))
+    count_retrievals(call, (found.memory for found in known.recalled[:shown]))
     if block.cut and not block.text:
         call.notes.append(f"not even the first entry fits into {budget} tokens")
     return {

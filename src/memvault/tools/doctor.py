@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from memvault.call import Call
 from memvault.schema import Arg
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import LISTED, Limit, Offset, of_all
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import LISTED, Limit, Offset, page_info
 
-group = Group("vault", place=102)
+group = ToolGroup("vault", place=102)
 
 
 @group.tool("vault_doctor", "doctor", destructive=True, scope="all")
@@ -28,5 +28,5 @@ def vault_doctor(
     """
     from memvault.upkeep.doctor import visit
 
-    seen = visit.visit(call, fix, only, limit, offset)
-    return {**seen, **of_all(seen["total"], offset, len(seen["findings"]))}
+    seen = visit.run_doctor(call, fix, only, limit, offset)
+    return {**seen, **page_info(seen["total"], offset, len(seen["findings"]))}

@@ -8,23 +8,30 @@ from memvault import model
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
-from memvault.schema import Arg, Cli
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import Limit, Offset, count_recalled, listed, noted, paged
+from memvault.schema import Arg, CommandLineForm
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import (
+    Limit,
+    Offset,
+    collect_hits,
+    count_accesses,
+    list_result,
+    paginate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memvault.index.protocol import Record
+    from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
 
-group = Group("experience", "Experience: episodes, facts and procedures", place=50)
+group = ToolGroup("experience", "Experience: episodes, facts and procedures", place=50)
 
 _CONTEXT = "The situation: where, when, with whom"
 _LONGEST_AGO = 100_000
 
 
-class Outcome(TypedDict):
+class EpisodeOutcome(TypedDict):
     """An outcome; it may hold any further keys."""
 
     type: Annotated[str, Arg("A word for it, such as success or action_error")]
@@ -52,7 +59,8 @@ def _outcome(text: str) -> dict[str, Any]:
 def store_episode(
     call: Call,
     context: Annotated[
-        list[str] | None, Arg(_CONTEXT, whole=True, cli=Cli(f"{_CONTEXT}; repeatable"))
+        list[str] | None,
+        Arg(_CONTEXT, keep_commas=True, cli=CommandLineForm(f"{_CONTEXT}; repeatable")),
     ] = None,
     actions: Annotated[
         list[str] | None,
@@ -60,18 +68,20 @@ def store_episode(
             "What the agent did, in order",
             flag="--action",
             alias="--actions",
-            whole=True,
-            cli=Cli("One thing the agent did; repeatable"),
+            keep_commas=True,
+            cli=CommandLineForm("One thing the agent did; repeatable"),
         ),
     ] = None,
     outcomes: Annotated[
-        list[Outcome] | None,
+        list[EpisodeOutcome] | None,
         Arg(
             "The outcomes",
             flag="--outcome",
             alias="--outcomes",
-            open=True,
-            cli=Cli("TYPE, TYPE:TEXT or a JSON object with a type; repeatable", _outcome),
+            extra_keys=True,
+            cli=CommandLineForm(
+                "TYPE, TYPE:TEXT or a JSON object with a type; repeatable", _outcome
+            ),
         ),
     ] = None,
     skills_used: Annotated[
@@ -80,14 +90,14 @@ def store_episode(
             "Ids of the skills that were used, such as combat.melee.swords",
             flag="--skill",
             alias="--skills-used",
-            cli=Cli("Id of a skill that was used; repeatable"),
+            cli=CommandLineForm("Id of a skill that was used; repeatable"),
         ),
     ] = None,
     reflection: Annotated[
         str, Arg("What the agent thinks of it; it may hold headings of its own", text=True)
     ] = "",
     importance: Annotated[
-        float, Arg("How much it matters, from 0 to 1", least=0, most=1)
+        float, Arg("How much it matters, from 0 to 1", minimum=0, maximum=1)
     ] = model.IMPORTANCE,
 ) -> dict[str, Any]:
     """Store an episode: the situation, what was done, and the outcome.
@@ -98,7 +108,7 @@ def store_episode(
     """
     from memvault.memories import episodes
 
-    episode = episodes.Story(
+    episode = episodes.EpisodeInput(
         context or (), actions or (), outcomes or (), skills_used or (), reflection, importance
     )
     memory = episodes.add(call.store, episode, str(call.address))
@@ -114,10 +124,10 @@ def store_episode(
 @group.tool("recall_similar_experience", "episode recall", read_only=True)
 def recall_similar_experience(
     call: Call,
-    query: Annotated[str, Arg("What the situation is like", positional=True, words=True)],
-    limit: Annotated[int, Arg("How many at most", least=1)] = 5,
+    query: Annotated[str, Arg("What the situation is like", positional=True, join_words=True)],
+    limit: Annotated[int, Arg("How many at most", minimum=1)] = 5,
     min_importance: Annotated[
-        float, Arg("Leave out what matters less", least=0, most=1)
+        float, Arg("Leave out what matters less", minimum=0, maximum=1)
     ] = LEAST_IMPORTANCE,
 ) -> dict[str, Any]:
     """Recall episodes that are like a situation, the best first.
@@ -127,8 +137,8 @@ def recall_similar_experience(
     """
     from memvault.memories import episodes, experience_store
 
-    found = noted(call, episodes.similar(call.engine, query, limit, min_importance))
-    count_recalled(call, [entry.memory.mem_id for entry in found])
+    found = collect_hits(call, episodes.similar(call.engine, query, limit, min_importance))
+    count_accesses(call, [entry.memory.mem_id for entry in found])
     listing = [
         {
             **_fields(entry.memory),
@@ -139,13 +149,13 @@ def recall_similar_experience(
         for entry in found
     ]
     nothing = "No episode is like this; a lower importance or memvault recall may help"
-    return listed("episodes", listing, nothing)
+    return list_result("episodes", listing, nothing)
 
 
 @group.tool("get_recent_episodes", "episode recent", read_only=True)
 def get_recent_episodes(
     call: Call,
-    days: Annotated[int, Arg("How far back", least=0, most=_LONGEST_AGO)] = 7,
+    days: Annotated[int, Arg("How far back", minimum=0, maximum=_LONGEST_AGO)] = 7,
     limit: Limit = 10,
     offset: Offset = 0,
 ) -> dict[str, Any]:
@@ -174,19 +184,19 @@ def get_episodes_with_skill(
     if not wanted:
         raise UsageError("The skillId is empty", "memvault skills categories shows what there is")
 
-    def used(record: Record) -> bool:
+    def used(record: MemoryRecord) -> bool:
         return wanted in map(skills.key, texts(record.metadata.get("skills_used")))
 
     return _latest(call, used, limit, offset, f"No episode used the skill {skill_id!r}")
 
 
 def _latest(
-    call: Call, passes: Callable[[Record], bool], limit: int, offset: int, nothing: str
+    call: Call, passes: Callable[[MemoryRecord], bool], limit: int, offset: int, nothing: str
 ) -> dict[str, Any]:
     from memvault.memories import episodes, experience_store
 
     records = experience_store.records_of(call.engine, episodes.TYPE, passes)
-    shown, whole = paged(records, limit, offset, nothing)
+    shown, whole = paginate(records, limit, offset, nothing)
     memories = experience_store.readable(call.store, shown)
     return {"episodes": [_fields(memory) for memory in memories], **whole}
 

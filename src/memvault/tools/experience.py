@@ -8,10 +8,10 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
 from memvault.schema import Arg
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import count_recalled, listed, noted
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import collect_hits, count_accesses, list_result
 
-group = Group("experience", place=51)
+group = ToolGroup("experience", place=51)
 
 _LEAST_RATE = 0.6
 _FACTS = 5
@@ -24,7 +24,7 @@ def store_fact(
     call: Call,
     fact: Annotated[str, Arg("What is known, as a sentence", positional=True, text=True)],
     category: Annotated[str, Arg("What kind of knowledge it is")] = CATEGORY,
-    confidence: Annotated[float, Arg("How sure it is, from 0 to 1", least=0, most=1)] = 1.0,
+    confidence: Annotated[float, Arg("How sure it is, from 0 to 1", minimum=0, maximum=1)] = 1.0,
     source: Annotated[str, Arg("Where it is known from")] = SOURCE,
 ) -> dict[str, Any]:
     """Store a fact: something known, without the story of how."""
@@ -37,8 +37,8 @@ def store_fact(
 @group.tool("recall_fact", "fact recall", read_only=True)
 def recall_fact(
     call: Call,
-    query: Annotated[str, Arg("What to know", positional=True, words=True)],
-    limit: Annotated[int, Arg("How many at most", least=1)] = _FACTS,
+    query: Annotated[str, Arg("What to know", positional=True, join_words=True)],
+    limit: Annotated[int, Arg("How many at most", minimum=1)] = _FACTS,
     category: Annotated[str | None, Arg("Only facts of this category")] = None,
 ) -> dict[str, Any]:
     """Recall facts, the best first, and count the access.
@@ -49,8 +49,8 @@ def recall_fact(
     """
     from memvault.memories import experience_store, facts
 
-    found = noted(call, facts.similar(call.engine, query, limit, category or ""))
-    counts = count_recalled(call, [entry.memory.mem_id for entry in found])
+    found = collect_hits(call, facts.similar(call.engine, query, limit, category or ""))
+    counts = count_accesses(call, [entry.memory.mem_id for entry in found])
     known = [facts.fact_of(entry.memory) for entry in found]
     listing = [
         {
@@ -67,7 +67,7 @@ def recall_fact(
         for entry, fact in zip(found, known, strict=True)
     ]
     nothing = "No fact fits this; memvault recall --type fact shows the nearest"
-    return listed("facts", listing, nothing)
+    return list_result("facts", listing, nothing)
 
 
 @group.tool("update_fact", "fact update", destructive=True)
@@ -78,7 +78,7 @@ def update_fact(
     ],
     new_text: Annotated[str | None, Arg("What is known now, in place of it", text=True)] = None,
     new_confidence: Annotated[
-        float | None, Arg("How sure it is now, from 0 to 1", least=0, most=1)
+        float | None, Arg("How sure it is now, from 0 to 1", minimum=0, maximum=1)
     ] = None,
 ) -> dict[str, Any]:
     """Update a fact: another text, another confidence, or both.
@@ -107,7 +107,7 @@ def store_procedure(
         str, Arg("How it is done", positional=True, key="procedurePrompt", text=True)
     ],
     initial_success_rate: Annotated[
-        float, Arg("Success rate of a new one, from 0 to 1", least=0, most=1)
+        float, Arg("Success rate of a new one, from 0 to 1", minimum=0, maximum=1)
     ] = RATE,
     skill_id: Annotated[
         str | None, Arg("Its place in the tree of skills, as in combat.melee.swords")
@@ -120,7 +120,7 @@ def store_procedure(
     """
     from memvault.memories import procedures
 
-    stored, is_update = procedures.put(
+    stored, is_update = procedures.upsert(
         call.store,
         call.engine,
         procedure_name,
@@ -142,10 +142,10 @@ def store_procedure(
 def recall_procedure(
     call: Call,
     context: Annotated[
-        str, Arg("What is to be done, or the situation", positional=True, words=True)
+        str, Arg("What is to be done, or the situation", positional=True, join_words=True)
     ],
     min_success_rate: Annotated[
-        float, Arg("Leave out what succeeds less often", least=0, most=1)
+        float, Arg("Leave out what succeeds less often", minimum=0, maximum=1)
     ] = _LEAST_RATE,
 ) -> dict[str, Any]:
     """Recall the procedures that fit a context, best success rate first.
@@ -155,9 +155,9 @@ def recall_procedure(
     """
     from memvault.memories import procedures
 
-    found, notes = procedures.fitting(call.engine, context, min_success_rate)
+    found, notes = procedures.recall_procedures(call.engine, context, min_success_rate)
     call.notes += notes
-    count_recalled(call, [entry.procedure_id for entry in found])
+    count_accesses(call, [entry.procedure_id for entry in found])
     listing = [
         {
             "name": entry.name,
@@ -169,7 +169,7 @@ def recall_procedure(
         for entry in found
     ]
     nothing = f"No procedure with a success rate of {min_success_rate:g} or more fits this"
-    return listed("procedures", listing, nothing)
+    return list_result("procedures", listing, nothing)
 
 
 @group.tool("update_success_rate", "procedure outcome")
@@ -187,7 +187,7 @@ def update_success_rate(
     """
     from memvault.memories import procedures
 
-    counted = procedures.outcome(call.store, call.engine, procedure_name, success)
+    counted = procedures.record_outcome(call.store, call.engine, procedure_name, success)
     return {"successRate": counted.success_rate, "usageCount": counted.usage_count}
 
 
@@ -209,17 +209,17 @@ def recall_memory(
     query = experience_store.unquoted(" ".join(observations))
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
-    known = noted(call, facts.similar(call.engine, query, _FACTS, only_current=True))
+    known = collect_hits(call, facts.similar(call.engine, query, _FACTS, only_current=True))
     similar = episodes.similar(call.engine, query, _EXPERIENCES, LEAST_IMPORTANCE)
-    experiences = noted(call, similar)
-    fitting, notes = procedures.fitting(call.engine, query, _LEAST_RATE)
+    experiences = collect_hits(call, similar)
+    fitting, notes = procedures.recall_procedures(call.engine, query, _LEAST_RATE)
     call.notes += notes
     sources = {
         "facts": [entry.memory.mem_id for entry in known],
         "experiences": [entry.memory.mem_id for entry in experiences],
         "procedures": [entry.procedure_id for entry in fitting],
     }
-    count_recalled(call, [mem_id for ids in sources.values() for mem_id in ids])
+    count_accesses(call, [mem_id for ids in sources.values() for mem_id in ids])
     result: dict[str, Any] = {
         "memoryContext": {
             "facts": [facts.fact_of(entry.memory).text for entry in known],

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from memvault.call import Call
 from memvault.errors import Refused
 from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
-from memvault.tools.core.registry import Group
+from memvault.tools.core.registry import ToolGroup
 
 if TYPE_CHECKING:
     from memvault.upkeep.git.setup import NotAllowed
 
-group = Group("git", "Sharing a vault with git", place=105)
+group = ToolGroup("git", "Sharing a vault with git", place=105)
 
 
 @group.tool("git_init", "git init", idempotent=True, scope="all")
@@ -69,5 +69,5 @@ def _confirmed(call: Call, confirm: bool | str | None, command: str, asked: NotA
         raise Refused(
             asked.message if asked.was_allowed else said,
             f"look at it, then memvault {command} --confirm {token}",
-            {**({"runs": asked.runs} if call.caller.paths else {}), "confirmToken": token},
+            {**({"runs": asked.runs} if call.caller.may_see_paths else {}), "confirmToken": token},
         )

@@ -10,7 +10,7 @@ from memvault.errors import UsageError
 from memvault.model import FALLBACK_TYPE
 from memvault.schema import Arg
 from memvault.tools.core import others
-from memvault.tools.core.registry import Group
+from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.shapes import (
     FILTER_HELP,
     LISTED,
@@ -19,26 +19,26 @@ from memvault.tools.core.shapes import (
     TYPE_HELP,
     UNTIL_HELP,
     Offset,
+    as_of_field,
+    collect_hits,
     filters,
     item,
-    moment,
-    note_unknown,
-    noted,
-    paged,
-    sent_at,
+    paginate,
+    parse_date_argument,
     tags_in,
-    telling,
+    warn_unknown_filters,
     without_none,
+    without_weak,
 )
-from memvault.tools.core.telling import Said, Telling
+from memvault.tools.core.telling import RenderedMemory, ResultBudget
 
 if TYPE_CHECKING:
     from memvault.model import Memory
     from memvault.recall.filters import Filters
-    from memvault.recall.values import Found
-    from memvault.tools.core.asked import Asked
+    from memvault.recall.values import RecallResult
+    from memvault.tools.core.asked import VaultSelection
 
-group = Group("historian", "Remember and recall", place=10)
+group = ToolGroup("historian", "Remember and recall", place=10)
 
 _DEFAULT_LIMIT = 10
 _NEW_TYPE_HELP = f"{TYPE_HELP}; {FALLBACK_TYPE} by default"
@@ -54,7 +54,7 @@ def memory_list_types(call: Call) -> dict[str, Any]:
     """
     from memvault.recall.filters import Filters
 
-    counts = Counter(record.memory_type for record in call.engine.listed(Filters()))
+    counts = Counter(record.memory_type for record in call.engine.list_records(Filters()))
     known = {entry.name: entry.description for entry in call.settings.types}
     names = [*known, *sorted(name for name in counts if name not in known)]
     return {
@@ -74,7 +74,7 @@ def memory_remember(
     content: Annotated[str, Arg("Markdown text", positional=True, cli_optional=True, text=True)],
     memory_type: Annotated[str | None, Arg(_NEW_TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg("Tags of the memory")] = None,
-    importance: Annotated[float | None, Arg("From 0 to 1", least=0, most=1)] = None,
+    importance: Annotated[float | None, Arg("From 0 to 1", minimum=0, maximum=1)] = None,
     source: Annotated[str | None, Arg("Where this is known from")] = None,
     supersedes: Annotated[str | None, Arg("The memory that this one replaces")] = None,
     file_path: Annotated[
@@ -118,14 +118,14 @@ def memory_remember(
 def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[str, Any]]:
     """Return the nearest memories that are near; a memory is safe on disk before this is asked."""
     from memvault.errors import MemvaultError, TimedOut
-    from memvault.index.protocol import AT_ONCE
-    from memvault.recall.values import Request, brief
+    from memvault.index.protocol import NO_WAIT
+    from memvault.recall.values import RecallRequest, memory_reference
 
     text = f"{title}\n{content[:_SIMILAR_TEXT]}"
     for mode in ("vector", "keyword"):
         try:
-            request = Request(
-                text, mode, _SIMILAR + 1, only_current=True, strict=True, patience=AT_ONCE
+            request = RecallRequest(
+                text, mode, _SIMILAR + 1, only_current=True, strict=True, patience=NO_WAIT
             )
             answer = call.engine.search(request)
         except MemvaultError as error:
@@ -135,7 +135,7 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
             continue
         return [
             {
-                **brief(found.memory),
+                **memory_reference(found.memory),
                 "similarity": round(found.similarity if mode == "vector" else found.coverage, 4),
             }
             for found in answer.found
@@ -154,14 +154,14 @@ def memory_recall(
             "unless a long question only quotes them in passing; without it, what passes "
             "the filters is listed, newest change first",
             positional=True,
-            words=True,
+            join_words=True,
         ),
     ] = "",
     memory_type: Annotated[str | None, Arg(TYPE_HELP, flag="--type")] = None,
     tags: Annotated[list[str] | None, Arg(TAGS_HELP)] = None,
     limit: Annotated[
         int | None,
-        Arg(f"How many at most; {LISTED} with isAll", least=1, default=_DEFAULT_LIMIT),
+        Arg(f"How many at most; {LISTED} with isAll", minimum=1, default=_DEFAULT_LIMIT),
     ] = None,
     offset: Offset = 0,
     mode: Annotated[
@@ -173,7 +173,7 @@ def memory_recall(
         ),
     ] = "hybrid",
     threshold: Annotated[
-        float, Arg("Leave out what answers with a lower chance than this", least=0, most=1)
+        float, Arg("Leave out what answers with a lower chance than this", minimum=0, maximum=1)
     ] = 0.0,
     strict: Annotated[bool, Arg("Leave out what is weak")] = False,
     expression: Annotated[str | None, Arg(FILTER_HELP, key="filter")] = None,
@@ -191,7 +191,7 @@ def memory_recall(
         int | None,
         Arg(
             "Tokens that the result has at most: the best whole, then a line each; 0: no limit",
-            least=0,
+            minimum=0,
         ),
     ] = None,
     rerank: Annotated[
@@ -221,8 +221,8 @@ def memory_recall(
     """
     from memvault import clock
     from memvault.recall.filters import Filters
-    from memvault.recall.values import Request
-    from memvault.tools.core.asked import Asked
+    from memvault.recall.values import RecallRequest
+    from memvault.tools.core.asked import VaultSelection
 
     if rerank and (is_all or mode == "tag"):
         raise UsageError(
@@ -230,22 +230,22 @@ def memory_recall(
             "leave it out, or ask with --mode hybrid, keyword or vector",
         )
     chosen = filters(memory_type, tags, since, until, expression)
-    then = moment(as_of, "asOf", True)
+    then = parse_date_argument(as_of, "asOf", True)
     if then is not None and is_all:
         raise UsageError("asOf and isAll cannot be combined", "list with --until instead")
     if include and not query.strip():
         raise UsageError("include needs a query", "say what to look for")
     if is_all and query.strip():
         raise UsageError("A query and isAll cannot be combined", "leave out one of them")
-    told = Telling.of(call, brief, budget)
-    asked = Asked.of(call, vaults or ())
+    told = ResultBudget.of(call, brief, budget)
+    asked = VaultSelection.of(call, vaults or ())
     if is_all or (then is None and not query.strip() and chosen != Filters()):
-        return _everything(call, asked, chosen, limit or LISTED, offset, full, told)
+        return _list_all(call, asked, chosen, limit or LISTED, offset, full, told)
     if not query.strip():
         raise UsageError(
             "The query is empty", "say what to look for, give a filter, or list all with --all"
         )
-    request = Request(
+    request = RecallRequest(
         query,
         mode,
         offset + (limit or _DEFAULT_LIMIT),
@@ -258,61 +258,65 @@ def memory_recall(
         lines=told.has_lines,
     )
     answer = asked.engine.search(request)
-    every = noted(call, answer)
+    every = collect_hits(call, answer)
     found = every[offset:]
     when = clock.iso(then) if then else ""
     said = [_found(entry, full, explain, when) for entry in found]
-    of_own = others.found(call, query, include, limit or _DEFAULT_LIMIT, full) if include else None
+    of_own = (
+        others.search_agent_state(call, query, include, limit or _DEFAULT_LIMIT, full)
+        if include
+        else None
+    )
     result = told.result({"best": answer.best}, said, offset, of_own)
-    asked.count(telling(found[: result["count"]]))
+    asked.count(without_weak(found[: result["count"]]))
     if not include and answer.best in ("weak", "none"):
-        others.hint(call, query)
+        others.suggest_include(call, query)
     if found:
         return result
     if every:
         return {**result, "message": f"{len(every):,} were found; none comes after them"}
-    note_unknown(call, tags_in(query) if mode == "tag" else chosen, asked.engine)
+    warn_unknown_filters(call, tags_in(query) if mode == "tag" else chosen, asked.engine)
     less = "a lower threshold" if threshold else "leaving out strict" if strict else "fewer filters"
     return {**result, "message": f"No memory was found; other words or {less} may help"}
 
 
-def _everything(
+def _list_all(
     call: Call,
-    asked: Asked,
+    asked: VaultSelection,
     chosen: Filters,
     limit: int,
     offset: int,
     full: bool,
-    told: Telling,
+    told: ResultBudget,
 ) -> dict[str, Any]:
     from memvault.model import is_example
     from memvault.recall import snippets
 
-    real = [entry for entry in asked.engine.listed(chosen) if not is_example(entry.metadata)]
-    shown, whole = paged(real, limit, offset, "There are no memories that pass the filters")
+    real = [entry for entry in asked.engine.list_records(chosen) if not is_example(entry.metadata)]
+    shown, whole = paginate(real, limit, offset, "There are no memories that pass the filters")
     if not shown:
-        note_unknown(call, chosen, asked.engine)
+        warn_unknown_filters(call, chosen, asked.engine)
     said = []
-    for record, standing in zip(shown, asked.engine.standings(shown), strict=True):
+    for record, standing in zip(shown, asked.engine.validities(shown), strict=True):
         memory, vault, sent = asked.read(record)
         if memory is None:
             continue
-        marks, beginning = standing.marks() | sent_at(sent), snippets.beginning(memory.body)
+        marks, beginning = standing.marks() | as_of_field(sent), snippets.beginning(memory.body)
         entry = {**_entry(memory, {"score": 1.0}, beginning, full, vault), **marks}
-        said.append(Said(memory, entry, beginning, marks, vault=vault))
+        said.append(RenderedMemory(memory, entry, beginning, marks, vault=vault))
     return told.result(whole, said, offset)
 
 
-def _found(entry: Found, full: bool, explain: bool, then: str) -> Said:
+def _found(entry: RecallResult, full: bool, explain: bool, then: str) -> RenderedMemory:
     fits = {"score": round(entry.score, 4), "strength": entry.strength}
-    marks = entry.standing.marks() | sent_at(entry.sent)
+    marks = entry.standing.marks() | as_of_field(entry.sent)
     whole = {
         **_entry(entry.memory, fits, entry.snippet, full, entry.vault),
         **marks,
-        **({"why": {"chance": round(entry.chance, 4), **entry.why}} if explain else {}),
+        **({"why": {"chance": round(entry.probability, 4), **entry.why}} if explain else {}),
         **({"asOf": then} if then and entry.is_earlier else {}),
     }
-    return Said(entry.memory, whole, entry.line, marks, entry.strength, entry.vault)
+    return RenderedMemory(entry.memory, whole, entry.line, marks, entry.strength, entry.vault)
 
 
 def _entry(

@@ -8,10 +8,10 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.schema import Arg
 from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import LISTED, Limit, Offset, given, paged, trashed
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import LISTED, Limit, Offset, paginate, require_text, trashed
 
-group = Group("vault", place=101)
+group = ToolGroup("vault", place=101)
 
 _WITHOUT_ID = "memvault undo --list names changes; without an id the last one is undone"
 _NO_TRASH = "The trash is empty"
@@ -38,15 +38,15 @@ def memory_log(
 
     about: dict[str, Any] = {}
     if name.strip():
-        meant = past.named(call, name)
+        meant = past.resolve_logged(call, name)
         edited = past.is_edited(call, meant)
         about = {"memId": meant.mem_id, "filePath": meant.path, "edited": edited}
         found = list(past.changes_of(call, meant.mem_id))
     else:
         found = list(call.store.changes.journal.changes())
-    shown, whole = paged(found, limit, offset)
+    shown, whole = paginate(found, limit, offset)
     more = {"more": True} if "next" in whole else {}
-    return {**about, "changes": [past.shown(change) for change in shown], **whole, **more}
+    return {**about, "changes": [past.change_item(change) for change in shown], **whole, **more}
 
 
 @group.tool("memory_diff", "diff", read_only=True)
@@ -63,7 +63,9 @@ def memory_diff(
     """Show what differs between two revisions of a memory, or between one and now."""
     from memvault.upkeep import past
 
-    return past.compared(call, past.named(call, name), revision.strip(), other.strip())
+    return past.compare_revisions(
+        call, past.resolve_logged(call, name), revision.strip(), other.strip()
+    )
 
 
 @group.tool("memory_undo", "undo", destructive=True)
@@ -75,8 +77,8 @@ def memory_undo(
     listing: Annotated[
         bool, Arg("Show the last changes and whether they can be undone", key="list")
     ] = False,
-    limit: Annotated[int | None, Arg("How many to list", least=1, default=LISTED)] = None,
-    offset: Annotated[int | None, Arg("Where to go on listing", least=0, default=0)] = None,
+    limit: Annotated[int | None, Arg("How many to list", minimum=1, default=LISTED)] = None,
+    offset: Annotated[int | None, Arg("Where to go on listing", minimum=0, default=0)] = None,
 ) -> dict[str, Any]:
     """Undo the last change by a tool: every file goes back to what it was before.
 
@@ -89,23 +91,23 @@ def memory_undo(
         if change is not None:
             raise UsageError("--list takes no change", "memvault undo --list")
         changes = list(call.store.changes.journal.changes())
-        shown, whole = paged(changes, limit or LISTED, offset or 0)
+        shown, whole = paginate(changes, limit or LISTED, offset or 0)
         return {
             "changes": [
-                {**past.shown(entry), **({"obstacle": why} if why else {})}
+                {**past.change_item(entry), **({"obstacle": why} if why else {})}
                 for entry in shown
-                for why in [undo.obstacle(call.store, entry)]
+                for why in [undo.why_not_undoable(call.store, entry)]
             ],
             **whole,
         }
     if limit is not None or offset is not None:
         raise UsageError("limit and offset are for --list", "memvault undo --list")
-    chosen = undo.chosen(call, given(change, "The change's id", _WITHOUT_ID))
+    chosen = undo.select_change(call, require_text(change, "The change's id", _WITHOUT_ID))
     files = undo.undo(call, chosen)
     return {
-        "changeId": call.deed.change_id,
-        "undone": past.shown(chosen),
-        "files": [past.files_of(entry) for entry in files],
+        "changeId": call.change_set.change_id,
+        "undone": past.change_item(chosen),
+        "files": [past.file_item(entry) for entry in files],
     }
 
 
@@ -114,7 +116,7 @@ def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[st
     """List what was forgotten and can be restored, newest first."""
     from memvault.memories import restore
 
-    shown, whole = paged(restore.trash(call.store), limit, offset)
+    shown, whole = paginate(restore.trash(call.store), limit, offset)
     return {"trash": [trashed(entry) for entry in shown], **whole}
 
 

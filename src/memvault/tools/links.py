@@ -8,13 +8,13 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.schema import Arg
 from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import LISTED, MEMORY_HELP, Limit, Offset, paged
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import LISTED, MEMORY_HELP, Limit, Offset, paginate
 
 if TYPE_CHECKING:
-    from memvault.memories.link_graph import Linked, LinkGraph
+    from memvault.memories.link_graph import LinkGraph, ResolvedLink
 
-group = Group("notes", "Links, tags and names", place=95)
+group = ToolGroup("notes", "Links, tags and names", place=95)
 
 
 @group.tool("memory_rename", "rename", destructive=True)
@@ -39,12 +39,12 @@ def memory_rename(
     confirmed. It is one change to undo.
     """
     from memvault.memories import rename
-    from memvault.recall.values import brief
+    from memvault.recall.values import memory_reference
 
     if not (title or "").strip() and not (to or "").strip():
         raise UsageError("Neither a title nor a place is given", "give a new title, or --to FOLDER")
     memory = call.engine.resolve(name)
-    plan = rename.planned(call.store, lambda: _graph(call), memory, title or "", to or "")
+    plan = rename.plan_rename(call.store, lambda: _graph(call), memory, title or "", to or "")
     links = [
         {"memId": entry.memory.mem_id, "filePath": entry.memory.path, "links": entry.links}
         for entry in plan.others
@@ -70,12 +70,16 @@ def memory_rename(
         }
     if plan.is_nothing:
         return {
-            **brief(memory),
+            **memory_reference(memory),
             "before": before,
             "rewritten": [],
             "message": "It is called so already",
         }
-    return {**brief(rename.rename(call.store, plan)), "before": before, "rewritten": links}
+    return {
+        **memory_reference(rename.rename(call.store, plan)),
+        "before": before,
+        "rewritten": links,
+    }
 
 
 @group.tool("memory_links", "links", read_only=True)
@@ -90,8 +94,8 @@ def memory_links(
     A link that leads to no memory has no memId.
     """
     memory = call.engine.resolve(name)
-    shown, whole = paged(_graph(call).of(memory), limit, offset, "It links to nothing")
-    return {"links": [_told(link) for link in shown], **whole}
+    shown, whole = paginate(_graph(call).outgoing(memory), limit, offset, "It links to nothing")
+    return {"links": [_link_item(link) for link in shown], **whole}
 
 
 @group.tool("memory_backlinks", "backlinks", read_only=True)
@@ -102,13 +106,13 @@ def memory_backlinks(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the memories that link to a memory, with each line that does."""
-    from memvault.recall.values import brief
+    from memvault.recall.values import memory_reference
 
     memory = call.engine.resolve(name)
-    linking = _graph(call).to(memory.path)
+    linking = _graph(call).backlinks(memory.path)
     lines = list({(link.source.path, link.key, _row(link)): link for link in linking}.values())
-    shown, whole = paged(lines, limit, offset, "Nothing links to it")
-    found = [{**brief(link.source), **_where(call, link)} for link in shown]
+    shown, whole = paginate(lines, limit, offset, "Nothing links to it")
+    found = [{**memory_reference(link.source), **_where(call, link)} for link in shown]
     return {"backlinks": found, **whole}
 
 
@@ -116,12 +120,12 @@ def memory_backlinks(
 def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List memories without links: none leads to them, and they lead to no other."""
     from memvault.model import is_example
-    from memvault.recall.values import brief
+    from memvault.recall.values import memory_reference
 
     graph = _graph(call)
     joined: set[str] = set()
     for memory in graph.memories():
-        for link in graph.of(memory):
+        for link in graph.outgoing(memory):
             if link.target is not None and link.target.path != memory.path:
                 joined |= {memory.path, link.target.path}
     alone = [
@@ -129,37 +133,41 @@ def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dic
         for entry in graph.records
         if entry.path not in joined and not is_example(entry.metadata)
     ]
-    shown, whole = paged(alone, limit, offset, "Every memory has a link")
-    return {"orphans": [brief(entry) for entry in shown], **whole}
+    shown, whole = paginate(alone, limit, offset, "Every memory has a link")
+    return {"orphans": [memory_reference(entry) for entry in shown], **whole}
 
 
 def _graph(call: Call) -> LinkGraph:
     from memvault.memories.link_graph import LinkGraph
     from memvault.recall.filters import Filters
 
-    return LinkGraph(call.engine.listed(Filters()), call.store)
+    return LinkGraph(call.engine.list_records(Filters()), call.store)
 
 
-def _told(found: Linked) -> dict[str, Any]:
-    from memvault.recall.values import brief
+def _link_item(found: ResolvedLink) -> dict[str, Any]:
+    from memvault.recall.values import memory_reference
 
-    there = brief(found.target) if found.target is not None else {"problem": "leads to no memory"}
+    there = (
+        memory_reference(found.target)
+        if found.target is not None
+        else {"problem": "leads to no memory"}
+    )
     return {"link": found.name, **there, **_kind(found)}
 
 
-def _kind(found: Linked) -> dict[str, Any]:
+def _kind(found: ResolvedLink) -> dict[str, Any]:
     if found.link is None:
         return {"key": found.key}
     heading = {"heading": found.link.heading} if found.link.heading else {}
     return {**heading, **({"embed": True} if found.link.is_embed else {})}
 
 
-def _row(found: Linked) -> int:
+def _row(found: ResolvedLink) -> int:
     """Return the number of a link's line in its text, from 0; -1 in a header."""
     return -1 if found.link is None else found.source.body.count("\n", 0, found.link.span[0])
 
 
-def _where(call: Call, found: Linked) -> dict[str, Any]:
+def _where(call: Call, found: ResolvedLink) -> dict[str, Any]:
     """Return the line that a link stands in, and its number in the file."""
     if found.link is None:
         return {"key": found.key}

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg, Cli
-from memvault.tools.core.registry import Group
+from memvault.schema import Arg, CommandLineForm
+from memvault.tools.core.registry import ToolGroup
 
-group = Group("long-term", "Long-term memory", place=30)
+group = ToolGroup("long-term", "Long-term memory", place=30)
 
 _METADATA_HELP = "Further front matter: texts, numbers, truth values, lists of these"
 _IDS_HELP = "memIds or their beginnings, paths, or exact titles, separated by commas"
@@ -51,7 +51,9 @@ def memory_save(
         dict[str, Any] | None,
         Arg(
             _METADATA_HELP,
-            cli=Cli(f"{_METADATA_HELP}; a JSON object or KEY=VALUE, repeatable", _pairs),
+            cli=CommandLineForm(
+                f"{_METADATA_HELP}; a JSON object or KEY=VALUE, repeatable", _pairs
+            ),
         ),
     ] = None,
 ) -> dict[str, Any]:

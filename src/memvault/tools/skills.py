@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
 from memvault.schema import Arg
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import LISTED, Limit, Offset, count_recalled, paged
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import LISTED, Limit, Offset, count_accesses, paginate
 
 if TYPE_CHECKING:
     from memvault.memories.procedures import Procedure
 
-group = Group("skills", "Skills", place=60)
+group = ToolGroup("skills", "Skills", place=60)
 
 
 @group.tool("list_skill_categories", "skills categories", read_only=True)
@@ -26,7 +26,7 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
 
     found = skills.branches((entry.skill_id for entry in _known(call)), 1)
     listing = _counted("categoryId", found)
-    shown, whole = paged(listing, limit, offset, "No procedure carries a skillId yet")
+    shown, whole = paginate(listing, limit, offset, "No procedure carries a skillId yet")
     return {"categories": shown, **whole}
 
 
@@ -45,7 +45,7 @@ def list_subcategories(
     found = _counted("subcategoryId", skills.branches(within, 2))
     more = f"skills list {category_id} shows its skills" if within else "it has no skills"
     nothing = f"The category {category_id!r} has no subcategories; {more}"
-    shown, whole = paged(found, limit, offset, nothing)
+    shown, whole = paginate(found, limit, offset, nothing)
     return {"subcategories": shown, **whole}
 
 
@@ -66,7 +66,7 @@ def list_skills(
     wanted = set(skills.below((entry.skill_id for entry in known), branch))
     found = [entry for entry in known if entry.skill_id in wanted]
     nothing = f"There are no skills below {subcategory_id!r}"
-    shown, whole = paged(found, limit, offset, nothing)
+    shown, whole = paginate(found, limit, offset, nothing)
     return {"skills": [_skill(entry) for entry in shown], **whole}
 
 
@@ -80,7 +80,7 @@ def use_skill(
         str, Arg("What is to be done with it", positional=True, text=True)
     ],
     difficulty_modifier: Annotated[
-        float, Arg("How much harder than usual this is; below 0: easier", least=-1, most=1)
+        float, Arg("How much harder than usual this is; below 0: easier", minimum=-1, maximum=1)
     ] = 0.0,
 ) -> dict[str, Any]:
     """Use a skill: get the procedure to follow, and how likely it is to succeed.
@@ -98,7 +98,7 @@ def use_skill(
     if not fitting:
         raise _requested(call, wanted, action_description)
     best = max(fitting, key=lambda entry: (entry.success_rate, entry.usage_count))
-    count_recalled(call, [best.procedure_id])
+    count_accesses(call, [best.procedure_id])
     return {
         "skillResult": {
             **_skill(best),

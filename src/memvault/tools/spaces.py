@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.call import Call
 from memvault.schema import Arg
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import LISTED, Limit, Offset, of_all, paged
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import LISTED, Limit, Offset, page_info, paginate
 
 if TYPE_CHECKING:
     from memvault.agents.messages.spaces import Message, Spaces
 
-group = Group("talk", place=71)
+group = ToolGroup("talk", place=71)
 
 _LIMIT_HELP = "How many messages at most"
 
@@ -21,7 +21,7 @@ _LIMIT_HELP = "How many messages at most"
 def enter_space(
     call: Call,
     space: Annotated[str, Arg("The space's id or name", key="spaceId", positional=True)],
-    limit: Annotated[int, Arg(_LIMIT_HELP, least=0)] = LISTED,
+    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
 ) -> dict[str, Any]:
     """Enter a space: become its member, read its last messages, and send to it from now on.
 
@@ -30,7 +30,7 @@ def enter_space(
     spaces = _spaces(call)
     entered = spaces.enter(space)
     history, total = spaces.messages(entered, limit)
-    call.notes += spaces.problems
+    call.notes += spaces.warnings
     return {
         "spaceId": entered.space_id,
         "spaceName": entered.name,
@@ -47,7 +47,7 @@ def send_message(
     """Send a message to the space entered last; every other member's inbox gets an event."""
     spaces = _spaces(call)
     message = spaces.send(spaces.entered(), text)
-    call.notes += spaces.problems
+    call.notes += spaces.warnings
     return {"messageId": message.message_id, "status": "delivered"}
 
 
@@ -57,15 +57,15 @@ def read_messages(
     space: Annotated[
         str | None, Arg("Another space than the one entered last", key="spaceId", flag="--space")
     ] = None,
-    limit: Annotated[int, Arg(_LIMIT_HELP, least=0)] = LISTED,
-    offset: Annotated[int, Arg("Leave out this many of the newest, to page back", least=0)] = 0,
+    limit: Annotated[int, Arg(_LIMIT_HELP, minimum=0)] = LISTED,
+    offset: Annotated[int, Arg("Leave out this many of the newest, to page back", minimum=0)] = 0,
 ) -> dict[str, Any]:
     """Read a space's messages, the newest last."""
     spaces = _spaces(call)
     found = spaces.find(space) if space and space.strip() else spaces.entered()
     messages, total = spaces.messages(found, limit, offset)
-    call.notes += spaces.problems
-    whole = of_all(total, offset, len(messages))
+    call.notes += spaces.warnings
+    whole = page_info(total, offset, len(messages))
     return {"messages": [_message(message) for message in messages], **whole}
 
 
@@ -73,7 +73,7 @@ def read_messages(
 def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the spaces: who is in each, how many messages it has, and when the last was sent."""
     spaces = _spaces(call)
-    shown, whole = paged(spaces.every(), limit, offset, "There are no spaces")
+    shown, whole = paginate(spaces.every(), limit, offset, "There are no spaces")
     found = []
     for space in shown:
         members = spaces.members(space)
@@ -88,7 +88,7 @@ def list_spaces(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[s
                 "lastMessage": last[0].timestamp if last else "",
             }
         )
-    call.notes += spaces.problems
+    call.notes += spaces.warnings
     return {"spaces": found, **whole}
 
 

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg, Cli
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import LISTED, Limit, Offset, paged
+from memvault.schema import Arg, CommandLineForm
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import LISTED, Limit, Offset, paginate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memvault.agents.address import Address
-    from memvault.agents.plans.agenda import Standing
+    from memvault.agents.plans.agenda import PlanStatus
     from memvault.vault.lock import FileLock
-    from memvault.vault.store import Store
+    from memvault.vault.store import MemoryStore
 
-group = Group("state", "Key-values, goals and plans of an agent", place=40)
+group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
 
 
 class KeyValue(TypedDict):
@@ -57,7 +57,7 @@ class PlanItem(TypedDict):
             str,
             Arg(
                 "Whenever this cron line of five fields matches, as in 0 9 * * *",
-                cli=Cli("A cron line of five fields, as in '0 9 * * *'"),
+                cli=CommandLineForm("A cron line of five fields, as in '0 9 * * *'"),
             ),
         ]
     ]
@@ -65,7 +65,8 @@ class PlanItem(TypedDict):
         Annotated[
             str,
             Arg(
-                "Once, after a delay such as 2 hours or 1 day", cli=Cli("A delay, as in '2 hours'")
+                "Once, after a delay such as 2 hours or 1 day",
+                cli=CommandLineForm("A delay, as in '2 hours'"),
             ),
         ]
     ]
@@ -75,7 +76,7 @@ class PlanItem(TypedDict):
             Arg(
                 "Once, at a moment in ISO 8601",
                 flag="--at",
-                cli=Cli("A moment, as in 2026-03-01T08:00:00Z"),
+                cli=CommandLineForm("A moment, as in 2026-03-01T08:00:00Z"),
             ),
         ]
     ]
@@ -100,7 +101,7 @@ def _lock(call: Call) -> FileLock:
 def _delete(
     call: Call,
     what: str,
-    delete: Callable[[Store, Address, list[str]], list[str]],
+    delete: Callable[[MemoryStore, Address, list[str]], list[str]],
     names: list[str],
 ) -> dict[str, Any]:
     """Delete what has these names, and note those that were not there."""
@@ -119,7 +120,7 @@ def set_memories(
             "Values with their keys",
             positional=True,
             text=True,
-            cli=Cli("A key and its value", _pair, "key=value"),
+            cli=CommandLineForm("A key and its value", _pair, "key=value"),
         ),
     ],
 ) -> dict[str, Any]:
@@ -132,7 +133,7 @@ def set_memories(
 
     pairs = [(entry["key"], entry["value"]) for entry in memories]
     with _lock(call):
-        return {"count": keyvalues.put(call.store, call.address, pairs)}
+        return {"count": keyvalues.put_values(call.store, call.address, pairs)}
 
 
 @group.tool("get_memories", "memories get", read_only=True)
@@ -142,7 +143,7 @@ def get_memories(
         list[str] | None, Arg("The keys; all by default", key="keys", positional=True)
     ] = None,
     limit: Annotated[
-        int | None, Arg("How many at most; of keys that are named, all", least=1, default=LISTED)
+        int | None, Arg("How many at most; of keys that are named, all", minimum=1, default=LISTED)
     ] = None,
     offset: Offset = 0,
 ) -> dict[str, Any]:
@@ -155,7 +156,7 @@ def get_memories(
     wanted = {normal(key) for key in keys} if keys else set(values)
     call.notes += notes + [f"there is no memory {key!r}" for key in sorted(wanted - set(values))]
     named = [key for key in values if key in wanted]
-    shown, whole = paged(named, limit or (len(named) if keys else LISTED), offset)
+    shown, whole = paginate(named, limit or (len(named) if keys else LISTED), offset)
     return {"memories": [{"key": key, "value": values[key]} for key in shown], **whole}
 
 
@@ -167,20 +168,20 @@ def delete_memories(
     """Delete values by their keys; what they held stays in the history."""
     from memvault.agents import keyvalues
 
-    return _delete(call, "memory", keyvalues.delete, keys)
+    return _delete(call, "memory", keyvalues.delete_values, keys)
 
 
 @group.tool("set_goals", "goals set", destructive=True, idempotent=True)
 def set_goals(
     call: Call,
-    goals: Annotated[list[GoalItem], Arg("Goals with their ids", spread=True)],
+    goals: Annotated[list[GoalItem], Arg("Goals with their ids", flatten=True)],
 ) -> dict[str, Any]:
     """Set goals by id; an existing goal is changed.
 
     Goals with the status active are what the agent is after; any other word,
     such as completed, puts one aside.
     """
-    from memvault.agents.goals import Goal, put, status_word
+    from memvault.agents.goals import Goal, put_goals, status_word
 
     wanted = [
         Goal(
@@ -191,7 +192,7 @@ def set_goals(
         for entry in goals
     ]
     with _lock(call):
-        return {"count": put(call.store, call.address, wanted)}
+        return {"count": put_goals(call.store, call.address, wanted)}
 
 
 @group.tool("get_goals", "goals get", read_only=True)
@@ -208,7 +209,7 @@ def get_goals(
     goals, notes = all_goals(call.store, call.address)
     call.notes += notes
     found = [goal for goal in goals if wanted in ("", goal.status)]
-    shown, whole = paged(found, limit, offset)
+    shown, whole = paginate(found, limit, offset)
     return {
         "goals": [
             {"id": goal.id, "description": goal.description, "status": goal.status}
@@ -226,13 +227,13 @@ def delete_goals(
     """Delete goals by their ids; what they said stays in the history."""
     from memvault.agents import goals
 
-    return _delete(call, "goal", goals.delete, goal_ids)
+    return _delete(call, "goal", goals.delete_goals, goal_ids)
 
 
 @group.tool("set_plans", "plans set", destructive=True)
 def set_plans(
     call: Call,
-    plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule", spread=True)],
+    plans: Annotated[list[PlanItem], Arg("Plans, each with exactly one schedule", flatten=True)],
 ) -> dict[str, Any]:
     """Set plans by name; an existing plan is changed.
 
@@ -241,11 +242,11 @@ def set_plans(
     lines are meant in the time zone that memvault.toml names, else UTC.
     """
     from memvault import clock
-    from memvault.agents.plans.agenda import Wanted, put
+    from memvault.agents.plans.agenda import PlanRequest, put
     from memvault.agents.plans.schedule import only_schedule
 
     wanted = [
-        Wanted(
+        PlanRequest(
             plan["name"],
             plan["instruction"],
             only_schedule(
@@ -280,24 +281,24 @@ def get_plans(
 ) -> dict[str, Any]:
     """Get the plans, the next due first."""
     from memvault import clock
-    from memvault.agents.plans.agenda import upcoming
+    from memvault.agents.plans.agenda import list_plans
 
     zone = clock.zone(call.settings.timezone)
-    stands, notes = upcoming(call.store, call.address, clock.now(), zone)
+    stands, notes = list_plans(call.store, call.address, clock.now(), zone)
     call.notes += notes
     found = [stand for stand in stands if status in (None, stand.status)]
-    shown, whole = paged(found, limit, offset)
+    shown, whole = paginate(found, limit, offset)
     return {"plans": [_plan(stand) for stand in shown], **whole}
 
 
-def _plan(stand: Standing) -> dict[str, Any]:
+def _plan(stand: PlanStatus) -> dict[str, Any]:
     """Return what is said of a plan; of a delay, the moment that it comes to."""
     from memvault import clock
     from memvault.tools.core.shapes import without_none
 
     plan = stand.plan
     delayed = plan.schedule.kind == "runAfter"
-    once = stand.next_run or stand.last_run or plan.since if delayed else None
+    once = stand.next_run or stand.last_run or plan.due_at if delayed else None
     times = without_none(scheduledAt=once, nextRunAt=stand.next_run, lastRunAt=stand.last_run)
     return {
         "id": plan.id,
@@ -317,4 +318,4 @@ def delete_plans(
     """Delete plans by their ids; what they said stays in the history."""
     from memvault.agents.plans import agenda
 
-    return _delete(call, "plan", agenda.delete, plan_ids)
+    return _delete(call, "plan", agenda.remove_plans, plan_ids)

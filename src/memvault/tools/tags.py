@@ -8,13 +8,13 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.schema import Arg
 from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import LISTED, MEMORY_HELP, Limit, Offset, paged
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import LISTED, MEMORY_HELP, Limit, Offset, paginate
 
 if TYPE_CHECKING:
     from memvault.model import Memory
 
-group = Group("notes", place=96)
+group = ToolGroup("notes", place=96)
 
 
 @group.tool("tag_list", "tags", read_only=True, sent=True)
@@ -33,11 +33,11 @@ def tag_list(
     from memvault.memories import tagging
     from memvault.recall.filters import Filters
 
-    found = tagging.counted(call.engine.listed(Filters()))
+    found = tagging.counted(call.engine.list_records(Filters()))
     if under:
         above = tagging.named(under)
         found = [entry for entry in found if tagging.is_under(entry.tag, above)]
-    shown, whole = paged(
+    shown, whole = paginate(
         found, limit, offset, "No memory has a tag" + (" of that name" if under else "")
     )
     return {
@@ -56,7 +56,7 @@ def tag_add(
     from memvault.memories import tagging
 
     wanted = tagging.cleaned(tags)
-    return _told(tagging.add(call.store, call.engine.resolve(name), wanted))
+    return _tag_result(tagging.add(call.store, call.engine.resolve(name), wanted))
 
 
 @group.tool("tag_remove", "tag remove", destructive=True)
@@ -72,7 +72,7 @@ def tag_remove(
     wanted = tagging.present(tags, memory)
     known = {tag.casefold() for tag in memory.tags}
     missing = [tag for tag in wanted if tag.casefold() not in known]
-    result = _told(tagging.remove(call.store, memory, wanted))
+    result = _tag_result(tagging.remove(call.store, memory, wanted))
     return {**result, **({"missing": missing} if missing else {})}
 
 
@@ -89,18 +89,18 @@ def tag_rename(
     """
     from memvault.memories import tagging
     from memvault.recall.filters import Filters
-    from memvault.recall.values import brief
+    from memvault.recall.values import memory_reference
 
     before, after = tagging.named(old), tagging.new(new)
     if before == after:
         raise UsageError("Both tags are the same", "give the tag a new name")
     found = [
         record
-        for record in call.engine.listed(Filters())
+        for record in call.engine.list_records(Filters())
         if any(tagging.is_under(tag, before) for tag in record.tags)
     ]
     token = token_of([f"{before}\0{after}", *(f"{entry.path}\0{entry.etag}" for entry in found)])
-    told = [brief(entry) for entry in found]
+    told = [memory_reference(entry) for entry in found]
     if not found:
         return {"changed": 0, "memories": [], "message": f"No memory has the tag {before}"}
     tagging.check_in_texts((call.store.read(entry.path) for entry in found), before, after)
@@ -111,7 +111,7 @@ def tag_rename(
     return {"changed": len(told), "memories": told}
 
 
-def _told(memory: Memory) -> dict[str, Any]:
-    from memvault.recall.values import brief
+def _tag_result(memory: Memory) -> dict[str, Any]:
+    from memvault.recall.values import memory_reference
 
-    return {**brief(memory), "tags": list(memory.tags), "etag": memory.etag}
+    return {**memory_reference(memory), "tags": list(memory.tags), "etag": memory.etag}

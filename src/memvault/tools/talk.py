@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg, Cli
-from memvault.tools.core.registry import Group
-from memvault.tools.core.shapes import LISTED, Limit, Offset, paged
+from memvault.schema import Arg, CommandLineForm
+from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.shapes import LISTED, Limit, Offset, paginate
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
-    from memvault.agents.messages.inbox import Popped
-    from memvault.agents.messages.talk import Talks
+    from memvault.agents.messages.inbox import PoppedEvents
+    from memvault.agents.messages.talk import TalkLog
 
-group = Group("talk", "Spaces, talk and wait", place=70)
+group = ToolGroup("talk", "Spaces, talk and wait", place=70)
 
 Message = Annotated[str, Arg("What to say", positional=True, text=True)]
 _LONGEST_TALK_ID = 16
 """Digits of 2**53, which no talkId reaches."""
 
 
-class Waited(TypedDict):
+class EventSpec(TypedDict):
     """One event to wait for."""
 
     event_type: Annotated[
@@ -31,11 +31,15 @@ class Waited(TypedDict):
     parameter: NotRequired[
         Annotated[
             str | float,
-            Arg("Agent: its name; Time: seconds; Hook: its name; User: empty", least=0, most=1e9),
+            Arg(
+                "Agent: its name; Time: seconds; Hook: its name; User: empty",
+                minimum=0,
+                maximum=1e9,
+            ),
         ]
     ]
     talk_id: NotRequired[
-        Annotated[int, Arg("Only the answer to this talk; 0 for any", least=0, most=2**53)]
+        Annotated[int, Arg("Only the answer to this talk; 0 for any", minimum=0, maximum=2**53)]
     ]
 
 
@@ -99,7 +103,7 @@ def talk_log(
 @group.tool("reply", "reply")
 def reply(
     call: Call,
-    talk_id: Annotated[int, Arg("The talk that is answered", positional=True, least=1)],
+    talk_id: Annotated[int, Arg("The talk that is answered", positional=True, minimum=1)],
     message: Message,
 ) -> dict[str, Any]:
     """Answer a talk: its sender gets the message, tied to the talkId.
@@ -134,15 +138,18 @@ def _waited(word: str) -> dict[str, Any]:
 def wait_for(
     call: Call,
     events: Annotated[
-        list[Waited],
+        list[EventSpec],
         Arg(
             'Of these events the first ends the wait, as {"eventType": "Hook", "parameter": "ci"}',
             positional=True,
-            cli=Cli("agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", _waited),
+            cli=CommandLineForm(
+                "agent:NAME[#TALKID], user[#TALKID], time:SECONDS, hook:NAME", _waited
+            ),
         ),
     ],
     timeout: Annotated[
-        float | None, Arg("Give up after this many seconds; without it never", least=0, most=1e9)
+        float | None,
+        Arg("Give up after this many seconds; without it never", minimum=0, maximum=1e9),
     ] = None,
 ) -> dict[str, Any]:
     """Wait until one of several events happens, take it from the inbox, and return it.
@@ -156,7 +163,9 @@ def wait_for(
     if not events:
         raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
     wanted = [
-        wait.Wanted(entry["event_type"], _parameter(entry), entry.get("talk_id") or 0).checked()
+        wait.EventPattern(
+            entry["event_type"], _parameter(entry), entry.get("talk_id") or 0
+        ).checked()
         for entry in events
     ]
     for entry in wanted:
@@ -164,15 +173,20 @@ def wait_for(
             services.checked(call.root, entry.parameter)
     talks = _talks(call)
     happened = wait.wait(
-        call.inbox, wanted, talks.has_talked_to, call.workspace.turn, timeout, call.gone
+        call.inbox,
+        wanted,
+        talks.has_talked_to,
+        call.workspace.condition,
+        timeout,
+        call.is_cancelled,
     )
     found = happened.wanted
-    result, *_ = _handed_out(call, happened.popped) or [{"seconds": round(happened.seconds, 3)}]
+    result, *_ = _event_list(call, happened.popped) or [{"seconds": round(happened.seconds, 3)}]
     event = {"eventType": found.kind, "parameter": found.parameter, "talkId": found.talk_id}
     return {"events": [{"event": event, "result": result}]}
 
 
-def _parameter(entry: Waited) -> str:
+def _parameter(entry: EventSpec) -> str:
     """Return a parameter as text; JSON's 5, which arrives as 5.0, is what a shell calls 5."""
     given = entry.get("parameter", "")
     if isinstance(given, float) and given.is_integer():
@@ -183,7 +197,7 @@ def _parameter(entry: Waited) -> str:
 @group.tool("peek_inbox", "inbox peek", destructive=True)
 def peek_inbox(
     call: Call,
-    count: Annotated[int, Arg("How many at most", least=1)] = 1,
+    count: Annotated[int, Arg("How many at most", minimum=1)] = 1,
     kind: Annotated[
         Literal["space_message", "plan", "service", "talk"] | None,
         Arg("Only events of this type", key="filter"),
@@ -195,17 +209,17 @@ def peek_inbox(
     twice. remaining counts the events that are left, of every type.
     """
     popped = call.inbox.pop_if_possible(count, kind)
-    return {"events": _handed_out(call, popped), "remaining": popped.remaining}
+    return {"events": _event_list(call, popped), "remaining": popped.remaining}
 
 
 @group.tool("list_inbox", "inbox list", read_only=True)
 def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the events in the agent's inbox, the oldest first, and leave them there."""
-    from memvault.agents.messages.inbox import Popped
+    from memvault.agents.messages.inbox import PoppedEvents
 
     inbox = call.inbox
-    shown, whole = paged(inbox.waiting(), limit, offset, "The inbox is empty")
-    return {"events": _handed_out(call, Popped(list(shown), 0, None)), **whole}
+    shown, whole = paginate(inbox.waiting(), limit, offset, "The inbox is empty")
+    return {"events": _event_list(call, PoppedEvents(list(shown), 0, None)), **whole}
 
 
 @group.tool("list_agents", "agents", read_only=True)
@@ -214,10 +228,10 @@ def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[s
     from memvault.agents import roster
 
     nothing = "No agent keeps anything here yet"
-    shown, whole = paged(roster.entries(call.root), limit, offset, nothing)
+    shown, whole = paginate(roster.entries(call.root), limit, offset, nothing)
     agents = [
         {"agent": str(entry.address), **entry.counts, "changed": entry.changed}
-        if call.deed.sees(f"agents/{entry.address.agent}/")
+        if call.change_set.can_see(f"agents/{entry.address.agent}/")
         else {"agent": str(entry.address)}
         for entry in shown
     ]
@@ -241,22 +255,22 @@ def push_service(
     return {"eventId": event_id}
 
 
-def _talks(call: Call) -> Talks:
-    from memvault.agents.messages.talk import Talks
+def _talks(call: Call) -> TalkLog:
+    from memvault.agents.messages.talk import TalkLog
 
-    return Talks(call.store.changes, call.address)
+    return TalkLog(call.store.changes, call.address)
 
 
 def _say(call: Call, to: Address, message: str) -> dict[str, Any]:
-    return {"talkId": _talks(call).say(to, message)}
+    return {"talkId": _talks(call).send(to, message)}
 
 
-def _handed_out(call: Call, popped: Popped) -> list[dict[str, Any]]:
+def _event_list(call: Call, popped: PoppedEvents) -> list[dict[str, Any]]:
     """Return events that were taken; they are the caller's once it has the result."""
-    call.notes += call.inbox.problems
+    call.notes += call.inbox.warnings
     if popped.lease is not None:
         call.delivery.add(popped.lease)
-        _talks(call).hear(popped.events)
+        _talks(call).record_received(popped.events)
     return [
         {
             "eventId": event.event_id,

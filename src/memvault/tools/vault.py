@@ -8,7 +8,7 @@ from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import is_example
 from memvault.schema import Arg
-from memvault.tools.core.registry import Group
+from memvault.tools.core.registry import ToolGroup
 from memvault.tools.core.shapes import (
     FILTER_HELP,
     LISTED,
@@ -18,21 +18,21 @@ from memvault.tools.core.shapes import (
     UNTIL_HELP,
     Limit,
     Offset,
-    count_shown,
+    as_of_field,
+    count_retrievals,
     filters,
-    given,
     item,
-    note_unknown,
-    paged,
-    sent_at,
+    paginate,
+    require_text,
     trashed,
+    warn_unknown_filters,
 )
 
 if TYPE_CHECKING:
-    from memvault.index.protocol import Record
+    from memvault.index.protocol import MemoryRecord
     from memvault.model import Memory
 
-group = Group("vault", "The vault", place=100)
+group = ToolGroup("vault", "The vault", place=100)
 
 
 Purpose = Annotated[
@@ -74,7 +74,7 @@ def memory_show(
         memory = memory._replace(body=told(memory.body))
     result = {
         **_item(memory),
-        **call.engine.standings([memory])[0].marks(),
+        **call.engine.validities([memory])[0].marks(),
         **_sent(call),
         "etag": memory.etag,
     }
@@ -83,7 +83,7 @@ def memory_show(
     else:
         kept = history.revisions(memory.mem_id)
         result |= {"content": memory.body, "metadata": memory.metadata, "revisions": kept}
-    count_shown(call, [memory])
+    count_retrievals(call, [memory])
     return result
 
 
@@ -95,7 +95,7 @@ def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[
     if section is not None:
         found = [excerpts.section(body, section)]
     else:
-        found = excerpts.around(body, around, call.engine.languages())
+        found = excerpts.passages_with(body, around, call.engine.languages())
     return {
         "content": "\n…\n".join(body[part.start : part.end].strip("\r\n") for part in found),
         "parts": [
@@ -108,10 +108,10 @@ def _part(call: Call, memory: Memory, section: str | None, around: str) -> dict[
 
 def _sent(call: Call) -> dict[str, str]:
     """Say as of when a vault is told whose files are elsewhere; nobody looks at it for another."""
-    return sent_at(call.engine.sent) if call.settings.shared.sent else {}
+    return as_of_field(call.engine.sent) if call.settings.shared.sent else {}
 
 
-def _item(memory: Memory | Record) -> dict[str, Any]:
+def _item(memory: Memory | MemoryRecord) -> dict[str, Any]:
     example = {"example": True} if is_example(memory.metadata) else {}
     return {**item(memory), **example, **({"problem": memory.problem} if memory.problem else {})}
 
@@ -129,11 +129,11 @@ def memory_list(
 ) -> dict[str, Any]:
     """List memories without their content, newest change first; examples are marked."""
     chosen = filters(memory_type, tags, since, until, expression)
-    records = call.engine.listed(chosen)
+    records = call.engine.list_records(chosen)
     if not records:
-        note_unknown(call, chosen)
-    shown, whole = paged(records, limit, offset)
-    standings = call.engine.standings(shown)
+        warn_unknown_filters(call, chosen)
+    shown, whole = paginate(records, limit, offset)
+    standings = call.engine.validities(shown)
     memories = [
         {**_item(record), **standing.marks(), **_sent(call)}
         for record, standing in zip(shown, standings, strict=True)
@@ -158,19 +158,19 @@ def memory_restore(
     replaces becomes a revision itself.
     """
     from memvault.memories import restore
-    from memvault.recall.values import brief
+    from memvault.recall.values import memory_reference
 
     if not name.strip():
-        found, whole = paged(restore.trash(call.store), LISTED, 0)
+        found, whole = paginate(restore.trash(call.store), LISTED, 0)
         more = whole.pop("next", None)
         call.notes += [f"memvault trash list --offset {more} shows the others"] * bool(more)
         return {"trash": [trashed(entry) for entry in found], **whole}
-    earlier = given(revision, "The revision", "memvault log names a memory's revisions")
+    earlier = require_text(revision, "The revision", "memvault log names a memory's revisions")
     if earlier:
-        restored = restore.revert(call.store, call.engine.resolve(name), earlier)
+        restored = restore.restore_revision(call.store, call.engine.resolve(name), earlier)
     else:
         restored = restore.restore(call.store, call.engine, name)
-    return {**brief(restored), "etag": restored.etag}
+    return {**memory_reference(restored), "etag": restored.etag}
 
 
 @group.tool("vault_status", "status", read_only=True, scope="all")
@@ -189,18 +189,18 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     goes on where it was killed. Others read the old index until the new one is there.
     """
     from memvault.recall.filters import Filters
-    from memvault.upkeep.paths import without_paths
-    from memvault.upkeep.status import sweep, unlisted
+    from memvault.upkeep.paths import hide_local_paths
+    from memvault.upkeep.status import remove_temporary_files, unlisted
 
-    sweep(call)
+    remove_temporary_files(call)
     call.notes += [
         f"{entry['filePath']} is left out: {entry['problem']}" for entry in unlisted(call)
     ]
     call.index.rebuild()
     call.index.embed_all()
     return {
-        "indexed": len(call.engine.listed(Filters())),
-        "embedder": without_paths(call, call.index.deep.choice.name),
+        "indexed": len(call.engine.list_records(Filters())),
+        "embedder": hide_local_paths(call, call.index.deep.choice.name),
     }
 
 
@@ -209,7 +209,7 @@ def model_list(call: Call) -> dict[str, Any]:
     """List the models that can be used, to embed and to rerank, and those in use."""
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
     from memvault.index.embedding.transformer import BuiltinTransformer
-    from memvault.upkeep.paths import without_paths
+    from memvault.upkeep.paths import hide_local_paths
 
     builtin = BuiltinTransformer()
     own = {
@@ -220,9 +220,9 @@ def model_list(call: Call) -> dict[str, Any]:
         "description": "Built in: works offline at once. English",
     }
     return {
-        "inUse": without_paths(call, call.index.deep.choice.name),
+        "inUse": hide_local_paths(call, call.index.deep.choice.name),
         "models": [own, *known_models(EMBEDDING)],
-        "rerankerInUse": without_paths(call, call.settings.reranker),
+        "rerankerInUse": hide_local_paths(call, call.settings.reranker),
         "rerankers": known_models(CROSS_ENCODER),
     }
 
@@ -245,7 +245,7 @@ def model_use(
     """
     from memvault.upkeep import models
 
-    return models.use(call, name, purpose)
+    return models.select_model(call, name, purpose)
 
 
 @group.tool("model_verify", "model verify", read_only=True, scope="all")

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memvault.call import Call
 from memvault.schema import Arg
-from memvault.tools.core.registry import Group
+from memvault.tools.core.registry import ToolGroup
 
 if TYPE_CHECKING:
     from memvault.world.actions import World
 
-group = Group("world", "Example world, if memvault.toml enables it", place=90)
+group = ToolGroup("world", "Example world, if memvault.toml enables it", place=90)
 
 _FARTHEST = 1e9
 
@@ -19,7 +19,9 @@ _FARTHEST = 1e9
 @group.tool("observe_location", "world observe", read_only=True)
 def observe_location(
     call: Call,
-    radius: Annotated[float, Arg("How many cells to look around", least=0, most=_FARTHEST)] = 5,
+    radius: Annotated[
+        float, Arg("How many cells to look around", minimum=0, maximum=_FARTHEST)
+    ] = 5,
 ) -> dict[str, Any]:
     """Observe the place where the agent is: terrain, climate, resources, other agents.
 
@@ -52,10 +54,10 @@ def observe_location(
 def move_to(
     call: Call,
     x: Annotated[
-        float, Arg("Cells to the east", positional=True, least=-_FARTHEST, most=_FARTHEST)
+        float, Arg("Cells to the east", positional=True, minimum=-_FARTHEST, maximum=_FARTHEST)
     ],
     y: Annotated[
-        float, Arg("Cells to the north", positional=True, least=-_FARTHEST, most=_FARTHEST)
+        float, Arg("Cells to the north", positional=True, minimum=-_FARTHEST, maximum=_FARTHEST)
     ],
 ) -> dict[str, Any]:
     """Move the agent to a cell; each cell of the straight way costs 0.01 stamina.
@@ -74,7 +76,9 @@ def move_to(
 def gather_resource(
     call: Call,
     resource: Annotated[str, Arg("What to gather, as world observe names it", positional=True)],
-    amount: Annotated[int, Arg("How much of it; all of it or nothing", least=1, most=10**9)] = 1,
+    amount: Annotated[
+        int, Arg("How much of it; all of it or nothing", minimum=1, maximum=10**9)
+    ] = 1,
 ) -> dict[str, Any]:
     """Gather a resource of a place where the agent stands, into its inventory.
 
@@ -99,12 +103,12 @@ def interact_with_agent(
     message: Annotated[str, Arg("What to say", positional=True, text=True)],
 ) -> dict[str, Any]:
     """Interact with an agent within reach: a talk, which it finds in its inbox."""
-    from memvault.agents.messages.talk import Talks
+    from memvault.agents.messages.talk import TalkLog
 
     world = _world(call)
     to, distance = world.within_reach(other)
     call.notes += world.notes
-    talk_id = Talks(call.store.changes, call.address).say(to, message)
+    talk_id = TalkLog(call.store.changes, call.address).send(to, message)
     return {"talkId": talk_id, "agent": str(to), "distance": round(distance, 4)}
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from memvault.config import load_settings
 from memvault.errors import Conflict, UsageError
 from memvault.model import is_example
-from memvault.user_folders import SETTINGS_FILE, home_expanded
+from memvault.user_folders import SETTINGS_FILE, expand_home
 from memvault.vault import atomic
-from memvault.vault.frontmatter import split
+from memvault.vault.frontmatter import split_front_matter
 from memvault.vault.plain_yaml import parse_header
 from memvault.vault.scan import scan
 
@@ -24,7 +24,7 @@ version = 1
 """
 
 
-def begin(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
+def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
     """Make a vault: the whole template in an empty folder, one settings file in any other.
 
     The template's example memories are left out unless ``examples`` asks for them.
@@ -33,12 +33,12 @@ def begin(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
         Conflict: it is already a vault.
         UsageError: the name is not a folder's, or there is no room for examples.
     """
-    root = home_expanded(folder)
+    root = expand_home(folder)
     if "\0" in folder or (root.exists() and not root.is_dir()):
         raise UsageError(f"{folder!r} is not a folder", "name a folder, new or existing")
     if os.path.lexists(root / SETTINGS_FILE):
         raise Conflict(f"{root} is already a vault", f"memvault --vault {root} status")
-    with atomic.explained(root):
+    with atomic.map_os_errors(root):
         root.mkdir(parents=True, exist_ok=True)
         entries = set(os.listdir(root)) - {".git"}
     created = []
@@ -72,4 +72,4 @@ def begin(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
 def _is_example(path: Path) -> bool:
     if path.suffix != ".md":
         return False
-    return is_example(parse_header(split(path.read_text("utf-8")).header))
+    return is_example(parse_header(split_front_matter(path.read_text("utf-8")).header))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from memvault.config import COLLECTION, Shared, is_address, is_collection, is_patience
+from memvault.config import COLLECTION, EngineSettings, is_address, is_collection, is_patience
 from memvault.errors import UsageError
 from memvault.index.milvus.where import TOKEN
 
 WRITE = 'write [index], engine = "milvus" and uri = "http://…" into memvault.toml'
 
 
-def check(shared: Shared) -> None:
+def validate_engine(shared: EngineSettings) -> None:
     """Make sure that an engine's address is one, and that its client is installed.
 
     Raises:

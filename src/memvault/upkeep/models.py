@@ -14,11 +14,11 @@ from memvault.index.embedding import permitted
 from memvault.index.embedding.cross_encoder import CrossEncoder, open_cross_encoder
 from memvault.index.embedding.embedder import BUILTIN, Embedder
 from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
-from memvault.index.embedding.loading import open_embedder
-from memvault.settings_file import with_setting
-from memvault.upkeep.paths import without_paths
-from memvault.user_folders import SETTINGS_FILE, home_expanded
-from memvault.vault.deed import Subject
+from memvault.index.embedding.loading import load_embedder
+from memvault.settings_file import set_value
+from memvault.upkeep.paths import hide_local_paths
+from memvault.user_folders import SETTINGS_FILE, expand_home
+from memvault.vault.deed import FileRef
 
 Purpose = Literal["embed", "rerank"]
 _QUESTION = "Which database do we use?"
@@ -27,7 +27,7 @@ _RELATED = "We store our data in Postgres"
 _UNRELATED = "Bananas ripen faster in a paper bag"
 
 
-def use(call: Call, name: str, purpose: Purpose) -> dict[str, Any]:
+def select_model(call: Call, name: str, purpose: Purpose) -> dict[str, Any]:
     """Check a model, write it into the settings, and embed every memory with it if it embeds.
 
     Nothing is changed where the model cannot be used.
@@ -46,9 +46,9 @@ def use(call: Call, name: str, purpose: Purpose) -> dict[str, Any]:
     if wanted != before:
         _write(call, "rerank" if rerank else "embedder", wanted)
     return {
-        "name": without_paths(call, wanted),
+        "name": hide_local_paths(call, wanted),
         **_described(model),
-        "previous": without_paths(call, before),
+        "previous": hide_local_paths(call, before),
         **({} if rerank else {"embedded": call.index.embed_all()}),
     }
 
@@ -66,13 +66,13 @@ def verify(call: Call, name: str | None, purpose: Purpose) -> dict[str, Any]:
     if name:
         wanted, root = _meant(call.root, name, purpose)
     else:
-        choose = permitted.embedder if purpose == "embed" else permitted.reranker
+        choose = permitted.choose_embedder if purpose == "embed" else permitted.choose_reranker
         wanted, root, note = choose(call.settings, call.root)
         if note:
             message, _, hint = note.partition("; ")
             raise EmbedderError(message, hint)
     model, (related, unrelated) = _loaded(wanted, root, purpose)
-    known_as = without_paths(call, model.name)
+    known_as = hide_local_paths(call, model.name)
     if related <= unrelated:
         raise NotFound(
             f"The model {known_as} loads, but does not tell texts apart",
@@ -92,12 +92,12 @@ def verify(call: Call, name: str | None, purpose: Purpose) -> dict[str, Any]:
 
 def _check_caller(call: Call, name: str) -> None:
     """Make sure that the caller may choose a model: it is a program, and a folder is a path."""
-    if not call.caller.programs:
+    if not call.caller.may_run_programs:
         raise Refused(
             "A model is a program, and this caller may not name programs to run",
             "memvault model use in a shell chooses one; memvault mcp --programs lets clients do it",
         )
-    if not call.caller.paths and permitted.is_path(name.strip(), call.root):
+    if not call.caller.may_see_paths and permitted.is_path(name.strip(), call.root):
         raise Refused(
             "This caller may not name folders of this machine", "name one of fastembed's models"
         )
@@ -110,7 +110,7 @@ def _loaded(
     if purpose == "rerank":
         encoder = open_cross_encoder(name, root, download)
         return encoder, encoder.scores(_QUESTION, (_STATEMENT, _UNRELATED))
-    embedder = open_embedder(name, root, download=download)
+    embedder = load_embedder(name, root, download=download)
     question, *others = embedder.embed([_STATEMENT, _RELATED, _UNRELATED])
     return embedder, [float(question @ other) for other in others]
 
@@ -126,9 +126,9 @@ def _write(call: Call, section: str, name: str) -> None:
     path = call.root / SETTINGS_FILE
     try:
         before = plain_files.read(path, plain_files.SETTING)
-        after = with_setting(path, section, "model", name, VaultUnreadable)
+        after = set_value(path, section, "model", name, VaultUnreadable)
         call.store.changes.replace(
-            SETTINGS_FILE, before, after, Subject(SETTINGS_FILE, SETTINGS_FILE)
+            SETTINGS_FILE, before, after, FileRef(SETTINGS_FILE, SETTINGS_FILE)
         )
     except (FileNotFoundError, NotFound) as error:
         raise NotFound(f"{SETTINGS_FILE} is gone", "memvault init") from error
@@ -146,7 +146,7 @@ def _meant(root: Path, name: str, purpose: Purpose) -> tuple[str, Path | None]:
     kind = EMBEDDING if purpose == "embed" else CROSS_ENCODER
     if text == BUILTIN or text.lower() in {model["name"].lower() for model in known_models(kind)}:
         return text, None
-    folder = home_expanded(text)
+    folder = expand_home(text)
     if (root / text).is_dir() or not folder.is_dir():
         return text, root
     return str(folder.resolve()), root

@@ -12,7 +12,7 @@ from memvault import user_settings
 from memvault.config import load_settings
 from memvault.errors import Conflict, NotFound, UsageError, VaultUnreadable
 from memvault.locate import ALL, THIS, find_vault
-from memvault.upkeep.own_settings import changing, save
+from memvault.upkeep.own_settings import locked_settings, save
 from memvault.user_folders import SETTINGS_FILE
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -34,7 +34,7 @@ def check(name: str) -> None:
         )
 
 
-def add(name: str, folder: str) -> str:
+def add_vault(name: str, folder: str) -> str:
     """Name a vault; return its folder. The same name for the same folder is no error.
 
     Raises:
@@ -46,7 +46,7 @@ def add(name: str, folder: str) -> str:
     if not folder.strip():
         raise UsageError("The vault's folder is missing", f"memvault vaults add {name} DIR")
     root = str(find_vault(folder))
-    with changing() as settings:
+    with locked_settings() as settings:
         known = settings.vaults
         if known.get(name, root) != root:
             raise Conflict(
@@ -56,7 +56,7 @@ def add(name: str, folder: str) -> str:
     return root
 
 
-def remove(name: str) -> str:
+def remove_vault(name: str) -> str:
     """Take a vault's name away, nothing else; return its folder.
 
     Raises:
@@ -64,7 +64,7 @@ def remove(name: str) -> str:
     """
     if not name:
         raise UsageError("The vault's name is missing", "memvault vaults remove NAME")
-    with changing() as settings:
+    with locked_settings() as settings:
         if name not in settings.vaults:
             raise _unknown(name, settings.vaults)
         if name in settings.default:
@@ -79,14 +79,14 @@ def set_default(names: Sequence[str]) -> None:
     Raises:
         NotFound: no vault has one of the names.
     """
-    with changing() as settings:
+    with locked_settings() as settings:
         for name in names:
             if name != ALL and name not in settings.vaults:
                 raise _unknown(name, settings.vaults)
         save("vaults", "default", list(dict.fromkeys(names)))
 
 
-def table() -> list[dict[str, Any]]:
+def vault_table() -> list[dict[str, Any]]:
     """Return every named vault: its name, its folder, and whether it is there."""
     settings = user_settings.load()
     return [

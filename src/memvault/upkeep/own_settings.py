@@ -8,14 +8,14 @@ from typing import Any
 
 from memvault import user_settings
 from memvault.errors import StorageError, UsageError
-from memvault.settings_file import with_setting
+from memvault.settings_file import set_value
 from memvault.user_settings import UserSettings
 from memvault.vault import atomic
 from memvault.vault.lock import FileLock
 
 
 @contextlib.contextmanager
-def changing() -> Iterator[UserSettings]:
+def locked_settings() -> Iterator[UserSettings]:
     """Give the settings as they are, which nobody else changes until the block ends.
 
     Raises:
@@ -24,7 +24,7 @@ def changing() -> Iterator[UserSettings]:
         UsageError: they make no sense.
     """
     path = user_settings.file()
-    with atomic.explained(path.parent):
+    with atomic.map_os_errors(path.parent):
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
     with FileLock(path.with_name("settings.lock")):
         yield user_settings.load()
@@ -38,9 +38,9 @@ def save(section: str, key: str, value: Any) -> None:
         UsageError: it is there and makes no sense.
     """
     path = user_settings.file()
-    data = with_setting(path, section, key, value, UsageError)
+    data = set_value(path, section, key, value, UsageError)
     try:
-        atomic.put(path, data, private=True)
+        atomic.write(path, data, private=True)
     except StorageError as error:
         hint = "MEMVAULT_CONFIG names another folder for your settings"
         raise StorageError(error.message, hint) from error

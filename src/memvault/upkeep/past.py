@@ -12,13 +12,13 @@ from memvault.call import Call
 from memvault.errors import NotFound
 from memvault.model import Memory
 from memvault.vault import codec
-from memvault.vault.deed import Change, FileChange
+from memvault.vault.deed import FileChange, JournalEntry
 
 _LONGEST_COMPARED = 5_000
 """Lines that are compared with each other; what differs in more is shown as replaced."""
 
 
-class Named(NamedTuple):
+class LoggedMemory(NamedTuple):
     """A memory that a name means, or what the journal says of one that is gone."""
 
     mem_id: str
@@ -27,7 +27,7 @@ class Named(NamedTuple):
     memory: Memory | None
 
 
-def named(call: Call, name: str) -> Named:
+def resolve_logged(call: Call, name: str) -> LoggedMemory:
     """Return what a name means, even of a memory that is gone.
 
     Raises:
@@ -42,12 +42,12 @@ def named(call: Call, name: str) -> Named:
             for entry in change.files:
                 known = (entry.mem_id, entry.path, entry.title)
                 if wanted in (value.casefold() for value in known):
-                    return Named(*known, None)
+                    return LoggedMemory(*known, None)
         raise
-    return Named(memory.mem_id, memory.path, memory.title, memory)
+    return LoggedMemory(memory.mem_id, memory.path, memory.title, memory)
 
 
-def changes_of(call: Call, mem_id: str) -> Iterator[Change]:
+def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
     """Yield the changes of one memory, newest first, each with its own file only.
 
     What the journal does not know comes last: revisions that older versions kept.
@@ -62,10 +62,10 @@ def changes_of(call: Call, mem_id: str) -> Iterator[Change]:
         if revision not in known:
             moment = clock.parse(revision.rpartition("-")[0])
             entry = FileChange("changed", "", mem_id, "", revision, "")
-            yield Change("", clock.iso(moment) if moment else "", "", "", (entry,))
+            yield JournalEntry("", clock.iso(moment) if moment else "", "", "", (entry,))
 
 
-def is_edited(call: Call, named: Named) -> bool:
+def is_edited(call: Call, named: LoggedMemory) -> bool:
     """Say whether a memory was changed since, by somebody else than a tool."""
     for change in call.store.changes.journal.changes():
         for entry in reversed(change.files):
@@ -74,20 +74,20 @@ def is_edited(call: Call, named: Named) -> bool:
     return False
 
 
-def shown(change: Change) -> dict[str, Any]:
+def change_item(change: JournalEntry) -> dict[str, Any]:
     """Return how a result tells a change."""
     told: dict[str, Any] = {
         "changeId": change.change_id,
         "when": change.when,
         "tool": change.tool,
         "agent": change.agent,
-        "files": [files_of(entry) for entry in change.files],
+        "files": [file_item(entry) for entry in change.files],
     }
-    told |= {"undoes": change.undoes} if change.undoes else {}
-    return told | ({"undoneBy": change.undone_by} if change.undone_by else {})
+    told |= {"undoes": change.reverts} if change.reverts else {}
+    return told | ({"undoneBy": change.reverted_by} if change.reverted_by else {})
 
 
-def files_of(entry: FileChange) -> dict[str, Any]:
+def file_item(entry: FileChange) -> dict[str, Any]:
     """Return how a result tells what was done to one file; a revision is what it was before."""
     told = {
         "change": entry.kind,
@@ -99,7 +99,7 @@ def files_of(entry: FileChange) -> dict[str, Any]:
     return told | ({"revision": revision} if revision else {})
 
 
-def compared(call: Call, named: Named, revision: str, other: str) -> dict[str, Any]:
+def compare_revisions(call: Call, named: LoggedMemory, revision: str, other: str) -> dict[str, Any]:
     """Compare two revisions of a memory, or one with what it is now; the last one by default.
 
     Raises:

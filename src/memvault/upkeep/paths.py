@@ -12,11 +12,11 @@ from pathlib import Path
 
 from memvault import locate, user_folders, user_settings
 from memvault.call import Call
-from memvault.config import Shared, load_settings
+from memvault.config import EngineSettings, load_settings
 from memvault.errors import MemvaultError
 
 
-def without_paths(call: Call, text: str) -> str:
+def hide_local_paths(call: Call, text: str) -> str:
     """Return a text of the program's own as the caller is told it; see ``telling``."""
     return telling(call)(text)
 
@@ -28,7 +28,7 @@ def telling(call: Call) -> Callable[[str], str]:
     it, and of others the folder is named by what it is for. The settings are read once,
     here, for however many texts.
     """
-    if call.caller.paths:
+    if call.caller.may_see_paths:
         return str
     names: dict[str, str] = {}
     for folder, name in _folders(call):
@@ -53,7 +53,7 @@ def _any_of(folders: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.~-])(?:({known})(?![\w-]|\.\w))({slash}(?=[^\s'\"]))?")
 
 
-def _engine(shared: Shared) -> Iterator[tuple[str, str]]:
+def _engine(shared: EngineSettings) -> Iterator[tuple[str, str]]:
     if shared.uri:
         yield shared.uri.partition("://")[2] or shared.uri, "a file of this machine"
 
@@ -75,7 +75,7 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
             yield trusted, Path(trusted).name
         for vault, root in own.vaults.items():
             yield root, f"the vault {vault}"
-        for beside in locate.within_reach(call.caller.vaults).values():
+        for beside in locate.reachable_vaults(call.caller.vaults).values():
             with contextlib.suppress(MemvaultError):
                 yield from _engine(load_settings(beside).shared)
     for model in models:
@@ -94,4 +94,4 @@ def _folders(call: Call) -> Iterator[tuple[str, str]]:
                     yield str(folder.parent), name
     yield tempfile.gettempdir(), "the temporary folder"
     yield str(Path(user_folders.__file__).parent), "memvault"
-    yield str(user_folders.home_expanded("~")), "the home folder"
+    yield str(user_folders.expand_home("~")), "the home folder"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from memvault.config import Settings, Shared
+from memvault.config import EngineSettings, Settings
 from memvault.errors import Refused, UsageError, VaultUnreadable
 from memvault.index import opening
-from memvault.index.milvus.sent import off
-from memvault.index.milvus.shared import SharedIndex
-from memvault.index.milvus.where import EngineRefused, NothingThere
-from memvault.settings_file import with_setting
+from memvault.index.milvus.sent import clock_skew_note
+from memvault.index.milvus.shared import PublishedIndex
+from memvault.index.milvus.where import CollectionMissing, EngineRefused
+from memvault.settings_file import set_value
 from memvault.upkeep import engines
 from memvault.user_folders import SETTINGS_FILE
 from memvault.vault import atomic
@@ -39,14 +39,14 @@ def push(workspace: Workspace, take_over: bool = False, to: str = "") -> dict[st
     if not shared.vault:
         made = secrets.token_hex(8)
         path = workspace.root / SETTINGS_FILE
-        atomic.put(path, with_setting(path, "index", "vault", made, VaultUnreadable))
+        atomic.write(path, set_value(path, "index", "vault", made, VaultUnreadable))
         shared = shared._replace(vault=made)
     is_new = not opening.granted(workspace.root, shared)
     if is_new:
         opening.grant(workspace.root, shared, secrets.token_hex(8))
     workspace.reload()
     index = workspace.index
-    assert isinstance(index, SharedIndex)
+    assert isinstance(index, PublishedIndex)
     try:
         if take_over:
             index.take_over()
@@ -64,13 +64,13 @@ def status(workspace: Workspace) -> dict[str, Any]:
     Errors as for ``push``.
     """
     shared = _named(workspace.settings)
-    reason = opening.unusable(workspace.root, shared)
+    reason = opening.why_unavailable(workspace.root, shared)
     if reason:
         return {**_about(shared), "problem": reason}
     index = workspace.index
-    assert isinstance(index, SharedIndex)
+    assert isinstance(index, PublishedIndex)
     card = index.engine.card(shared.vault)
-    if card is None or not card.makes_sense:
+    if card is None or not card.is_valid:
         return {**_about(shared), "problem": "The engine holds nothing of it"}
     rows = {
         kind: index.engine.count(
@@ -80,7 +80,7 @@ def status(workspace: Workspace) -> dict[str, Any]:
     }
     differs = index.differs()
     wrong = f"{differs}; memvault index push puts it right" if differs else ""
-    problem = "; ".join(filter(None, (wrong, off(card.sent))))
+    problem = "; ".join(filter(None, (wrong, clock_skew_note(card.sent))))
     return {**_about(shared), **card.about(), "rows": rows, "problem": problem}
 
 
@@ -105,12 +105,12 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
             engine.drop()
             dropped, said = "every vault", f"Dropped what every vault had in {shared.uri}"
         elif (card := engine.card(shared.vault)) is not None:
-            if card.holder == holder:
+            if card.publisher == holder:
                 engine.clear(shared.vault)
                 dropped, said = "this vault", f"Dropped what this vault had in {shared.uri}"
             else:
                 said = f"Nothing was dropped: {card.host} sends this vault"
-    except NothingThere:
+    except CollectionMissing:
         pass
     finally:
         engine.close()
@@ -118,7 +118,7 @@ def drop(workspace: Workspace, every: bool) -> dict[str, Any]:
     return {**_about(shared), "dropped": dropped, "outcome": said}
 
 
-def _named(settings: Settings) -> Shared:
+def _named(settings: Settings) -> EngineSettings:
     """Return the engine that the settings name.
 
     Raises:
@@ -130,9 +130,9 @@ def _named(settings: Settings) -> Shared:
         raise UsageError("The settings name no engine", engines.WRITE)
     if shared.sent:
         raise Refused(f"{shared.sent} holds this vault, and sends it", "run this on that machine")
-    engines.check(shared)
+    engines.validate_engine(shared)
     return shared
 
 
-def _about(shared: Shared) -> dict[str, Any]:
+def _about(shared: EngineSettings) -> dict[str, Any]:
     return {"uri": shared.uri, "collection": shared.collection, "vault": shared.vault}

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from memvault import user_settings
-from memvault.config import Shared, load_settings
+from memvault.config import EngineSettings, load_settings
 from memvault.errors import Conflict, MemvaultError, NotFound, StorageError
 from memvault.index import following, opening, place
-from memvault.index.milvus.card import VaultCard
+from memvault.index.milvus.card import Publication
 from memvault.upkeep import engines, named_vaults
 from memvault.user_folders import SETTINGS_FILE, user_folder
 from memvault.vault import atomic
@@ -57,10 +57,12 @@ def add(
         EngineRefused: it does not let us in, or holds nothing of memvault's.
     """
     named_vaults.check(name)
-    usual = Shared()
+    usual = EngineSettings()
     seconds = usual.patience if patience is None else patience
-    shared = Shared("milvus", uri, collection or usual.collection, patience=seconds, sent="?")
-    engines.check(shared)
+    shared = EngineSettings(
+        "milvus", uri, collection or usual.collection, patience=seconds, sent="?"
+    )
+    engines.validate_engine(shared)
     opening.allow_token(uri, True)
     engine = opening.engine_of(shared)
     try:
@@ -83,9 +85,9 @@ def add(
     text = _TOML.format(
         **{key: json.dumps(value, ensure_ascii=False) for key, value in shared._asdict().items()}
     )
-    atomic.put(settings, text.encode(), private=True)
+    atomic.write(settings, text.encode(), private=True)
     opening.grant(root, shared, "")
-    named_vaults.add(name, str(root))
+    named_vaults.add_vault(name, str(root))
     return {"name": name, "uri": uri, "vault": vault, **card.about(), "host": shared.sent}
 
 
@@ -102,17 +104,20 @@ def forget(root: Path) -> bool:
         return False
     try:
         opening.revoke(root, load_settings(root).shared)
-        index = place.existing(root)
+        index = place.find_folder(root)
     except MemvaultError:  # its settings are gone
         index = None
     deep = index / place.DEEP if index is not None else None
-    with atomic.explained(root), following.foreground(deep):  # whose process in the background ends
+    with (
+        atomic.map_os_errors(root),
+        following.foreground(deep),
+    ):  # whose process in the background ends
         for folder in filter(None, (index, root)):
             shutil.rmtree(folder, ignore_errors=True)
     return True
 
 
-def _chosen(cards: Mapping[str, VaultCard], which: str) -> str:
+def _chosen(cards: Mapping[str, Publication], which: str) -> str:
     fitting = [vault for vault, card in cards.items() if not which or which in (vault, card.name)]
     if len(fitting) == 1:
         return fitting[0]
@@ -124,7 +129,7 @@ def _chosen(cards: Mapping[str, VaultCard], which: str) -> str:
     raise Conflict("The engine holds several vaults", f"name one with --of: {told}")
 
 
-def _host(card: VaultCard) -> str:
+def _host(card: Publication) -> str:
     """Return the name of the machine that sent a vault, in letters that any file can keep."""
     said = "".join(letter for letter in card.host if " " <= letter <= "~")
     return said.strip()[:100] or "another machine"

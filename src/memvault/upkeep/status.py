@@ -11,10 +11,10 @@ from typing import Any
 from memvault.call import Call
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.protocol import Record
+from memvault.index.protocol import MemoryRecord
 from memvault.plain_files import STATE
 from memvault.recall.filters import Filters
-from memvault.upkeep.paths import without_paths
+from memvault.upkeep.paths import hide_local_paths
 from memvault.user_folders import SETTINGS_FILE
 from memvault.vault import atomic, walk
 from memvault.vault.scan import scan
@@ -22,24 +22,24 @@ from memvault.vault.scan import scan
 
 def status(call: Call) -> dict[str, Any]:
     """Gather counts, index state, embedder, sizes, what is pending, and problems."""
-    records = call.engine.listed(Filters())
+    records = call.engine.list_records(Filters())
     settings = call.settings
     folder = call.index.place.folder
-    sweep(call)
+    remove_temporary_files(call)
     call.notes += call.index.notes()
     result: dict[str, Any] = {
-        "vault": str(call.root) if call.caller.paths else call.root.name,
+        "vault": str(call.root) if call.caller.may_see_paths else call.root.name,
         "memories": len(records),
         "types": dict(Counter(record.memory_type for record in records).most_common()),
         "tags": len({tag for record in records for tag in record.tags}),
         "index": {
-            "state": call.index.found,
-            **({"folder": str(folder)} if folder and call.caller.paths else {}),
+            "state": call.index.freshness,
+            **({"folder": str(folder)} if folder and call.caller.may_see_paths else {}),
             "language": settings.language,
         },
         "embedder": _embedder(call),
         "deep": _deep(call),
-        "pending": call.index.waiting(),
+        "pending": call.index.pending_static(),
         "sizes": {
             "memories": sum(record.size for record in records),
             "index": _size(folder) if folder else 0,
@@ -48,16 +48,16 @@ def status(call: Call) -> dict[str, Any]:
         },
         "trash": len(call.store.history.discarded()),
         "settings": {
-            key: {"value": value, "from": SETTINGS_FILE if name in settings.named else "default"}
+            key: {"value": value, "from": SETTINGS_FILE if name in settings.explicit else "default"}
             for key, name, value in (
                 ("language", "language", settings.language),
-                ("embedder", "embedder.model", without_paths(call, settings.embedder)),
+                ("embedder", "embedder.model", hide_local_paths(call, settings.embedder)),
                 ("ignore", "ignore", list(settings.ignore)),
             )
         },
     }
-    if "rerank.model" in settings.named:
-        result["reranker"] = {"name": without_paths(call, settings.reranker)}
+    if "rerank.model" in settings.explicit:
+        result["reranker"] = {"name": hide_local_paths(call, settings.reranker)}
     problems = [
         {"filePath": record.path, "problem": record.problem} for record in records if record.problem
     ]
@@ -76,7 +76,7 @@ def unlisted(call: Call) -> list[dict[str, str]]:
     ]
 
 
-def sweep(call: Call) -> None:
+def remove_temporary_files(call: Call) -> None:
     """Take away the temporary files of killed processes, in the vault and beside its index."""
     for folder in (call.root, call.index.place.folder):
         if folder is not None:
@@ -89,7 +89,7 @@ def _embedder(call: Call) -> dict[str, Any]:
     try:
         version, dimension = call.index.table.version, call.index.table.dimension
     except EmbedderError as error:
-        return {"name": BUILTIN, "problem": without_paths(call, error.message)}
+        return {"name": BUILTIN, "problem": hide_local_paths(call, error.message)}
     return {
         "name": BUILTIN,
         "version": version,
@@ -101,22 +101,22 @@ def _embedder(call: Call) -> dict[str, Any]:
 def _deep(call: Call) -> dict[str, Any]:
     """Describe the deep embedder, how many memories wait for it, and whether it is at work."""
     deep = call.index.deep
-    entry: dict[str, Any] = {"name": without_paths(call, deep.name), "mode": deep.mode}
+    entry: dict[str, Any] = {"name": hide_local_paths(call, deep.name), "mode": deep.mode}
     if deep.mode == "off":
         return entry
     found = deep.opened()
     if found is not None:
         entry.update(version=found.card.version, dimension=found.card.dimension)
     entry["vectors"] = found.card.rows if found is not None else 0
-    entry["waiting"] = call.index.deep_waiting()
-    entry["working"] = deep.is_at_work()
-    problem = deep.problem()
+    entry["waiting"] = call.index.pending_transformer()
+    entry["working"] = deep.is_running()
+    problem = deep.failure_reason()
     if problem:
-        entry["problem"] = without_paths(call, problem)
+        entry["problem"] = hide_local_paths(call, problem)
     return entry
 
 
-def _twins(records: list[Record]) -> list[dict[str, str]]:
+def _twins(records: list[MemoryRecord]) -> list[dict[str, str]]:
     """Name the files that share a memId, so that only their paths tell them apart."""
     sharing: dict[str, list[str]] = {}
     for record in sorted(records, key=lambda record: record.path):

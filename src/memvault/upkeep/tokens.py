@@ -22,7 +22,7 @@ from memvault.agents.address import USER, address
 from memvault.errors import Conflict, MemvaultError, NotFound, StorageError, UsageError
 from memvault.secrets_found.formats import OUR_MARK
 from memvault.upkeep.named_vaults import NAME
-from memvault.user_folders import is_own_alone, make_private
+from memvault.user_folders import make_private, only_user_can_write
 from memvault.vault import atomic
 
 READ: Literal["read"] = "read"
@@ -31,7 +31,7 @@ _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _TEXTS = ("name", "agent", "scope", "created", "expires", "hash")
 
 
-class Token(NamedTuple):
+class ApiToken(NamedTuple):
     """What a token permits: the vaults by their names, the first of them the one at hand."""
 
     name: str
@@ -47,7 +47,7 @@ class Token(NamedTuple):
         """Say whether its time is over; one without an end has no such time."""
         return bool(self.expires) and self.expires <= clock.iso()
 
-    def told(self) -> dict[str, Any]:
+    def public_fields(self) -> dict[str, Any]:
         """Return what a person is told of it."""
         ends = {"expires": self.expires} if self.expires else {}
         over = {"problem": "expired"} if self.is_expired else {}
@@ -62,7 +62,9 @@ class Token(NamedTuple):
         }
 
 
-def add(name: str, vaults: Sequence[str], scope: str, agent: str, days: int) -> tuple[Token, str]:
+def add(
+    name: str, vaults: Sequence[str], scope: str, agent: str, days: int
+) -> tuple[ApiToken, str]:
     """Make a token; return what it permits, and the token itself, which is kept nowhere.
 
     ``agent`` is its name's unless another is given; ``days`` of 0 is for ever.
@@ -91,7 +93,7 @@ def add(name: str, vaults: Sequence[str], scope: str, agent: str, days: int) -> 
     text = f"{OUR_MARK}{secrets.token_urlsafe(32)}"
     ends = clock.iso(clock.now() + timedelta(days=days)) if days else ""
     told = tuple(dict.fromkeys(vaults))
-    made = Token(name, speaker.agent, told, _scope(scope), clock.iso(), ends, _hash(text))
+    made = ApiToken(name, speaker.agent, told, _scope(scope), clock.iso(), ends, _hash(text))
     path = _folder(make=True) / f"{name}.json"
     data = json.dumps(made._asdict(), indent=1).encode()
     try:
@@ -111,16 +113,16 @@ def remove(name: str) -> None:
     """
     if not name:
         raise UsageError("The token's name is missing", "memvault tokens remove NAME")
-    known = {token.name for token in every()}
+    known = {token.name for token in all_tokens()}
     if name not in known:
         told = ", ".join(sorted(known))
         hint = f"there are {told}" if told else "memvault tokens list names them"
         raise NotFound(f"There is no token named {name!r}", hint)
-    with atomic.explained(name):
+    with atomic.map_os_errors(name):
         (_folder() / f"{name}.json").unlink(missing_ok=True)
 
 
-def every() -> list[Token]:
+def all_tokens() -> list[ApiToken]:
     """Return every token, in the order of their names.
 
     Raises:
@@ -129,14 +131,14 @@ def every() -> list[Token]:
     return sorted(_read(), key=lambda token: token.name)
 
 
-class Keyring:
+class TokenStore:
     """The tokens as they are now: one that is removed or expired opens nothing any more."""
 
     def __init__(self) -> None:
         self._state: tuple[object, ...] | None = None
-        self._known: dict[str, Token] = {}
+        self._known: dict[str, ApiToken] = {}
 
-    def of(self, text: str) -> Token | None:
+    def verify(self, text: str) -> ApiToken | None:
         """Return what a token permits, None where there is no such token.
 
         Raises:
@@ -146,7 +148,7 @@ class Keyring:
         token = self._known.get(_hash(text))
         return None if token is None or token.is_expired else token
 
-    def holds(self, token: Token) -> bool:
+    def is_valid(self, token: ApiToken) -> bool:
         """Say whether a token is still there and not expired.
 
         Raises:
@@ -173,7 +175,7 @@ def _state() -> tuple[object, ...]:
     state: list[object] = []
     with (
         contextlib.suppress(FileNotFoundError),
-        atomic.explained("the tokens"),
+        atomic.map_os_errors("the tokens"),
         os.scandir(_folder()) as entries,
     ):
         for entry in entries:
@@ -182,20 +184,24 @@ def _state() -> tuple[object, ...]:
     return tuple(state)
 
 
-def _read() -> Iterator[Token]:
+def _read() -> Iterator[ApiToken]:
     """Read every token; a file that is none, or that cannot be read, is passed over.
 
     Raises:
         StorageError: the folder cannot be read, or the process has too many files open.
     """
     names: list[str] = []
-    with contextlib.suppress(FileNotFoundError), atomic.explained("the tokens"):
+    with contextlib.suppress(FileNotFoundError), atomic.map_os_errors("the tokens"):
         names = os.listdir(_folder())
     for name in names:
         path = _folder() / name
         if name.endswith(".json") and not name.startswith("."):
             try:
-                found = _parsed(json.loads(plain_files.read(path))) if is_own_alone(path) else None
+                found = (
+                    _parsed(json.loads(plain_files.read(path)))
+                    if only_user_can_write(path)
+                    else None
+                )
             except (OSError, ValueError, KeyError, TypeError) as error:
                 if isinstance(error, OSError) and error.errno in _SCARCE:  # it may be a token
                     raise StorageError(
@@ -206,12 +212,12 @@ def _read() -> Iterator[Token]:
                 yield found
 
 
-def _parsed(held: dict[str, Any]) -> Token:
+def _parsed(held: dict[str, Any]) -> ApiToken:
     texts = {key: held[key] for key in _TEXTS}
     vaults = held["vaults"]
     if not all(isinstance(text, str) for text in (*texts.values(), *vaults)) or not vaults:
         raise TypeError("not as it is written")
-    return Token(**{**texts, "vaults": tuple(vaults), "scope": _scope(texts["scope"])})
+    return ApiToken(**{**texts, "vaults": tuple(vaults), "scope": _scope(texts["scope"])})
 
 
 def _scope(text: str) -> Literal["read", "write"]:

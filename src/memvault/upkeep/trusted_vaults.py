@@ -7,11 +7,11 @@ import os
 from memvault import user_settings
 from memvault.errors import NotFound, UsageError
 from memvault.locate import find_vault
-from memvault.upkeep.own_settings import changing, save
-from memvault.user_folders import home_expanded
+from memvault.upkeep.own_settings import locked_settings, save
+from memvault.user_folders import expand_home
 
 
-def add(folder: str) -> list[str]:
+def trust(folder: str) -> list[str]:
     """Trust a vault; return all that are trusted.
 
     Raises:
@@ -19,23 +19,23 @@ def add(folder: str) -> list[str]:
         StorageError: the user's settings cannot be written.
     """
     root = str(find_vault(_named(folder)))
-    with changing() as settings:
-        return _save([*settings.trusted, root])
+    with locked_settings() as settings:
+        return _save_trusted([*settings.trusted, root])
 
 
-def remove(folder: str) -> list[str]:
+def distrust(folder: str) -> list[str]:
     """Trust a vault no longer, also one that is gone; return those that are still trusted.
 
     Raises:
         NotFound: it is not trusted.
         StorageError: the user's settings cannot be written.
     """
-    root = os.path.realpath(home_expanded(_named(folder)))
-    with changing() as settings:
+    root = os.path.realpath(expand_home(_named(folder)))
+    with locked_settings() as settings:
         trusted = settings.trusted
         if root not in trusted:
             raise NotFound(f"{root} is not a trusted vault", f"{user_settings.file()} names those")
-        return _save([entry for entry in trusted if entry != root])
+        return _save_trusted([entry for entry in trusted if entry != root])
 
 
 def _named(folder: str) -> str:
@@ -44,7 +44,7 @@ def _named(folder: str) -> str:
     return folder
 
 
-def _save(trusted: list[str]) -> list[str]:
+def _save_trusted(trusted: list[str]) -> list[str]:
     trusted = list(dict.fromkeys(trusted))
     save("vaults", "trusted", trusted)
     return trusted

@@ -15,21 +15,21 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from memvault import plain_files
-from memvault.agents.locking import locks_of
+from memvault.agents.locking import locks_for_paths
 from memvault.call import Call
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused
 from memvault.user_folders import SETTINGS_FILE
 from memvault.vault import layout
 from memvault.vault.codec import etag
-from memvault.vault.deed import Change, FileChange, Subject
-from memvault.vault.history import Discarded
-from memvault.vault.store import Store
+from memvault.vault.deed import FileChange, FileRef, JournalEntry
+from memvault.vault.history import TrashedFile
+from memvault.vault.store import MemoryStore
 
 _GONE = ("removed", "forgotten")
 _NEW = ("created", "restored")
 
 
-class Step(NamedTuple):
+class RevertStep(NamedTuple):
     """One file on its way back: from the etag that the change left, to that which it found.
 
     Either is empty where there was no file. ``kept`` names the revision that has the
@@ -38,14 +38,14 @@ class Step(NamedTuple):
     """
 
     path: str
-    subject: Subject
+    subject: FileRef
     left: str
     kept: str
     trashed: bool
     found: str
 
 
-def chosen(call: Call, wanted: str) -> Change:
+def select_change(call: Call, wanted: str) -> JournalEntry:
     """Return the change that an id or its beginning names; without one the last of the caller's.
 
     Raises:
@@ -66,7 +66,7 @@ def chosen(call: Call, wanted: str) -> Change:
             )
         return fits[0]
     for change in changes:
-        if not change.undoes and not change.undone_by and not _is_undone(call, change):
+        if not change.reverts and not change.reverted_by and not _is_undone(call, change):
             if change.agent != call.address.agent:
                 raise Refused(
                     f"The last change is by {change.agent}, not by {call.address.agent}",
@@ -76,24 +76,24 @@ def chosen(call: Call, wanted: str) -> Change:
     raise NotFound("There is nothing to undo", "memvault log shows what was changed")
 
 
-def steps(files: Iterable[FileChange]) -> list[Step]:
+def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
     """Return the way back, the last file first."""
-    found: dict[str, Step] = {}
+    found: dict[str, RevertStep] = {}
     for change in files:
         earlier = found.pop(change.path, None)
         if earlier is None:
             kept = "" if change.kind in _NEW else change.before
             trashed = change.kind == "forgotten"
             had = change.after if trashed else kept.rpartition("-")[2]
-            subject = Subject(change.mem_id, change.title)
-            earlier = Step(change.path, subject, "", kept, trashed, had)
+            subject = FileRef(change.mem_id, change.title)
+            earlier = RevertStep(change.path, subject, "", kept, trashed, had)
         if change.kind == "restored" and earlier.trashed and change.before == earlier.kept:
             continue  # into the trash and out again
         found[change.path] = earlier._replace(left="" if change.kind in _GONE else change.after)
     return [step for step in reversed(found.values()) if step.left or step.kept]
 
 
-def obstacle(store: Store, change: Change) -> str:
+def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
     """Say why a change cannot be taken back, in a few words; empty where it can."""
     try:
         _todo(store, change)
@@ -102,7 +102,7 @@ def obstacle(store: Store, change: Change) -> str:
     return ""
 
 
-def undo(call: Call, change: Change) -> list[FileChange]:
+def undo(call: Call, change: JournalEntry) -> list[FileChange]:
     """Take a change back; return what was done to which files.
 
     Raises:
@@ -110,15 +110,15 @@ def undo(call: Call, change: Change) -> list[FileChange]:
         NotFound: earlier bytes are no longer kept.
         Refused: the change names what is no file of the vault's.
     """
-    call.deed.undoes = change.change_id
+    call.change_set.reverts = change.change_id
     with contextlib.ExitStack() as locks:
-        for lock in locks_of(call.root, [entry.path for entry in change.files]):
+        for lock in locks_for_paths(call.root, [entry.path for entry in change.files]):
             locks.enter_context(lock)
         try:
             todo = _todo(call.store, change, call.store.changes.journal.changes())
         except Conflict as error:
             moved = _moved(call, change)
-            if moved is None or change.undone_by:
+            if moved is None or change.reverted_by:
                 raise
             entry, now = moved
             raise Conflict(
@@ -128,11 +128,11 @@ def undo(call: Call, change: Change) -> list[FileChange]:
             ) from error
         back = {step.subject.mem_id for step in todo if step.kept and not step.left}
         for step in todo:
-            _take(call.store, step, step.subject.mem_id in back)
-    return call.deed.files
+            _apply(call.store, step, step.subject.mem_id in back)
+    return call.change_set.files
 
 
-def _moved(call: Call, change: Change) -> tuple[FileChange, str] | None:
+def _moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
     """Return a file that a change left, and the path that its memory has by now."""
     for entry in change.files:
         if entry.kind in _GONE or not layout.is_memory_path(entry.path):
@@ -144,7 +144,9 @@ def _moved(call: Call, change: Change) -> tuple[FileChange, str] | None:
     return None
 
 
-def _todo(store: Store, change: Change, changes: Iterable[Change] = ()) -> list[Step]:
+def _todo(
+    store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry] = ()
+) -> list[RevertStep]:
     """Return the steps that are still to be taken; errors as for ``undo``.
 
     ``changes``, the newest first, are for what an error says to type.
@@ -152,16 +154,18 @@ def _todo(store: Store, change: Change, changes: Iterable[Change] = ()) -> list[
     try:
         return _open_steps(store, change, changes)
     except MemvaultError as error:
-        if not change.undone_by:
+        if not change.reverted_by:
             raise
         raise Conflict(
-            f"{change.change_id} was undone by {change.undone_by}",
-            f"memvault undo {change.undone_by} takes that back",
+            f"{change.change_id} was undone by {change.reverted_by}",
+            f"memvault undo {change.reverted_by} takes that back",
         ) from error
 
 
-def _open_steps(store: Store, change: Change, changes: Iterable[Change]) -> list[Step]:
-    wanted = steps(change.files)
+def _open_steps(
+    store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry]
+) -> list[RevertStep]:
+    wanted = revert_steps(change.files)
     open_steps = [step for step in wanted if not _is_done(store, step)]
     if not open_steps:
         where = wanted[0].path if wanted else "its files"
@@ -174,26 +178,28 @@ def _open_steps(store: Store, change: Change, changes: Iterable[Change]) -> list
     return open_steps
 
 
-def _is_undone(call: Call, change: Change) -> bool:
+def _is_undone(call: Call, change: JournalEntry) -> bool:
     """Say whether each file is as it was before, by whatever way: there is nothing to undo.
 
     A memory that was moved is no longer under its path, and there all the same.
     """
     try:
-        is_done = all(_is_done(call.store, step) for step in steps(change.files))
+        is_done = all(_is_done(call.store, step) for step in revert_steps(change.files))
     except MemvaultError:
         return False
     return is_done and _moved(call, change) is None
 
 
-def _is_done(store: Store, step: Step) -> bool:
+def _is_done(store: MemoryStore, step: RevertStep) -> bool:
     now = _etag_of(store, step.path)
     if step.trashed and not step.found:
         return bool(now) and not _trashed(store, step)
     return now == step.found
 
 
-def _check(store: Store, step: Step, change: Change, changes: Iterable[Change]) -> None:
+def _check(
+    store: MemoryStore, step: RevertStep, change: JournalEntry, changes: Iterable[JournalEntry]
+) -> None:
     now = _etag_of(store, step.path)
     if now != step.left:
         raise Conflict(*_in_the_way(step, change, now, changes))
@@ -203,10 +209,12 @@ def _check(store: Store, step: Step, change: Change, changes: Iterable[Change]) 
                 f"{step.path} is no longer in the trash", "memvault trash list names what is there"
             )
     elif step.kept:
-        store.history.whole(step.subject.mem_id, step.kept)
+        store.history.read_verified(step.subject.mem_id, step.kept)
 
 
-def _in_the_way(step: Step, change: Change, now: str, changes: Iterable[Change]) -> tuple[str, str]:
+def _in_the_way(
+    step: RevertStep, change: JournalEntry, now: str, changes: Iterable[JournalEntry]
+) -> tuple[str, str]:
     """Say why a file that is not as a change left it cannot go back, and what to type."""
     path, mem_id, name = step.path, step.subject.mem_id, change.change_id
     if not now:
@@ -225,14 +233,14 @@ def _in_the_way(step: Step, change: Change, now: str, changes: Iterable[Change])
             hint = f"memvault forget {mem_id} moves it to the trash as it is now"
     for later in takewhile(lambda entry: entry.change_id != name, changes):
         left = [entry for entry in later.files if entry.path == path]
-        if left and not later.undoes and not later.undone_by:
+        if left and not later.reverts and not later.reverted_by:
             if now == ("" if left[-1].kind in _GONE else left[-1].after):
                 hint = f"memvault undo {later.change_id} first, which came after it"
             break
     return said, hint
 
 
-def _etag_of(store: Store, path: str) -> str:
+def _etag_of(store: MemoryStore, path: str) -> str:
     """Return a file's etag; empty where there is none.
 
     Raises:
@@ -243,7 +251,7 @@ def _etag_of(store: Store, path: str) -> str:
     ours = path == SETTINGS_FILE or path.lower().endswith(".md")
     if pure.is_absolute() or hidden or not ours:
         raise Refused(f"{path} is no file of the vault's", "the journal is not as it was written")
-    layout.check_folders(store.root, pure.parent.as_posix())
+    layout.require_plain_folders(store.root, pure.parent.as_posix())
     try:
         return etag(plain_files.read(store.root / path))
     except FileNotFoundError:
@@ -252,14 +260,14 @@ def _etag_of(store: Store, path: str) -> str:
         raise Conflict(f"{path} cannot be read: {error.strerror}", "look at it") from error
 
 
-def _trashed(store: Store, step: Step) -> Discarded | None:
+def _trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
     """Return the bytes of a step in the trash: where they were put, or were put again since."""
     history = store.history
     found = _with_bytes(history.discarded_in(step.kept), step)
     return found or _with_bytes(history.discarded(), step)
 
 
-def _with_bytes(items: Iterable[Discarded], step: Step) -> Discarded | None:
+def _with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> TrashedFile | None:
     for item in items:
         with contextlib.suppress(OSError, MemvaultError):
             if item.path == step.path:
@@ -269,14 +277,14 @@ def _with_bytes(items: Iterable[Discarded], step: Step) -> Discarded | None:
     return None
 
 
-def _take(store: Store, step: Step, moves: bool) -> None:
+def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
     """Take a step; a file whose memory ``moves`` back to its old path does not go to the trash."""
     changes, path = store.changes, step.path
     try:
         if step.trashed:
             item = _trashed(store, step)
             assert item is not None
-            changes.put_back(item, [path], step.subject)
+            changes.restore(item, [path], step.subject)
         elif not step.kept:
             if layout.is_memory_path(path) and not moves:
                 changes.discard(path, step.subject)

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memvault.model import Memory
-from memvault.vault.normal_form import folded
+from memvault.vault.normal_form import normalize_title
 
 
 def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
@@ -42,4 +42,4 @@ def _is_needed(title: str, stem: str) -> bool:
 
 
 def _same(name: str, other: str) -> bool:
-    return folded(" ".join(name.split())) == folded(other)
+    return normalize_title(" ".join(name.split())) == normalize_title(other)

@@ -27,7 +27,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EA
 
 
 @contextmanager
-def explained(path: Path | str) -> Iterator[None]:
+def map_os_errors(path: Path | str) -> Iterator[None]:
     """Turn what the operating system says of a file into a ``StorageError``, or ``Unwritable``.
 
     ``FileExistsError`` and ``FileNotFoundError`` pass: they are answers.
@@ -86,7 +86,7 @@ def create_one_of(paths: Iterable[Path], data: bytes) -> Path:
     """
     names = iter(paths)
     first = next(names)
-    with explained(first):
+    with map_os_errors(first):
         first.parent.mkdir(parents=True, exist_ok=True)
         with _temporary(first, data) as temporary:
             for path in chain([first], names):
@@ -106,7 +106,7 @@ def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: Non
     Raises:
         StorageError: the disk refused; the old file is as it was.
     """
-    with explained(path):
+    with map_os_errors(path):
         mode = stat.S_IMODE(path.stat().st_mode)
         if not mode & stat.S_IWUSR:
             raise PermissionError(errno.EACCES, "Permission denied")
@@ -117,7 +117,7 @@ def replace(path: Path, data: bytes, last_look: Callable[[], None] = lambda: Non
         _sync_folder(path.parent)
 
 
-def name_too(path: Path, name: Path, data: bytes) -> None:
+def hard_link(path: Path, name: Path, data: bytes) -> None:
     """Give a file a second name, so that whatever is written into it until it is replaced stays.
 
     Where the file system has no links a file with ``data`` gets the name.
@@ -127,7 +127,7 @@ def name_too(path: Path, name: Path, data: bytes) -> None:
         FileNotFoundError: the file is gone.
         StorageError: the disk refused.
     """
-    with explained(path):
+    with map_os_errors(path):
         name.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(path, name, follow_symlinks=False)
@@ -137,7 +137,7 @@ def name_too(path: Path, name: Path, data: bytes) -> None:
             create(name, data)
 
 
-def put(
+def write(
     path: Path,
     data: bytes,
     durable: bool = True,
@@ -153,7 +153,7 @@ def put(
     Raises:
         StorageError: the disk refused; an older file is as it was.
     """
-    with explained(path):
+    with map_os_errors(path):
         if makes_folder:
             path.parent.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
         with _temporary(path, data, durable) as temporary:
@@ -162,7 +162,7 @@ def put(
             temporary.replace(path)
 
 
-def move_new(source: Path, target: Path) -> None:
+def move_exclusive(source: Path, target: Path) -> None:
     """Move a file to a name that must be free, its bytes and times as they are.
 
     Cut off in between it has both names, never none.
@@ -171,7 +171,7 @@ def move_new(source: Path, target: Path) -> None:
         FileExistsError: the name is taken.
         StorageError: the disk refused; the file is where it was.
     """
-    with explained(source):
+    with map_os_errors(source):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(source, target, follow_symlinks=False)
@@ -194,7 +194,7 @@ def move_new(source: Path, target: Path) -> None:
         _sync_folder(source.parent)
 
 
-def sweep(folder: Path) -> None:
+def remove_stale_temp_files(folder: Path) -> None:
     """Take away what processes left in a folder that were killed while they wrote a file.
 
     Only what is named as this program names it is looked at, and no file goes
@@ -251,9 +251,9 @@ def is_alive(process: int) -> bool:
 def _temporary(path: Path, data: bytes, durable: bool = True) -> Iterator[Path]:
     """Write a file beside a path, to be linked or renamed; under its own name it never stays."""
     stem = os.fsencode(path.name)[:80].decode("utf-8", "ignore").lstrip(".")
-    nonce = clock.nonce(8)
+    nonce = clock.random_id(8)
     if nonce.startswith("0"):  # one time in 32
-        sweep(path.parent)
+        remove_stale_temp_files(path.parent)
     temporary = path.parent / f".{stem}.{os.getpid()}-{nonce}.tmp"
     try:
         with open(temporary, "xb") as file:
@@ -306,7 +306,7 @@ def append_line(path: Path, line: bytes) -> None:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"):
         flags |= getattr(os, name, 0)
-    with explained(path):
+    with map_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise Refused(f"{path} is not a plain file", "move it away; memvault creates it again")

@@ -16,8 +16,14 @@ from memvault import clock
 from memvault.errors import Refused
 from memvault.model import FALLBACK_TYPE, FileState, Memory
 from memvault.vault import layout
-from memvault.vault.frontmatter import Parts, new_header, patch_entry, patch_header, split
-from memvault.vault.markdown import first_heading, in_conflict, ours, tags, unwrapped
+from memvault.vault.frontmatter import (
+    FrontMatter,
+    dump_header,
+    patch_header,
+    patch_mapping,
+    split_front_matter,
+)
+from memvault.vault.markdown import first_heading, has_conflict_markers, keep_ours, tags, unwrapped
 from memvault.vault.plain_yaml import parse_header, whole
 
 MODIFIED = ("modified", "updated", "last_modified_at", "lastmod")
@@ -34,7 +40,7 @@ _FEW_CONTROLS = 8
 """Control characters that any text may hold, such as a NUL that a crash left behind."""
 
 
-class Text(NamedTuple):
+class DecodedText(NamedTuple):
     """A file's text and how its bytes spell it, so that it can be written back."""
 
     text: str
@@ -60,23 +66,25 @@ def etag(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=10).hexdigest()
 
 
-def decode(data: bytes) -> Text:
+def decode(data: bytes) -> DecodedText:
     """Read bytes as text: by their mark, as UTF-8, else as Windows-1252 or Latin-1."""
     for bom, encoding in _BOMS:
         if data.startswith(bom):
             try:
-                return Text(data[len(bom) :].decode(encoding), encoding, bom)
+                return DecodedText(data[len(bom) :].decode(encoding), encoding, bom)
             except UnicodeDecodeError:
                 break
     if _is_binary(data):
-        return Text("", "binary", b"", "the file is binary, not text")
+        return DecodedText("", "binary", b"", "the file is binary, not text")
     try:
-        return Text(data.decode("utf-8"), "utf-8", b"")
+        return DecodedText(data.decode("utf-8"), "utf-8", b"")
     except UnicodeDecodeError:
         pass
     for encoding in ("cp1252", "latin-1"):
         try:
-            return Text(data.decode(encoding), encoding, b"", f"not UTF-8, read as {encoding}")
+            return DecodedText(
+                data.decode(encoding), encoding, b"", f"not UTF-8, read as {encoding}"
+            )
         except UnicodeDecodeError:
             continue
     raise AssertionError("latin-1 reads any bytes")
@@ -98,10 +106,10 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
     Of a header in conflict this side counts, so that it stays the same memory.
     """
     text = decode(data)
-    parts = split(unwrapped(text.text))
+    parts = split_front_matter(unwrapped(text.text))
     problem = text.problem
-    header = ours(parts.header)
-    if header != parts.header or in_conflict(text.text):
+    header = keep_ours(parts.header)
+    if header != parts.header or has_conflict_markers(text.text):
         problem = "it holds the marks of a conflict in git"
     metadata: dict[str, Any] = {}
     if parts.before:
@@ -109,7 +117,7 @@ def read_memory(data: bytes, state: FileState, known_types: frozenset[str]) -> M
             metadata = parse_header(header)
         except ValueError as error:
             problem = f"broken front matter: {error}"
-            parts = Parts("", "", "", text.text)
+            parts = FrontMatter("", "", "", text.text)
     elif text.text.startswith("---") and re.match(r"---[ \t]*\r?\n\w[\w-]*:", text.text):
         problem = problem or "broken front matter: no closing line, or it is longer than 256 KB"
     path = PurePosixPath(state.path)
@@ -144,7 +152,7 @@ def read_header(data: bytes) -> tuple[dict[str, Any] | None, str]:
     text = decode(data)
     if text.encoding == "binary":
         raise ValueError(text.problem)
-    parts = split(text.text)
+    parts = split_front_matter(text.text)
     if not parts.before:
         return None, text.text
     return parse_header(parts.header), plain_text(parts.body).strip("\n")
@@ -156,10 +164,10 @@ def _title(metadata: Mapping[str, Any], body: str, path: PurePosixPath) -> str:
         return " ".join(str(named).split())
     heading = first_heading(body)
     stem = path.name[: -len(path.suffix)] if path.suffix else path.name
-    return heading or " ".join(printable(stem).split()) or "memory"
+    return heading or " ".join(replace_surrogates(stem).split()) or "memory"
 
 
-def printable(name: str) -> str:
+def replace_surrogates(name: str) -> str:
     """Return a file's name with the bytes that are no UTF-8 shown as question marks."""
     return name.encode("utf-8", "replace").decode()
 
@@ -210,7 +218,7 @@ def encode_new(header: Mapping[str, Any], body: str) -> bytes:
 
     Errors as for ``new_header``.
     """
-    return f"---\n{new_header(header)}---\n\n{plain_text(body).strip(chr(10))}\n".encode()
+    return f"---\n{dump_header(header)}---\n\n{plain_text(body).strip(chr(10))}\n".encode()
 
 
 def _whole(text: str) -> str:
@@ -257,20 +265,23 @@ def edit_entry(data: bytes, key: str, name: str, value: Any) -> bytes:
         data,
         {key: {name: value}},
         None,
-        lambda old: patch_entry(old.header, key, name, value, old.newline),
+        lambda old: patch_mapping(old.header, key, name, value, old.newline),
     )
 
 
 def _edited(
-    data: bytes, changes: Mapping[str, Any], body: str | None, patched: Callable[[Parts], str]
+    data: bytes, changes: Mapping[str, Any], body: str | None, patched: Callable[[FrontMatter], str]
 ) -> bytes:
     text = decode(data)
     if text.encoding == "binary":
         raise Refused("The file is binary, not text", "edit it with the program that made it")
-    parts = split(text.text)
-    if ours(parts.header) != parts.header or (
-        in_conflict(text.text)
-        and (unwrapped(text.text) != text.text or in_conflict(parts.body if body is None else body))
+    parts = split_front_matter(text.text)
+    if keep_ours(parts.header) != parts.header or (
+        has_conflict_markers(text.text)
+        and (
+            unwrapped(text.text) != text.text
+            or has_conflict_markers(parts.body if body is None else body)
+        )
     ):
         raise Refused(
             "The file holds the marks of a conflict in git",
@@ -285,8 +296,8 @@ def _edited(
             ) from error
     elif given := {key: value for key, value in changes.items() if value is not None}:
         line = parts.newline
-        header = new_header(given, line)
-        parts = Parts(f"---{line}", header, f"---{line}{line}", parts.body)
+        header = dump_header(given, line)
+        parts = FrontMatter(f"---{line}", header, f"---{line}{line}", parts.body)
     if body is not None:
         parts = parts._replace(body=body)
     edited = "".join(parts)

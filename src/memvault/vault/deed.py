@@ -15,7 +15,7 @@ KINDS: frozenset[str] = frozenset(get_args(Kind))
 _NOTHING = "nothing was changed"
 """What the hints of a disk's refusal say, which knows of one file only."""
 
-GONE = "memvault list shows what is there, memvault trash list what was forgotten"
+FILE_MISSING_HINT = "memvault list shows what is there, memvault trash list what was forgotten"
 """The hint where a file is not there, or not any more."""
 
 
@@ -35,7 +35,7 @@ class FileChange(NamedTuple):
     after: str
 
 
-class Change(NamedTuple):
+class JournalEntry(NamedTuple):
     """What one call did; ``undoes`` is the change that it took back, ``undone_by`` one that did."""
 
     change_id: str
@@ -43,11 +43,11 @@ class Change(NamedTuple):
     tool: str
     agent: str
     files: tuple[FileChange, ...]
-    undoes: str = ""
-    undone_by: str = ""
+    reverts: str = ""
+    reverted_by: str = ""
 
 
-class Subject(NamedTuple):
+class FileRef(NamedTuple):
     """What a file is about: the id that its revisions are kept under, and what people call it.
 
     A new file without an id gets the one that is made of its path.
@@ -57,7 +57,7 @@ class Subject(NamedTuple):
     title: str
 
 
-class Deed:
+class ChangeSet:
     """What one call changes: who does it, and what it has done so far.
 
     ``undoes`` is the change that it takes back. ``notes`` say what could not be
@@ -69,16 +69,16 @@ class Deed:
     ) -> None:
         self.tool = tool
         self.agent = agent
-        self.undoes = undoes
+        self.reverts = undoes
         self.sees_all = sees_all
-        self.change_id = clock.nonce(8)
+        self.change_id = clock.random_id(8)
         self.files: list[FileChange] = []
-        self.notes: list[str] = []
+        self.warnings: list[str] = []
         self.part: Path | None = None
 
-    def sees(self, path: str) -> bool:
+    def can_see(self, path: str) -> bool:
         """Say whether a file of the vault is there for whoever does this."""
-        return self.sees_all or not layout.is_of_another(path, self.agent)
+        return self.sees_all or not layout.belongs_to_other_agent(path, self.agent)
 
     def tell(self, error: StorageError) -> None:
         """Say in an error's hint what was done before it, unless its message does."""
@@ -86,7 +86,7 @@ class Deed:
         if not paths or "written before that" in error.message:
             return
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        undo = "" if self.notes else f"; memvault undo {self.change_id} takes that back"
+        undo = "" if self.warnings else f"; memvault undo {self.change_id} takes that back"
         done = f"{paths[0]}{more} was changed before that{undo}"
         known = _NOTHING in error.hint
         error.hint = error.hint.replace(_NOTHING, done) if known else f"{error.hint}; {done}"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memvault.errors import Refused
-from memvault.vault.plain_yaml import MAX_HEADER, loader, parse_header, plain, whole
+from memvault.vault.plain_yaml import MAX_HEADER, loader, parse_header, to_json_values, whole
 
 _OPENING = re.compile(r"\A---[ \t]*(\r\n|\n|\r)\ufeff*")
 """Marks of byte order behind the line are of it: YAML's places leave one out."""
@@ -29,7 +29,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r|\Z")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-class Parts(NamedTuple):
+class FrontMatter(NamedTuple):
     """A file's text, cut so that ``before + header + after + body`` is the text.
 
     ``before`` is the opening line, ``after`` the closing one; without a header
@@ -49,15 +49,15 @@ class Parts(NamedTuple):
         return next((end for text in texts for end in endings if end in text), "\n")
 
 
-def split(text: str) -> Parts:
+def split_front_matter(text: str) -> FrontMatter:
     """Cut a text at its header's lines; a header without an end is no header."""
     opening = _OPENING.match(text)
     if opening is None:
-        return Parts("", "", "", text)
+        return FrontMatter("", "", "", text)
     closing = _CLOSING.search(text, opening.end(), opening.end() + MAX_HEADER)
     if closing is None:
-        return Parts("", "", "", text)
-    return Parts(
+        return FrontMatter("", "", "", text)
+    return FrontMatter(
         text[: opening.end()],
         text[opening.end() : closing.start()],
         text[closing.start() : closing.end()],
@@ -88,14 +88,14 @@ def _repeated(above: str, node: Any) -> Iterator[str]:
             yield from _repeated(f"{name}." if name else above, value)
 
 
-def new_header(values: Mapping[str, Any], newline: str = "\n") -> str:
+def dump_header(values: Mapping[str, Any], newline: str = "\n") -> str:
     """Write a header's lines for values in their order.
 
     Raises:
         Refused: it would not read back: longer, or with more, than a header may hold.
     """
     with contextlib.suppress(ValueError):
-        meant = plain(values)  # first, as what is nested too deeply cannot even be written
+        meant = to_json_values(values)  # first, as what is nested too deeply cannot even be written
         lines = (f"{_key(key)}: {_flow(value)}{newline}" for key, value in values.items())
         written = "".join(lines)
         if len(written) <= _LONGEST and parse_header(written) == meant:
@@ -129,7 +129,7 @@ def patch_header(header: str, changes: Mapping[str, Any], newline: str = "\n") -
     return _made_safely(header, patched, wanted, ", ".join(changes))
 
 
-def patch_entry(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
+def patch_mapping(header: str, key: str, name: str, value: Any, newline: str = "\n") -> str:
     """Set one entry of the mapping under a key; errors as for ``patch_header``."""
     wanted = parse_header(header)
     held = wanted.get(key)
@@ -146,7 +146,7 @@ def _made_safely(header: str, make: Callable[[], str], wanted: Mapping[str, Any]
     import yaml
 
     try:
-        meant = plain(wanted)
+        meant = to_json_values(wanted)
         patched = make()
         whole_lines = not patched or not header.endswith(_ENDS) or patched.endswith(_ENDS)
         if whole_lines and len(patched) <= _LONGEST and parse_header(patched) == meant:

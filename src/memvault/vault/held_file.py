@@ -29,7 +29,7 @@ _CHECKED = 60.0
 """Seconds after which whoever looked after a file is gone."""
 
 
-class HeldFile:
+class MarkerLock:
     """The file that stands for a lock."""
 
     def __init__(self, lock: Path) -> None:
@@ -37,20 +37,20 @@ class HeldFile:
         self._own = b""
         self._end_beat: Callable[[], None] | None = None
 
-    def take(self) -> bool:
+    def try_acquire(self) -> bool:
         """Take the lock if it is free; say whether it was.
 
         Raises:
             StorageError: the disk refused.
         """
-        holder = f"{os.getpid()} {clock.nonce(12)} {_machine()}".encode()
+        holder = f"{os.getpid()} {clock.random_id(12)} {_machine()}".encode()
         for _ in range(2):
             with contextlib.suppress(FileExistsError, FileNotFoundError):
                 atomic.create(self.path, holder)
                 self._own = holder
                 self._end_beat = self._beating()
                 return True
-            self.take_away()
+            self.break_if_stale()
         return False
 
     @property
@@ -59,7 +59,7 @@ class HeldFile:
         return bool(self._own)
 
     @property
-    def is_there(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether the file still says so."""
         with contextlib.suppress(OSError):
             return self.is_taken and self._read() == self._own
@@ -69,7 +69,7 @@ class HeldFile:
         """Let go of the lock."""
         if self._end_beat is not None:
             self._end_beat()
-        if self.is_there:
+        if self.is_valid:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
         self._own = b""
@@ -82,7 +82,7 @@ class HeldFile:
 
         def beat() -> None:
             while not over.wait(_BEAT):
-                if self.is_there:
+                if self.is_valid:
                     with contextlib.suppress(OSError):
                         os.utime(self.path)
 
@@ -92,7 +92,7 @@ class HeldFile:
     def _read(self) -> bytes:
         return plain_files.read(self.path, plain_files.SETTING)
 
-    def take_away(self) -> None:
+    def break_if_stale(self) -> None:
         """Take the file away if its holder is gone.
 
         Only one process may do so at a time. So a file that is still there after
@@ -116,7 +116,7 @@ class HeldFile:
                 os.unlink(guard)
 
 
-def left_below(folder: Path) -> Iterator[Path]:
+def stale_markers(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder that stand for locks of processes that are gone."""
     from memvault.vault.walk import walk
 
@@ -134,9 +134,9 @@ def left_below(folder: Path) -> Iterator[Path]:
 
 def sweep_below(folder: Path) -> None:
     """Take away what ``left_below`` yields."""
-    for path in left_below(folder):
+    for path in stale_markers(folder):
         if path.name.endswith(_HELD):
-            HeldFile(path.with_name(path.name.removesuffix(_HELD))).take_away()
+            MarkerLock(path.with_name(path.name.removesuffix(_HELD))).break_if_stale()
         else:
             path.unlink(missing_ok=True)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memvault import clock, plain_files
-from memvault.config import KEPT, Kept
+from memvault.config import KEPT, HistorySettings
 from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused, StorageError
 from memvault.vault import atomic, layout
 from memvault.vault.codec import etag
@@ -33,7 +33,7 @@ _ALWAYS_KEPT = 5
 """From here on a name is no clock's, and nothing is put behind it."""
 
 
-class Discarded(NamedTuple):
+class TrashedFile(NamedTuple):
     """A file in the trash: where it is, where it was, since when, and in which folder of it."""
 
     file: Path
@@ -42,11 +42,11 @@ class Discarded(NamedTuple):
     folder: str
 
 
-class Overdue(NamedTuple):
+class ExpiredHistory(NamedTuple):
     """What is kept for longer, or takes more room, than the settings say."""
 
     revisions: list[Path]
-    trash: list[Discarded]
+    trash: list[TrashedFile]
 
     @property
     def files(self) -> int:
@@ -54,10 +54,10 @@ class Overdue(NamedTuple):
         return len(self.revisions) + len(self.trash)
 
 
-class History:
+class Revisions:
     """Revisions and trash of one vault, below its ``.memvault`` folder."""
 
-    def __init__(self, folder: Path, limits: Kept = KEPT) -> None:
+    def __init__(self, folder: Path, limits: HistorySettings = KEPT) -> None:
         # Reading through a link would show files of others as one's own.
         own = (folder, folder / "history", folder / "trash")
         self._linked = any(path.is_symlink() for path in own)
@@ -65,7 +65,7 @@ class History:
         self._trash = folder / "trash"
         self.limits = limits
 
-    def keep(self, mem_id: str, data: bytes, file: Path | None = None) -> str:
+    def save(self, mem_id: str, data: bytes, file: Path | None = None) -> str:
         """Keep a file's bytes from before a change; return the revision's name.
 
         With ``file`` it is the file itself that is kept, under a second name. Of
@@ -77,7 +77,7 @@ class History:
         if file is None:
             atomic.create(folder / f"{revision}.md", data)
         else:
-            atomic.name_too(file, folder / f"{revision}.md", data)
+            atomic.hard_link(file, folder / f"{revision}.md", data)
         return revision
 
     def trim(self, mem_id: str, made: str = "") -> None:
@@ -88,7 +88,7 @@ class History:
             with contextlib.suppress(OSError):
                 (self._folder(mem_id) / f"{old}.md").unlink()
 
-    def drop(self, mem_id: str, revision: str) -> None:
+    def delete(self, mem_id: str, revision: str) -> None:
         """Forget a revision of a change that was not made after all."""
         (self._folder(mem_id) / f"{revision}.md").unlink(missing_ok=True)
 
@@ -128,7 +128,7 @@ class History:
             f"the latest are {known}" if known else "it has no earlier revisions",
         )
 
-    def damaged(self) -> Iterator[tuple[Path, str]]:
+    def verify(self) -> Iterator[tuple[Path, str]]:
         """Yield the files among the revisions that cannot be used, and what is wrong with each."""
         for folder in () if self._linked else _names(self._revisions):
             for name in _names(self._revisions / folder):
@@ -138,7 +138,7 @@ class History:
                     if problem:
                         yield path, problem
 
-    def whole(self, mem_id: str, revision: str) -> bytes:
+    def read_verified(self, mem_id: str, revision: str) -> bytes:
         """Return the bytes of a revision that is to be put back; errors as for ``read``.
 
         Raises:
@@ -154,7 +154,7 @@ class History:
             )
         return data
 
-    def replaced_since(
+    def versions_at(
         self, mem_ids: Iterable[str], moment: datetime
     ) -> Iterator[tuple[str, bytes, str]]:
         """Yield, of the memories that were changed after a moment, the bytes that they had then.
@@ -172,26 +172,26 @@ class History:
                     with contextlib.suppress(NotFound, Refused, StorageError):
                         yield mem_id, self.read(mem_id, later[0]), since
 
-    def discard(self, root: Path, path: str) -> Discarded:
+    def discard(self, root: Path, path: str) -> TrashedFile:
         """Move a file of the vault into the trash.
 
         Raises:
             FileNotFoundError: it is gone already.
         """
         when = _stamp(_names(self._trash))
-        folder = f"{when}-{clock.nonce()}"
+        folder = f"{when}-{clock.random_id()}"
         target = self._trash / folder / path
-        atomic.move_new(root / path, target)
-        return Discarded(target, path, when, folder)
+        atomic.move_exclusive(root / path, target)
+        return TrashedFile(target, path, when, folder)
 
-    def discarded(self) -> list[Discarded]:
+    def discarded(self) -> list[TrashedFile]:
         """List the trash, newest first."""
         found = []
         for folder in sorted(_names(self._trash), reverse=True):
             found += self.discarded_in(folder)
         return found
 
-    def discarded_in(self, folder: str) -> list[Discarded]:
+    def discarded_in(self, folder: str) -> list[TrashedFile]:
         """List one folder of the trash: what was forgotten at one moment."""
         base = self._trash / folder
         if self._linked or not _STAMPED.fullmatch(folder) or base.is_symlink():
@@ -202,12 +202,12 @@ class History:
         paths = (Path(parent, name) for parent, _, names in walk(base) for name in sorted(names))
         found = ((path, path.relative_to(base).as_posix()) for path in paths)
         return [
-            Discarded(path, name, when, folder)
+            TrashedFile(path, name, when, folder)
             for path, name in found
             if layout.is_memory_path(name)
         ]
 
-    def put_back(self, root: Path, item: Discarded, paths: Iterable[str]) -> str:
+    def put_back(self, root: Path, item: TrashedFile, paths: Iterable[str]) -> str:
         """Move a file out of the trash to the first path that is free, and return it.
 
         Raises:
@@ -216,23 +216,23 @@ class History:
         """
         for path in paths:
             with contextlib.suppress(FileExistsError):
-                atomic.move_new(item.file, root / path)
+                atomic.move_exclusive(item.file, root / path)
                 self._tidy(item)
                 return path
         raise FileExistsError(errno.EEXIST, "All names are taken", item.path)
 
-    def empty(self, items: Iterable[Discarded]) -> None:
+    def empty(self, items: Iterable[TrashedFile]) -> None:
         """Delete files of the trash for good.
 
         Raises:
             StorageError: the disk refused.
         """
         for item in items:
-            with atomic.explained(item.path):
+            with atomic.map_os_errors(item.path):
                 item.file.unlink(missing_ok=True)
             self._tidy(item)
 
-    def _tidy(self, item: Discarded) -> None:
+    def _tidy(self, item: TrashedFile) -> None:
         """Take the folders of a file away that has left the trash, unless they hold more."""
         with contextlib.suppress(OSError):
             for folder in item.file.relative_to(self._trash).parents[:-1]:
@@ -247,10 +247,10 @@ class History:
         with contextlib.suppress(MemvaultError):
             self.empty(overdue.trash)
 
-    def overdue(self) -> Overdue:
+    def overdue(self) -> ExpiredHistory:
         """Return what ``prune`` would delete."""
         if self._linked:
-            return Overdue([], [])
+            return ExpiredHistory([], [])
         oldest = _compact(clock.now() - timedelta(days=self.limits.days))
         found = []
         for folder in _names(self._revisions):
@@ -267,9 +267,9 @@ class History:
             if is_old or held > self.limits.megabytes << 20:
                 revisions.append(path)
         if not self.limits.trash_days:
-            return Overdue(revisions, [])
+            return ExpiredHistory(revisions, [])
         until = _compact(clock.now() - timedelta(days=self.limits.trash_days))
-        return Overdue(revisions, [item for item in self.discarded() if item.when < until])
+        return ExpiredHistory(revisions, [item for item in self.discarded() if item.when < until])
 
     def _folder(self, mem_id: str) -> Path:
         folder = self._revisions / _folder_name(mem_id)

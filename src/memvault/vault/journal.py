@@ -21,7 +21,7 @@ from typing import Any
 
 from memvault import clock, plain_files
 from memvault.vault import atomic
-from memvault.vault.deed import KINDS, Change, FileChange
+from memvault.vault.deed import KINDS, FileChange, JournalEntry
 
 _PART = 1024 * 1024
 """Bytes from which on a new part is begun; one call may make a part longer."""
@@ -37,7 +37,7 @@ class Journal:
         self._folder = folder
         self._sees = sees
 
-    def part(self) -> Path:
+    def current_segment(self) -> Path:
         """Return the part that a call's lines go to: the last one, or a new one."""
         last = next(self._parts(), None)
         if last is None:
@@ -48,7 +48,7 @@ class Journal:
                 return self._folder / f"{number + 1}.jsonl"
         return last
 
-    def add(self, part: Path, change: Change) -> None:
+    def add(self, part: Path, change: JournalEntry) -> None:
         """Write down what a change did to the files that it names.
 
         Raises:
@@ -56,25 +56,25 @@ class Journal:
         """
         head = {"id": change.change_id, "when": change.when}
         head |= {"tool": change.tool, "agent": change.agent}
-        if change.undoes:
-            head["undoes"] = change.undoes
+        if change.reverts:
+            head["undoes"] = change.reverts
         for entry in change.files:
             told = entry._replace(title=entry.title[:_LONGEST_TITLE])
             line = json.dumps({**head, **told._asdict()})
             atomic.append_line(part, line.encode("utf-8", "replace"))
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[JournalEntry]:
         """Yield every change, newest first, each with what took it back."""
         undone: dict[str, str] = {}
         for part in self._parts():
             for change in reversed(_read(part)):
-                made = change._replace(undone_by=undone.get(change.change_id, ""))
-                if made.undoes and not made.undone_by:
-                    undone[made.undoes] = made.change_id
+                made = change._replace(reverted_by=undone.get(change.change_id, ""))
+                if made.reverts and not made.reverted_by:
+                    undone[made.reverts] = made.change_id
                 if all(self._sees(entry.path) for entry in made.files):
                     yield made
 
-    def unread(self) -> Iterator[tuple[str, int]]:
+    def damaged_lines(self) -> Iterator[tuple[str, int]]:
         """Yield the name of each part that holds lines which say nothing, and how many."""
         for part in self._parts():
             try:
@@ -108,13 +108,13 @@ class Journal:
             yield self._folder / f"{number}.jsonl"
 
 
-def _read(part: Path) -> list[Change]:
+def _read(part: Path) -> list[JournalEntry]:
     """Return the changes in a part, in their order."""
     try:
         data = plain_files.read(part)
     except OSError:
         return []
-    found: dict[str, Change] = {}
+    found: dict[str, JournalEntry] = {}
     files: dict[str, list[FileChange]] = {}
     for line in data.splitlines():
         made = _line(line)
@@ -124,21 +124,21 @@ def _read(part: Path) -> list[Change]:
     return [change._replace(files=tuple(files[name])) for name, change in found.items()]
 
 
-def _line(line: bytes) -> Change | None:
+def _line(line: bytes) -> JournalEntry | None:
     """Return what a line says of one file; None where it says nothing."""
     with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
         return _parsed(json.loads(line))
     return None
 
 
-def _parsed(line: dict[str, Any]) -> Change:
+def _parsed(line: dict[str, Any]) -> JournalEntry:
     texts = {key: line[key] for key in ("id", "when", "tool", "agent", "undoes") if key in line}
     told = FileChange(**{key: line[key] for key in FileChange._fields})
     if not all(isinstance(value, str) for value in (*texts.values(), *told)):
         raise TypeError("not a text")
     if told.kind not in KINDS or not texts["id"] or clock.parse(texts["when"]) is None:
         raise ValueError("not as it is written")
-    return Change(
+    return JournalEntry(
         texts["id"],
         texts["when"],
         texts["tool"],

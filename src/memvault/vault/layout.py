@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from memvault import clock
 from memvault.errors import Refused, UsageError
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 
 RESERVED = frozenset({"agents", "spaces", "tools", "templates"})
 _WINDOWS = frozenset(
@@ -35,7 +35,7 @@ def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
     Cut at a word within ``limit`` bytes of UTF-8; never empty, never a name
     that Windows reserves.
     """
-    folded = normal_form("NFC", title).lower()
+    folded = normalize("NFC", title).lower()
     kept = "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
     words = [word for word in (_LEADING_MARKS.sub("", part) for part in kept.split("-")) if word]
     out = ""
@@ -58,13 +58,13 @@ def file_name(title: str) -> str:
     return title if plain and title else slug(title)
 
 
-def is_of_another(path: str, agent: str) -> bool:
+def belongs_to_other_agent(path: str, agent: str) -> bool:
     """Say whether a file is another agent's own: a value, goal, plan or event of it."""
     parts = PurePosixPath(path).parts
     return len(parts) > 1 and parts[0] == "agents" and parts[1] != agent
 
 
-def names_beside(path: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
+def numbered_names(path: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
     """Yield a path, and then without end names with a number that are likely to be free.
 
     The first number is found in steps that double, and then by halving, so that
@@ -87,7 +87,7 @@ def names_beside(path: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
 
 def new_id(title: str) -> str:
     """Return a fresh memId: the title's slug, shortened, and six random characters."""
-    return f"{slug(title, _MAX_ID_SLUG)}-{clock.nonce()}"
+    return f"{slug(title, _MAX_ID_SLUG)}-{clock.random_id()}"
 
 
 def derived_id(path: str) -> str:
@@ -95,7 +95,7 @@ def derived_id(path: str) -> str:
     return f"{slug(PurePosixPath(path).stem, _MAX_ID_SLUG)}-{_tail(path)}"
 
 
-def named_id(name: str) -> str:
+def id_from_name(name: str) -> str:
     """Return the id of what is called by a name and nothing else, the same on every machine."""
     return f"{slug(name, _MAX_ID_SLUG)}-{_tail(name)}"
 
@@ -120,7 +120,7 @@ def normal_type(name: str) -> str:
         UsageError: nothing of it can be a folder's name.
     """
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip())
-    kebab = re.sub(r"[\s_-]+", "-", normal_form("NFC", spaced)).strip("-").lower()
+    kebab = re.sub(r"[\s_-]+", "-", normalize("NFC", spaced)).strip("-").lower()
     if slug(kebab, 200) not in (kebab, f"{kebab}-memory") or len(kebab) > 60:
         raise UsageError(
             f"{name!r} cannot be a memory type",
@@ -155,7 +155,7 @@ def is_memory_path(path: str) -> bool:
     return path.lower().endswith(".md") and not hidden and not reserved
 
 
-def contained(root: Path, given: str) -> str:
+def resolve_inside(root: Path, given: str) -> str:
     """Return a path a caller named as one relative to the vault, links and ``..`` resolved.
 
     Raises:
@@ -175,7 +175,7 @@ def contained(root: Path, given: str) -> str:
     return inside.as_posix()
 
 
-def check_folders(root: Path, folder: str) -> None:
+def require_plain_folders(root: Path, folder: str) -> None:
     """Make sure that a folder of the vault is a plain one, or can be made as one.
 
     Raises:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memvault.vault.markdown import prose
+from memvault.vault.markdown import mask_code
 
 _LINK = re.compile(
     r"!?+(?:\[\[(?P<inside>[^\[\]\n]++)\]\]"
@@ -44,7 +44,7 @@ def links(text: str) -> Iterator[Link]:
     """Yield the links of a text to other files, in their order; none to a place within it."""
     if "[[" not in text and "](" not in text:
         return
-    for match in _LINK.finditer(prose(text)):
+    for match in _LINK.finditer(mask_code(text)):
         link = _wikilink(match) if match["inside"] is not None else _markdown(match, text)
         if link is not None:
             yield link

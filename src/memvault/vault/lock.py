@@ -18,7 +18,7 @@ from pathlib import Path
 
 from memvault.errors import TimedOut
 from memvault.vault import atomic
-from memvault.vault.held_file import HeldFile
+from memvault.vault.held_file import MarkerLock
 
 _PAUSE = 0.01
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
@@ -44,7 +44,7 @@ class FileLock:
         self._makes_folder = makes_folder
         self._meanwhile = meanwhile
         self._handle: int | None = None
-        self._held = HeldFile(path)
+        self._held = MarkerLock(path)
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Take the lock within ``timeout`` seconds; say whether that succeeded.
@@ -85,20 +85,20 @@ class FileLock:
                 if take():
                     return True
             except OSError as error:
-                if error.errno not in _NO_LOCKS or take == self._held.take:
+                if error.errno not in _NO_LOCKS or take == self._held.try_acquire:
                     raise
-                take = self._held.take
+                take = self._held.try_acquire
                 continue
             if time.monotonic() >= deadline:
                 return False
             time.sleep(_PAUSE)
 
     @property
-    def is_there(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether the lock is held, and its file still has its name."""
         if self._handle is None or not _still_there(self._handle, self.path):
             return False
-        return self._held.is_there or not self._held.is_taken
+        return self._held.is_valid or not self._held.is_taken
 
     def release(self) -> None:
         """Give the lock back; doing so twice does no harm."""
@@ -108,11 +108,11 @@ class FileLock:
             os.close(handle)
 
     def __enter__(self) -> FileLock:
-        with atomic.explained(self.path):
+        with atomic.map_os_errors(self.path):
             taken = self.acquire(0.0 if self._meanwhile else None)
         if not taken and self._meanwhile:
             self._meanwhile()
-            with atomic.explained(self.path):
+            with atomic.map_os_errors(self.path):
                 taken = self.acquire()
         if not taken:
             raise TimedOut(

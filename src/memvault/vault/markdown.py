@@ -50,7 +50,7 @@ def first_heading(body: str) -> str:
     return " ".join(next(found, "").split())
 
 
-def prose(text: str) -> str:
+def mask_code(text: str) -> str:
     """Return a text of the same length with blanks in place of code and Obsidian's comments.
 
     What is found in it stands at the same place in the text itself.
@@ -60,7 +60,7 @@ def prose(text: str) -> str:
     return _COMMENT.sub(_blank, text) if "%%" in text else text
 
 
-def uncommented(text: str) -> str:
+def mask_comments(text: str) -> str:
     """Return a text of the same length with blanks in place of Obsidian's comments."""
     if "%%" not in text:
         return text
@@ -135,10 +135,10 @@ def tags(text: str) -> list[re.Match[str]]:
     """Return where tags stand in a text, as Obsidian reads them; group 1 is one without its #."""
     if _TAG.search(text) is None:
         return []
-    return list(_TAG.finditer(prose(text)))
+    return list(_TAG.finditer(mask_code(text)))
 
 
-def in_conflict(text: str) -> bool:
+def has_conflict_markers(text: str) -> bool:
     """Say whether a text holds the marks of a conflict in git, and not as an example in code."""
     if _BEGIN not in text:
         return False
@@ -156,7 +156,7 @@ def in_conflict(text: str) -> bool:
     return False
 
 
-def ours(text: str) -> str:
+def keep_ours(text: str) -> str:
     """Return a text as it is without the other side of each conflict, and without the marks."""
     if _BEGIN not in text:
         return text
@@ -176,7 +176,9 @@ def ours(text: str) -> str:
 
 def unwrapped(text: str) -> str:
     """Return a text without the mark that it begins with, where a whole file is in conflict."""
-    return text.partition("\n")[2] if text.startswith(_BEGIN) and in_conflict(text) else text
+    return (
+        text.partition("\n")[2] if text.startswith(_BEGIN) and has_conflict_markers(text) else text
+    )
 
 
 def _marked_lines(text: str) -> Iterator[str]:

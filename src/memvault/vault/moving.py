@@ -19,7 +19,7 @@ from memvault.vault import atomic, codec, layout
 FILE = ".memvault/moving.json"
 
 
-class Move(NamedTuple):
+class MoveIntent(NamedTuple):
     """One file's move: its path and etag before, and after."""
 
     source: str
@@ -28,28 +28,28 @@ class Move(NamedTuple):
     after: str
 
 
-def begin(root: Path, move: Move) -> None:
+def write_intent(root: Path, move: MoveIntent) -> None:
     """Note what is about to be done; the caller holds the vault lock."""
-    atomic.put(root / FILE, json.dumps(move._asdict()).encode())
+    atomic.write(root / FILE, json.dumps(move._asdict()).encode())
 
 
-def end(root: Path) -> None:
+def clear_intent(root: Path) -> None:
     """Take the note away; one that stays is believed no more than its etags are right."""
     with contextlib.suppress(OSError):
         (root / FILE).unlink(missing_ok=True)
 
 
-def left_behind(root: Path) -> str | None:
+def interrupted_move(root: Path) -> str | None:
     """Return the old file of a move that wrote the new one, where both are as noted."""
     try:
-        move = Move(**json.loads(plain_files.read(root / FILE, 64 * 1024)))
+        move = MoveIntent(**json.loads(plain_files.read(root / FILE, 64 * 1024)))
         paths = (move.source, move.target)
         if not all(layout.is_memory_path(path) for path in paths) or move.source == move.target:
             return None
         for path, etag in ((move.source, move.before), (move.target, move.after)):
             if PurePosixPath(path).is_absolute():
                 return None
-            layout.check_folders(root, PurePosixPath(path).parent.as_posix())
+            layout.require_plain_folders(root, PurePosixPath(path).parent.as_posix())
             if codec.etag(plain_files.read(root / path)) != etag:
                 return None
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, MemvaultError):

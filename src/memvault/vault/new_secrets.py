@@ -18,33 +18,33 @@ _PLAIN_KEY = re.compile(r"\w{1,19}")
 """A key that can be named: it is too short to be a secret itself."""
 
 
-class HoldsSecret(Refused):
+class SecretRejected(Refused):
     """A text with a secret, in a vault that takes none."""
 
-    def name_places(self, given: Mapping[str, Any]) -> None:
+    def locate_in_arguments(self, given: Mapping[str, Any]) -> None:
         """Say which of a tool's arguments hold a secret, where they do by themselves."""
         places = [
             f"{one.kind} in {f'line {one.line} of ' if chr(10) in text.strip() else ''}{name}"
             for name, text in _texts("", given)
-            for one in detect.found(text)
+            for one in detect.find_secrets(text)
         ]
         if places:
             self.message = _REFUSED + _few(places)
 
 
-def of(before: bytes, after: bytes) -> list[Secret]:
+def added_secrets(before: bytes, after: bytes) -> list[Secret]:
     """Return the secrets that come with a file's new bytes, unless its header allows them."""
     text = codec.decode(after).text
-    secrets = detect.found(text)
+    secrets = detect.find_secrets(text)
     if not secrets or _are_fine(after):
         return []
-    known = detect.values(codec.decode(before).text)
+    known = detect.secret_values(codec.decode(before).text)
     return [one for one in secrets if text[one.start : one.end] not in known]
 
 
 def in_file(path: str, data: bytes) -> str:
     """Say which secrets are in a file or its name, and where; nothing if its header allows them."""
-    secrets = detect.found(f"{path}\n{codec.decode(data).text}")
+    secrets = detect.find_secrets(f"{path}\n{codec.decode(data).text}")
     if not secrets or _are_fine(data):
         return ""
     lines = ((one.kind, one.line - 1) for one in secrets)
@@ -58,7 +58,7 @@ def _are_fine(data: bytes) -> bool:
     return False
 
 
-def overwritten(before: bytes, after: bytes) -> Refused | None:
+def check_masks(before: bytes, after: bytes) -> Refused | None:
     """Return what stops a write that has a mask where the file has a secret.
 
     Who was shown a text with masks and sends it back whole would lose the secret.
@@ -66,8 +66,8 @@ def overwritten(before: bytes, after: bytes) -> Refused | None:
     text = codec.decode(after).text
     if detect.MASK not in text:
         return None
-    old, kept = codec.decode(before).text, detect.values(text)
-    gone = {kind for value, kind in detect.values(old).items() if value not in kept}
+    old, kept = codec.decode(before).text, detect.secret_values(text)
+    gone = {kind for value, kind in detect.secret_values(old).items() if value not in kept}
     for mask in map(detect.mask, sorted(gone)):
         if text.count(mask) > old.count(mask):
             return Refused(
@@ -77,9 +77,9 @@ def overwritten(before: bytes, after: bytes) -> Refused | None:
     return None
 
 
-def refusal(secrets: Sequence[Secret]) -> HoldsSecret:
+def refusal(secrets: Sequence[Secret]) -> SecretRejected:
     """Return what stops a write that brings secrets along, of a file that has no lines yet."""
-    return HoldsSecret(
+    return SecretRejected(
         _REFUSED + _few([one.kind for one in secrets]),
         "say where it is kept instead; in a text, gitleaks:allow on its line says that it is fine",
     )

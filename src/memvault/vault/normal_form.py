@@ -12,7 +12,7 @@ _MARKS = re.compile(f"(?:[^\\w\\s\0-\u02ff]|[\uff9e\uff9f]){{{_MOST_MARKS + 1},}
 """A run of what may be marks; the two are letters that become some."""
 
 
-def normal_form(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
+def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
     """Return a text in a normal form; of hundreds of marks on one letter each few on their own.
 
     Python sorts such a run in a time that grows with its square: half a million
@@ -29,6 +29,6 @@ def normal_form(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
     return "".join(unicodedata.normalize(form, piece) for piece in pieces)
 
 
-def folded(name: str) -> str:
+def normalize_title(name: str) -> str:
     """Return a title as it is looked for: whatever its case, and however it is composed."""
-    return normal_form("NFC", normal_form("NFC", name).casefold())
+    return normalize("NFC", normalize("NFC", name).casefold())

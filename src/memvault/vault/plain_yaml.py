@@ -106,7 +106,7 @@ def parse_header(header: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise ValueError("the front matter is not a list of keys and values")
-    return plain(value)
+    return to_json_values(value)
 
 
 def _check_depth(header: str) -> None:
@@ -130,7 +130,7 @@ def _check_depth(header: str) -> None:
             raise ValueError("the front matter is nested too deeply")
 
 
-def plain(values: Mapping[Any, Any]) -> dict[str, Any]:
+def to_json_values(values: Mapping[Any, Any]) -> dict[str, Any]:
     """Return a mapping's values as a header can hold them: JSON, larger numbers as their digits.
 
     Raises:

@@ -18,8 +18,8 @@ def private_folder(root: Path) -> Path:
         Refused: it leads out of the vault.
     """
     folder = root / ".memvault"
-    with atomic.explained(folder):
-        layout.check_folders(root, folder.name)
+    with atomic.map_os_errors(folder):
+        layout.require_plain_folders(root, folder.name)
         for name in ("lock", "history", "trash", "journal"):
             if (folder / name).is_symlink():
                 raise Refused(f"{folder / name} is a link", "remove the link")
@@ -39,7 +39,7 @@ def _tell_git(root: Path) -> None:
     """
     exclude = root / ".git" / "info" / "exclude"
     with contextlib.suppress(MemvaultError, OSError):
-        layout.check_folders(root, ".git/info")
+        layout.require_plain_folders(root, ".git/info")
         data = plain_files.read(exclude, plain_files.SETTING)
         if b".*.tmp" not in data.splitlines():
             atomic.replace(exclude, data.rstrip(b"\n") + b"\n.*.tmp\n")

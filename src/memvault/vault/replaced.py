@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memvault.vault.normal_form import folded
+from memvault.vault.normal_form import normalize_title
 
 SUPERSEDES = "supersedes"
 SUPERSEDED_BY = "superseded_by"
@@ -16,7 +16,7 @@ _MOST = 100
 """Names that one header's key is read for."""
 
 
-def names_under(metadata: Mapping[str, Any], key: str) -> list[str]:
+def referenced_names(metadata: Mapping[str, Any], key: str) -> list[str]:
     """Return the names that a header has under a key, links without their brackets."""
     value = metadata.get(key)
     found = (_linked(entry) for entry in _flat(value))
@@ -40,15 +40,15 @@ def _linked(text: str) -> str:
     return name.removeprefix("./")
 
 
-def looked_for(name: str) -> str:
+def name_key(name: str) -> str:
     """Return a name as an index keeps it: whatever its case, and without ``.md``."""
     key = name.lower()
     if not name.isascii():
-        key = folded(name).encode("utf-8", "replace").decode()  # as SQLite can keep it
+        key = normalize_title(name).encode("utf-8", "replace").decode()  # as SQLite can keep it
     return key.removesuffix(".md") if len(key) > len(".md") else key
 
 
-def names_of(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> list[str]:
+def name_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> list[str]:
     """Return every name that a header may call a memory by, as an index keeps them."""
     file = path.rpartition("/")[2]
-    return list(dict.fromkeys(map(looked_for, (mem_id, path, title, file, *aliases))))
+    return list(dict.fromkeys(map(name_key, (mem_id, path, title, file, *aliases))))

@@ -14,49 +14,49 @@ from memvault.config import Settings
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.model import FileState, Memory
 from memvault.vault import atomic, codec, layout, moving
-from memvault.vault.deed import GONE, Deed, Subject
-from memvault.vault.history import Discarded, History
+from memvault.vault.deed import FILE_MISSING_HINT, ChangeSet, FileRef
+from memvault.vault.history import Revisions, TrashedFile
 from memvault.vault.lock import FileLock
 from memvault.vault.markdown import first_heading
 from memvault.vault.private import private_folder
 from memvault.vault.scan import Scan, listed, scan, state_of
 
 if TYPE_CHECKING:
-    from memvault.vault.changes import Changes
+    from memvault.vault.changes import VaultWriter
 
 
-class Change(NamedTuple):
+class WriteResult(NamedTuple):
     """A changed memory, and the name its earlier bytes are kept under."""
 
     memory: Memory
     previous_revision: str
 
 
-class Store:
+class MemoryStore:
     """The memories of one vault as files."""
 
-    def __init__(self, root: Path, settings: Settings, deed: Deed | None = None) -> None:
+    def __init__(self, root: Path, settings: Settings, deed: ChangeSet | None = None) -> None:
         self.root = root
         self.settings = settings
-        self.deed = deed or Deed()
+        self.deed = deed or ChangeSet()
         # The types that a folder can stand for.
         self.known_types = frozenset(known.name for known in settings.types)
 
     @cached_property
-    def history(self) -> History:
+    def history(self) -> Revisions:
         """Revisions and trash."""
-        return History(self.root / ".memvault", self.settings.history)
+        return Revisions(self.root / ".memvault", self.settings.history)
 
     @cached_property
-    def changes(self) -> Changes:
+    def changes(self) -> VaultWriter:
         """The way to change any file of the vault: what is done is written down."""
-        from memvault.vault.changes import Changes
+        from memvault.vault.changes import VaultWriter
 
-        return Changes(self.root, self.history, self.deed, self.settings.secrets)
+        return VaultWriter(self.root, self.history, self.deed, self.settings.secrets)
 
-    def by(self, deed: Deed) -> Store:
+    def with_change_set(self, deed: ChangeSet) -> MemoryStore:
         """Return the same memories, changed by another call."""
-        return Store(self.root, self.settings, deed)
+        return MemoryStore(self.root, self.settings, deed)
 
     def scan(self) -> Scan:
         """List every memory's file without opening one; errors as for ``scan.scan``."""
@@ -76,19 +76,21 @@ class Store:
         state = state_of(self.root, path)
         if state is None:
             what = "plain file" if os.path.lexists(self.root / path) else "file"
-            raise NotFound(f"There is no {what} {path} in the vault", GONE)
-        with atomic.explained(path):
+            raise NotFound(f"There is no {what} {path} in the vault", FILE_MISSING_HINT)
+        with atomic.map_os_errors(path):
             try:
                 return plain_files.read(self.root / path), state
             except FileNotFoundError as error:
-                raise NotFound(f"There is no file {path} in the vault", GONE) from error
+                raise NotFound(
+                    f"There is no file {path} in the vault", FILE_MISSING_HINT
+                ) from error
 
     def read(self, path: str) -> Memory:
         """Read one memory; errors as for ``read_bytes``."""
         data, state = self.read_bytes(path)
         return codec.read_memory(data, state, self.known_types)
 
-    def at(self, path: str) -> Memory | None:
+    def read_listed(self, path: str) -> Memory | None:
         """Return the memory whose file has exactly this path, or None; errors as for ``read``."""
         if listed(self.root, path, self.settings.ignore):
             with contextlib.suppress(NotFound):
@@ -120,7 +122,7 @@ class Store:
             return codec.encode_new({"id": header["id"], **told, **rest}, body)
 
         self._check_place(path)
-        subject = Subject(header["id"], title)
+        subject = FileRef(header["id"], title)
         data = encoded(stem)
         try:
             self.changes.create([path], data, subject)
@@ -139,7 +141,7 @@ class Store:
         self._check_place(path)
         data = codec.encode_new(header, body)
         title = self.parse(data, FileState(path, len(data), 0, 0, 0)).title
-        self.changes.create([path], data, Subject(header["id"], title))
+        self.changes.create([path], data, FileRef(header["id"], title))
         return self._written(path, data)
 
     def change(
@@ -149,7 +151,7 @@ class Store:
         body: str | None,
         if_match: str | None = None,
         memory_type: str | None = None,
-    ) -> Change:
+    ) -> WriteResult:
         """Set header keys and body of a memory whose bytes are still those last read.
 
         ``memory.etag`` is always checked; ``if_match`` is the etag a caller saw.
@@ -178,7 +180,7 @@ class Store:
         path: str,
         changes: Mapping[str, Any] | None = None,
         body: str | None = None,
-    ) -> Change:
+    ) -> WriteResult:
         """Give a memory exactly this path, and set header keys and body; its memId stays.
 
         With another ``title`` the alias that was the old one follows.
@@ -197,7 +199,7 @@ class Store:
         self._check_place(path)
         return self._rewritten(memory, edited, [path])
 
-    def rewrite(self, memory: Memory, data: bytes) -> Change:
+    def rewrite(self, memory: Memory, data: bytes) -> WriteResult:
         """Give a memory other bytes altogether; errors as for ``change``."""
         return self._rewritten(memory, lambda *_: data)
 
@@ -207,7 +209,7 @@ class Store:
         edited: Callable[[bytes, FileState], bytes],
         names: Iterable[str] = (),
         if_match: str | None = None,
-    ) -> Change:
+    ) -> WriteResult:
         """Give a memory new bytes, and where there are ``names`` the first that is free."""
         with self._lock():
             self._finish_move()
@@ -217,21 +219,21 @@ class Store:
             after = edited(data, state)
             path = memory.path
             self._check_place(path)
-            subject = Subject(memory.mem_id, memory.title)
+            subject = FileRef(memory.mem_id, memory.title)
             if not names:
                 check = partial(_check_etag, memory, seen=memory.etag)
                 revision = self.changes.replace(path, data, after, subject, check)
             else:
-                secrets = self.changes.checked(data, after)
-                revision = self.history.keep(memory.mem_id, data)
+                secrets = self.changes.check_secrets(data, after)
+                revision = self.history.save(memory.mem_id, data)
                 try:
                     path = self._move(memory, names, after)
                 except BaseException:
-                    self.history.drop(memory.mem_id, revision)
+                    self.history.delete(memory.mem_id, revision)
                     raise
-                self.changes.moved(memory.path, path, revision, codec.etag(after), subject)
-                self.changes.tell(path, secrets)
-        return Change(self._written(path, after), revision)
+                self.changes.record_move(memory.path, path, revision, codec.etag(after), subject)
+                self.changes.warn_secrets(path, secrets)
+        return WriteResult(self._written(path, after), revision)
 
     def _written(self, path: str, data: bytes) -> Memory:
         """Return the memory just written, even if its file has gone since."""
@@ -246,7 +248,9 @@ class Store:
         etag = codec.etag(after)
         try:
             for target in names:
-                moving.begin(self.root, moving.Move(memory.path, memory.etag, target, etag))
+                moving.write_intent(
+                    self.root, moving.MoveIntent(memory.path, memory.etag, target, etag)
+                )
                 with contextlib.suppress(FileExistsError):
                     atomic.create(self.root / target, after)
                     break
@@ -254,7 +258,7 @@ class Store:
                 raise Conflict(f"{target} is there already", "choose another name")
             try:
                 _check_etag(memory, self.read_bytes(memory.path)[0], memory.etag)
-                with atomic.explained(memory.path):
+                with atomic.map_os_errors(memory.path):
                     (self.root / memory.path).unlink(missing_ok=True)
             except MemvaultError:
                 (self.root / target).unlink()
@@ -263,7 +267,7 @@ class Store:
             self._finish_move()
         return target
 
-    def finish_move(self, seconds: float = 1.0) -> None:
+    def complete_interrupted_move(self, seconds: float = 1.0) -> None:
         """Take away the old file of a move that was killed before it did; its bytes are kept.
 
         A move under way has so many seconds to end. In a vault that cannot be
@@ -274,13 +278,13 @@ class Store:
                 self._finish_move()
 
     def _finish_move(self) -> None:
-        old = moving.left_behind(self.root)
+        old = moving.interrupted_move(self.root)
         if old is not None:
             memory = self.read(old)
             if any(name.endswith(memory.etag) for name in self.history.revisions(memory.mem_id)):
-                with atomic.explained(old):
+                with atomic.map_os_errors(old):
                     (self.root / old).unlink(missing_ok=True)
-        moving.end(self.root)
+        moving.clear_intent(self.root)
 
     def _edited(
         self,
@@ -302,7 +306,7 @@ class Store:
 
     def _check_place(self, path: str) -> None:
         """Refuse a path that leads through a link or a file, or where no memory is looked for."""
-        layout.check_folders(self.root, PurePosixPath(path).parent.as_posix())
+        layout.require_plain_folders(self.root, PurePosixPath(path).parent.as_posix())
         if layout.is_ignored(path, self.settings.ignore):
             raise Refused(
                 f"{path} is ignored by memvault.toml, so nothing would be found there",
@@ -320,11 +324,11 @@ class Store:
         return str(PurePosixPath(memory_type, *pure.parts[1:]))
 
     def _names_beside(self, path: str) -> Iterator[str]:
-        for name in layout.names_beside(path, lambda name: os.path.lexists(self.root / name)):
+        for name in layout.numbered_names(path, lambda name: os.path.lexists(self.root / name)):
             self._check_place(name)
             yield name
 
-    def discard(self, path: str, seen: str) -> Discarded:
+    def discard(self, path: str, seen: str) -> TrashedFile:
         """Move a memory to the trash if its bytes are still those with etag ``seen``.
 
         Raises:
@@ -337,14 +341,16 @@ class Store:
                 raise Conflict(f"{path} was changed meanwhile", "look at it again, then forget it")
             memory = self.parse(data, state)
             try:
-                return self.changes.discard(path, Subject(memory.mem_id, memory.title))
+                return self.changes.discard(path, FileRef(memory.mem_id, memory.title))
             except FileNotFoundError as error:
-                raise NotFound(f"There is no file {path} in the vault", GONE) from error
+                raise NotFound(
+                    f"There is no file {path} in the vault", FILE_MISSING_HINT
+                ) from error
 
-    def put_back(self, item: Discarded, subject: Subject) -> str:
+    def put_back(self, item: TrashedFile, subject: FileRef) -> str:
         """Move a file out of the trash to its path, or beside it where that is taken."""
         with self._lock():
-            return self.changes.put_back(item, self._names_for(item.path), subject)
+            return self.changes.restore(item, self._names_for(item.path), subject)
 
     def _names_for(self, path: str) -> Iterator[str]:
         """Yield a path, and names beside it; one that is taken is passed over."""

@@ -10,25 +10,34 @@ from memvault.agents.address import Address, address
 from memvault.agents.locking import agent_lock
 from memvault.errors import Conflict, MemvaultError, NotFound, Refused
 from memvault.vault import atomic, codec, layout
-from memvault.vault.deed import Subject
+from memvault.vault.deed import FileRef
 from memvault.vault.lock import FileLock
 from memvault.vault.private import private_folder
-from memvault.vault.store import Store
-from memvault.world.ground import REACH, Figure, Place, figure, place, rounded, sighted, walk
+from memvault.vault.store import MemoryStore
+from memvault.world.ground import (
+    REACH,
+    Character,
+    WorldPlace,
+    figure,
+    place,
+    rounded,
+    visible_places,
+    walk,
+)
 
 _PLACES = "places"
 _AGENTS = "agents"
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """What an agent sees: places, and other agents with their distances, nearest first."""
 
-    me: Figure
-    places: list[Place]
-    figures: list[tuple[Figure, float]]
+    me: Character
+    places: list[WorldPlace]
+    figures: list[tuple[Character, float]]
 
 
-class Gathered(NamedTuple):
+class GatherResult(NamedTuple):
     """What was taken where, how much is left there, and how much of it is carried now."""
 
     resource: str
@@ -43,21 +52,21 @@ class World:
     ``notes`` says which files are passed over.
     """
 
-    def __init__(self, store: Store, me: Address) -> None:
+    def __init__(self, store: MemoryStore, me: Address) -> None:
         self._store = store
         self._me = Address(me.agent)
         self._path = f"{_AGENTS}/{me.agent}.md"
         self.notes: list[str] = []
 
-    def observe(self, radius: float) -> Seen:
+    def observe(self, radius: float) -> Observation:
         """Look around."""
         _, me = self._body()
         others = ((other, me.distance(other)) for other in self._others())
         near = [(other, far) for other, far in others if far <= radius]
         near.sort(key=lambda pair: (pair[1], pair[0].name))
-        return Seen(me, sighted(self._places(), me, radius), near)
+        return Observation(me, visible_places(self._places(), me, radius), near)
 
-    def move(self, x: float, y: float) -> tuple[Figure, float]:
+    def move(self, x: float, y: float) -> tuple[Character, float]:
         """Walk straight to a cell; return the agent there, and the stamina that it took.
 
         Raises:
@@ -70,7 +79,7 @@ class World:
             self._keep(data, codec.edit(data or self._newcomer(), changes, None))
         return after, used
 
-    def gather(self, resource: str, amount: int) -> Gathered:
+    def gather(self, resource: str, amount: int) -> GatherResult:
         """Take a resource of a place where the agent stands.
 
         Raises:
@@ -88,7 +97,7 @@ class World:
             except BaseException:
                 self._take(spot.path, name, -amount)
                 raise
-        return Gathered(name, spot.name, left, carried)
+        return GatherResult(name, spot.name, left, carried)
 
     def within_reach(self, name: str) -> tuple[Address, float]:
         """Return another agent's address and how far it is.
@@ -115,11 +124,11 @@ class World:
             )
         return to, distance
 
-    def _source(self, me: Figure, resource: str, amount: int) -> tuple[Place, str]:
+    def _source(self, me: Character, resource: str, amount: int) -> tuple[WorldPlace, str]:
         """Return the place here that has enough of a resource, and the resource's exact name."""
         wanted = resource.strip().casefold()
         most = 0.0
-        for spot in sighted(self._places(), me, 0):
+        for spot in visible_places(self._places(), me, 0):
             for name, there in spot.resources.items():
                 if name.casefold() != wanted:
                     continue
@@ -147,17 +156,17 @@ class World:
                 raise Refused(f"There is only {held:g} {name} here", "someone else was faster")
             left = rounded(held - amount)
             fresh = codec.edit_entry(data, "resources", name, left)
-            subject = Subject(memory.mem_id, memory.title)
+            subject = FileRef(memory.mem_id, memory.title)
             self._store.changes.replace(path, data, fresh, subject)
         return left
 
-    def _body(self) -> tuple[bytes | None, Figure]:
+    def _body(self) -> tuple[bytes | None, Character]:
         """Return the agent's file, if there is one, and the agent; without one it is at 0, 0.
 
         Raises:
             Refused: the file's front matter is broken, or the file is a link.
         """
-        layout.check_folders(self._store.root, _AGENTS)
+        layout.require_plain_folders(self._store.root, _AGENTS)
         try:
             data, _ = self._store.read_bytes(self._path)
         except NotFound as error:
@@ -178,7 +187,7 @@ class World:
             Conflict: somebody has changed it meanwhile.
             StorageError: the disk refused.
         """
-        subject = Subject(layout.derived_id(self._path), self._me.agent)
+        subject = FileRef(layout.derived_id(self._path), self._me.agent)
         try:
             if before is None:
                 self._store.changes.create([self._path], after, subject)
@@ -187,7 +196,7 @@ class World:
         except (FileExistsError, NotFound) as error:
             raise Conflict(f"{self._path} was changed meanwhile", "try again") from error
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[WorldPlace]:
         for path in self._files(_PLACES):
             try:
                 memory = self._store.read(path)
@@ -202,7 +211,7 @@ class World:
             elif memory.metadata:
                 self._pass_over(path, ValueError("it has no numbers x and y"))
 
-    def _others(self) -> Iterator[Figure]:
+    def _others(self) -> Iterator[Character]:
         for path in self._files(_AGENTS):
             if path == self._path:
                 continue
@@ -213,14 +222,14 @@ class World:
                 self._pass_over(path, error)
 
     def _pass_over(self, path: str, error: Exception) -> None:
-        self.notes.append(f"{codec.printable(path)} is passed over: {error}")
+        self.notes.append(f"{codec.replace_surrogates(path)} is passed over: {error}")
 
     def _header(self, path: str) -> dict[str, Any]:
         return _parsed(path, self._store.read_bytes(path)[0])
 
     def _files(self, folder: str) -> list[str]:
-        layout.check_folders(self._store.root, folder)
-        with atomic.explained(folder):
+        layout.require_plain_folders(self._store.root, folder)
+        with atomic.map_os_errors(folder):
             try:
                 names = sorted(os.listdir(self._store.root / folder))
             except FileNotFoundError:

@@ -16,7 +16,7 @@ _DIGITS = 9
 """Decimals that are kept, so that a hundred steps of 0.01 are one."""
 
 
-class Place(NamedTuple):
+class WorldPlace(NamedTuple):
     """A round place; a resource whose amount is None never ends."""
 
     name: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     resources: Mapping[str, float | None]
 
 
-class Figure(NamedTuple):
+class Character(NamedTuple):
     """An agent in the world."""
 
     name: str
@@ -39,7 +39,7 @@ class Figure(NamedTuple):
     kind: str
     inventory: Mapping[str, float]
 
-    def distance(self, other: Figure | Place) -> float:
+    def distance(self, other: Character | WorldPlace) -> float:
         """Return how far another agent is, or the middle of a place."""
         return math.hypot(self.x - other.x, self.y - other.y)
 
@@ -50,11 +50,11 @@ def rounded(value: float) -> float:
     return int(short) if float(short).is_integer() else short
 
 
-def figure(name: str, header: Mapping[str, Any]) -> Figure:
+def figure(name: str, header: Mapping[str, Any]) -> Character:
     """Read an agent; what a person left out or wrote otherwise is as at the beginning."""
     inventory = header.get("inventory")
     carried = inventory.items() if isinstance(inventory, Mapping) else ()
-    return Figure(
+    return Character(
         name,
         _number(header.get("x"), 0),
         _number(header.get("y"), 0),
@@ -64,7 +64,7 @@ def figure(name: str, header: Mapping[str, Any]) -> Figure:
     )
 
 
-def place(name: str, path: str, header: Mapping[str, Any]) -> Place | None:
+def place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
     """Read a place; one without x and y is on no map."""
     x, y = (_number(header.get(key), None) for key in ("x", "y"))
     if x is None or y is None:
@@ -75,7 +75,7 @@ def place(name: str, path: str, header: Mapping[str, Any]) -> Place | None:
         resources = {str(key): max(0, _number(value, 0)) for key, value in given.items()}
     elif isinstance(given, list):
         resources = {str(entry): None for entry in given}
-    return Place(
+    return WorldPlace(
         name,
         path,
         x,
@@ -94,7 +94,7 @@ def _number(value: Any, otherwise: Any) -> Any:
     return rounded(value)
 
 
-def walk(me: Figure, x: float, y: float) -> tuple[Figure, float]:
+def walk(me: Character, x: float, y: float) -> tuple[Character, float]:
     """Return an agent after a straight way, and the stamina that it took.
 
     Raises:
@@ -111,7 +111,7 @@ def walk(me: Figure, x: float, y: float) -> tuple[Figure, float]:
     return me._replace(x=rounded(x), y=rounded(y), stamina=rounded(me.stamina - used)), used
 
 
-def sighted(places: Iterable[Place], me: Figure, radius: float) -> list[Place]:
+def visible_places(places: Iterable[WorldPlace], me: Character, radius: float) -> list[WorldPlace]:
     """Return the places that a look reaches, those that hold the agent first, then the nearest."""
     ways = ((me.distance(place), place) for place in places)
     found = [(far > spot.radius, far, spot) for far, spot in ways if far <= radius + spot.radius]

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memvault import clock, plain_files
 from memvault.errors import UsageError
 from memvault.vault import atomic, codec, layout
-from memvault.vault.deed import Subject
+from memvault.vault.deed import FileRef
 
 if TYPE_CHECKING:
-    from memvault.vault.changes import Changes
+    from memvault.vault.changes import VaultWriter
 
 _ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
 _AGAIN = re.compile(rf"(.+?)-{_ID.pattern}", re.DOTALL)
@@ -31,7 +31,7 @@ _LONGEST_AGAIN = 180
 """Bytes of a name that are kept in front of an id; file systems take 255."""
 
 
-class Letter(NamedTuple):
+class MessageFile(NamedTuple):
     """One file: the name without its ending, its header, its text.
 
     ``timestamp`` is the moment that the header tells, else when the file was saved.
@@ -45,7 +45,7 @@ class Letter(NamedTuple):
 
 def new_id() -> str:
     """Return a fresh name, later in order than any that this process made before."""
-    return f"{clock.rising():{_STAMP}}-{clock.nonce(10)}"
+    return f"{clock.monotonic_now():{_STAMP}}-{clock.random_id(10)}"
 
 
 def is_id(name: str) -> bool:
@@ -66,7 +66,7 @@ def original(name: str) -> str:
 
 
 def write(
-    folder: Path, name: str, header: Mapping[str, Any], text: str, changes: Changes | None
+    folder: Path, name: str, header: Mapping[str, Any], text: str, changes: VaultWriter | None
 ) -> None:
     """Write a new letter; errors as for ``atomic.create``.
 
@@ -77,7 +77,7 @@ def write(
         atomic.create(file, data)
     else:
         title = (text.strip() or name).splitlines()[0]
-        changes.create([file.relative_to(changes.root).as_posix()], data, Subject("", title))
+        changes.create([file.relative_to(changes.root).as_posix()], data, FileRef("", title))
 
 
 def listed(folder: Path) -> list[str]:
@@ -90,7 +90,7 @@ def listed(folder: Path) -> list[str]:
         StorageError: the folder cannot be read.
     """
     try:
-        with atomic.explained(folder), os.scandir(folder) as entries:
+        with atomic.map_os_errors(folder), os.scandir(folder) as entries:
             plain = [entry.name for entry in entries if not entry.is_symlink()]
     except FileNotFoundError:
         return []
@@ -107,7 +107,7 @@ def _order(path: Path) -> str:
     return f"{moment or clock.now():{_STAMP}}"
 
 
-def read(path: Path) -> Letter:
+def read(path: Path) -> MessageFile:
     """Read a letter.
 
     Raises:
@@ -128,10 +128,10 @@ def read(path: Path) -> Letter:
         raise ValueError("its front matter has no closing line")
     moment = clock.parse(str(header.get("timestamp", ""))) if header else None
     body = codec.plain_text(text).strip("\n")
-    return Letter(path.name[:-3], header or {}, body, clock.iso(moment) if moment else saved)
+    return MessageFile(path.name[:-3], header or {}, body, clock.iso(moment) if moment else saved)
 
 
-def read_or_note(root: Path, path: Path, what: str, problems: list[str]) -> Letter | None:
+def read_or_note(root: Path, path: Path, what: str, problems: list[str]) -> MessageFile | None:
     """Read a letter; None where it is gone, or none, which goes to the problems."""
     with contextlib.suppress(FileNotFoundError):
         try:
@@ -166,5 +166,5 @@ def inside(root: Path, folder: Path) -> Path:
     Raises:
         Refused: a part of the way to it, or itself, is a link or a file.
     """
-    layout.check_folders(root, folder.relative_to(root).as_posix())
+    layout.require_plain_folders(root, folder.relative_to(root).as_posix())
     return folder

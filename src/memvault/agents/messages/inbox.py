@@ -24,7 +24,7 @@ from memvault.errors import Unwritable, UsageError
 from memvault.vault import atomic, layout
 
 if TYPE_CHECKING:
-    from memvault.vault.changes import Changes
+    from memvault.vault.changes import VaultWriter
 
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
 """Which value of an event is the file's text; ``message`` for all other types."""
@@ -40,7 +40,7 @@ class Event(NamedTuple):
     data: dict[str, Any]
 
 
-class Popped(NamedTuple):
+class PoppedEvents(NamedTuple):
     """Events that were taken, how many are still there, and what settles the taking."""
 
     events: list[Event]
@@ -69,7 +69,7 @@ class Inbox:
         self.folder = owner.folder(root) / "inbox"
         self._only_reads = only_reads
         self.next_due = next_due
-        self.problems: list[str] = []
+        self.warnings: list[str] = []
         self._taken_names: frozenset[str] = frozenset()
         self._root = root
         self._owner = owner
@@ -82,7 +82,7 @@ class Inbox:
         data: Mapping[str, Any],
         event_id: str | None = None,
         timestamp: str | None = None,
-        changes: Changes | None = None,
+        changes: VaultWriter | None = None,
     ) -> str:
         """Put an event into the inbox and return its id; ``changes`` are those of who sends it.
 
@@ -109,7 +109,7 @@ class Inbox:
     def waiting(self) -> list[Event]:
         """Look at what lies there without a lock, and without having due plans delivered."""
         message_files.inside(self._root, self.folder)
-        self._taken_names = services.taken(self._root)
+        self._taken_names = services.reserved_names(self._root)
         read = [self._event(name) for name in message_files.listed(self.folder)]
         return [event for event in read if event is not None]
 
@@ -126,7 +126,7 @@ class Inbox:
         count: int = 1,
         kind: str | None = None,
         fits: Callable[[Event], bool] = lambda _: True,
-    ) -> Popped:
+    ) -> PoppedEvents:
         """Take events, the oldest first; each is handed to exactly one caller.
 
         ``remaining`` counts all events that stay, whatever their kind; files
@@ -148,14 +148,14 @@ class Inbox:
                 else:
                     if lease is None:
                         lease = self._leases.begin()
-                        undoing.callback(lease.undo)
+                        undoing.callback(lease.requeue_locked)
                     if lease.add(name):
                         taken.append(event)
             if taken:  # else others took the files away by hand
                 undoing.pop_all()
-        return Popped(taken, left, lease if taken else None)
+        return PoppedEvents(taken, left, lease if taken else None)
 
-    def pop_if_possible(self, count: int, kind: str | None) -> Popped:
+    def pop_if_possible(self, count: int, kind: str | None) -> PoppedEvents:
         """Take events as ``pop`` does; where nothing can be written, none if none is wanted.
 
         Raises:
@@ -171,8 +171,8 @@ class Inbox:
                 waits = f"{wanted} wait" if wanted > 1 else "1 waits"
                 error.hint = f"{waits} there, for a call that can write to the vault"
                 raise
-            self.problems.append(f"no plan was run: {error.message}")
-            return Popped([], len(waiting))
+            self.warnings.append(f"no plan was run: {error.message}")
+            return PoppedEvents([], len(waiting))
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -180,10 +180,10 @@ class Inbox:
         lock = agent_lock(self._root, self._owner)
         message_files.inside(self._root, self.folder)
         with lock:
-            self._taken_names = services.taken(self._root)
-            self.problems = self._leases.recover()
-            atomic.sweep(self.folder)
-            self.problems += self._due()  # where it fails, nothing may be taken: ``plans.firing``
+            self._taken_names = services.reserved_names(self._root)
+            self.warnings = self._leases.requeue_abandoned()
+            atomic.remove_stale_temp_files(self.folder)
+            self.warnings += self._due()  # where it fails, nothing may be taken: ``plans.firing``
             yield
 
     def _event(self, name: str) -> Event | None:
@@ -192,21 +192,21 @@ class Inbox:
         So is a service that would pass for somebody; it is told as one without a name.
         """
         path = self.folder / name
-        letter = message_files.read_or_note(self._root, path, "an event", self.problems)
+        letter = message_files.read_or_note(self._root, path, "an event", self.warnings)
         if letter is None:
             return None
         event = _event(letter)
         called = str(event.data.get("name", ""))
         if event.kind == SERVICE and services.is_taken(called, self._taken_names):
             where = path.relative_to(self._root).as_posix()
-            self.problems.append(
+            self.warnings.append(
                 f"{where} is the event of a service, which may not be called {called!r}"
             )
             event.data["name"] = services.UNNAMED
         return event
 
 
-def _event(letter: message_files.Letter) -> Event:
+def _event(letter: message_files.MessageFile) -> Event:
     """Make an event of a file.
 
     What has no type that memvault gives is a service's, named like the type or the file.

@@ -49,11 +49,11 @@ class Leases:
                 lock.acquire(0)
                 folder.mkdir()
         except BaseException:
-            lease.undo()
+            lease.requeue_locked()
             raise
         return lease
 
-    def recover(self) -> list[str]:
+    def requeue_abandoned(self) -> list[str]:
         """Put back what takers left that are no more; return what to say of the rest."""
         leases = self.place("claims")
         notes = []
@@ -63,7 +63,7 @@ class Leases:
                 with _mapped(lock.path):
                     free = lock.acquire(0)
                 if free:
-                    Lease(self, folder, lock).undo()
+                    Lease(self, folder, lock).requeue_locked()
             except MemvaultError as error:
                 notes.append(f"events that were taken and not read are not back: {error.message}")
         with contextlib.suppress(OSError):
@@ -104,13 +104,13 @@ class Lease:
     def add(self, name: str) -> bool:
         """Move an event's file out of the inbox; say whether it was still there."""
         try:
-            with atomic.explained(self._home.inbox):
+            with atomic.map_os_errors(self._home.inbox):
                 _move(self._home.inbox / name, self._folder / name)
         except FileNotFoundError:
             return False
         return True
 
-    def settle(self) -> None:
+    def acknowledge(self) -> None:
         """The caller has them: let go of them for good.
 
         Raises:
@@ -129,7 +129,7 @@ class Lease:
 
             walk.remove(folder)
 
-    def put_back(self) -> None:
+    def requeue(self) -> None:
         """The caller will not have them: back into the inbox, by the next look at the latest."""
         home = self._home
         try:
@@ -141,7 +141,7 @@ class Lease:
         finally:
             self._release()
 
-    def undo(self) -> None:
+    def requeue_locked(self) -> None:
         """Put them back, with the agent's lock held already.
 
         Raises:
@@ -172,7 +172,7 @@ class Lease:
 def _mapped(path: Path) -> Iterator[None]:
     """Turn all that the operating system says into a ``StorageError``."""
     try:
-        with atomic.explained(path):
+        with atomic.map_os_errors(path):
             yield
     except (FileExistsError, FileNotFoundError) as error:
         raise StorageError(f"{error.strerror}: {path}", "look at that folder, or remove it") from (
@@ -183,7 +183,7 @@ def _mapped(path: Path) -> Iterator[None]:
 def _folders(place: Path) -> list[Path]:
     """Return the folders of leases in a place, the oldest first."""
     try:
-        with atomic.explained(place), os.scandir(place) as entries:
+        with atomic.map_os_errors(place), os.scandir(place) as entries:
             names = [
                 entry.name
                 for entry in entries
@@ -211,7 +211,7 @@ def _move_back(source: Path, inbox: Path) -> None:
     target = inbox / source.name
     while True:
         try:
-            atomic.move_new(source, target)
+            atomic.move_exclusive(source, target)
         except FileNotFoundError:
             return
         except FileExistsError:

@@ -8,7 +8,7 @@ from typing import Any
 
 from memvault.agents.address import PRIMARY, USER, known
 from memvault.errors import UsageError
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 
 SPACE_MESSAGE = "space_message"
 PLAN = "plan"
@@ -32,7 +32,7 @@ def checked(root: Path, name: str) -> str:
         raise UsageError("The hook's name is empty", "memvault inbox push NAME")
     if not wanted.isprintable():
         raise UsageError("The hook's name has invisible characters", "use letters and digits")
-    if is_taken(wanted, taken(root)):
+    if is_taken(wanted, reserved_names(root)):
         raise UsageError(
             f"{wanted!r} is not a service name: it would pass for a person or an agent",
             "name it by what it is, such as ci or deployed",
@@ -40,7 +40,7 @@ def checked(root: Path, name: str) -> str:
     return wanted
 
 
-def taken(root: Path) -> frozenset[str]:
+def reserved_names(root: Path) -> frozenset[str]:
     """Return the names of the user and of the vault's agents, as they are compared."""
     return frozenset((*_TAKEN, *map(_plain, known(root))))
 
@@ -52,11 +52,11 @@ def is_taken(name: str, names: frozenset[str]) -> bool:
 
 def _plain(name: str) -> str:
     """Return a name as it is compared: without case, and without what nobody sees."""
-    seen = "".join(char for char in normal_form("NFKC", name) if char.isprintable())
+    seen = "".join(char for char in normalize("NFKC", name) if char.isprintable())
     return seen.casefold().strip()
 
 
-def speaker(kind: str, data: Mapping[str, Any]) -> str:
+def sender_label(kind: str, data: Mapping[str, Any]) -> str:
     """Return in one line who an event comes from; of a service it says that it is one."""
     if kind not in _SENDERS:
         return " ".join(f"{SERVICE} {data.get('name', UNNAMED)}".split())

@@ -22,10 +22,10 @@ from memvault.agents.messages.services import SPACE_MESSAGE
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
 from memvault.plain_files import STATE
 from memvault.vault import atomic, layout
-from memvault.vault.normal_form import normal_form
+from memvault.vault.normal_form import normalize
 
 if TYPE_CHECKING:
-    from memvault.vault.changes import Changes
+    from memvault.vault.changes import VaultWriter
 
 _LONGEST = 60
 _NO_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
@@ -55,11 +55,11 @@ class Spaces:
     be told of one.
     """
 
-    def __init__(self, changes: Changes, me: Address) -> None:
+    def __init__(self, changes: VaultWriter, me: Address) -> None:
         self._changes = changes
         self._root = changes.root
         self._me = me
-        self.problems: list[str] = []
+        self.warnings: list[str] = []
 
     def enter(self, given: str) -> Space:
         """Enter a space, made where there is none, and become its member.
@@ -77,7 +77,7 @@ class Spaces:
             if me not in self.members(space):  # no time: two machines write the same
                 folder = self._folder(space_id, "members")
                 message_files.write(folder, me.replace("/", "~"), {"agent": me}, "", self._changes)
-        atomic.put(self._entered_file, f"{space.space_id}\n".encode())
+        atomic.write(self._entered_file, f"{space.space_id}\n".encode())
         return space
 
     def entered(self) -> Space:
@@ -146,7 +146,7 @@ class Spaces:
 
     def _message(self, path: Path) -> Message | None:
         """Read a message; one without a header was written by the user."""
-        letter = message_files.read_or_note(self._root, path, "a message", self.problems)
+        letter = message_files.read_or_note(self._root, path, "a message", self.warnings)
         if letter is None:
             return None
         sender = str(letter.header.get("senderName") or "user")
@@ -179,7 +179,7 @@ class Spaces:
                 inbox = Inbox(self._root, address(member))
                 inbox.deliver(SPACE_MESSAGE, event, message_id, timestamp, self._changes)
             except MemvaultError as error:
-                self.problems.append(f"{member} could not be told: {error.message}")
+                self.warnings.append(f"{member} could not be told: {error.message}")
         return message
 
     def members(self, space: Space) -> list[str]:
@@ -233,5 +233,5 @@ class Spaces:
 
 def _spelling(name: str) -> str:
     """Return a space's name without what people write now in one way and now in another."""
-    folded = normal_form("NFC", name).casefold()
+    folded = normalize("NFC", name).casefold()
     return re.sub(r"[\s_-]+", " ", folded).strip()

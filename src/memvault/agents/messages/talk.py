@@ -23,7 +23,7 @@ from memvault.vault.lock import FileLock
 from memvault.vault.private import private_folder
 
 if TYPE_CHECKING:
-    from memvault.vault.changes import Changes
+    from memvault.vault.changes import VaultWriter
 
 _BEGINNING = 1_767_225_600_000
 """The first moment of 2026 in milliseconds: talkIds count from there, to stay short."""
@@ -33,15 +33,15 @@ _KEPT = 1_000
 _LARGEST_LOG = 4 * 1024 * 1024
 
 
-class Talks:
+class TalkLog:
     """What one participant said to others and heard from them, as far as this machine knows."""
 
-    def __init__(self, changes: Changes, me: Address) -> None:
+    def __init__(self, changes: VaultWriter, me: Address) -> None:
         self._changes = changes
         self._root = changes.root
         self._me = me
 
-    def say(self, to: Address, message: str, in_reply_to: int | None = None) -> int:
+    def send(self, to: Address, message: str, in_reply_to: int | None = None) -> int:
         """Deliver a message to a participant's inbox and return its talkId.
 
         Raises:
@@ -69,9 +69,9 @@ class Talks:
                 f"{self._me} has received no talk {talk_id}",
                 "memvault inbox peek shows a talk with its number",
             )
-        return self.say(sender, message, talk_id)
+        return self.send(sender, message, talk_id)
 
-    def hear(self, events: Iterable[Event]) -> None:
+    def record_received(self, events: Iterable[Event]) -> None:
         """Keep in mind who sent which talkId, so that it can be answered."""
         talks = [
             (number, str(event.data.get("from", "")))
@@ -103,9 +103,9 @@ class Talks:
         talk_id = next_id(self._root)
         told = detect.masked(text)
         line = {"time": clock.iso(), "severity": severity, "message": told, "talkId": talk_id}
-        data = visible.as_json(line).encode()  # people read it with tail
+        data = visible.safe_json(line).encode()  # people read it with tail
         path = self._me.private(self._root) / "log.jsonl"
-        with agent_lock(self._root, self._me), atomic.explained(path):
+        with agent_lock(self._root, self._me), atomic.map_os_errors(path):
             if path.is_file() and path.lstat().st_size > _LARGEST_LOG:
                 path.replace(path.with_name("log.1.jsonl"))
             atomic.append_line(path, data)
@@ -132,7 +132,7 @@ class Talks:
             }
             record[which] = [*((number, name) for name, number in last.items()), *late]
             path = self._me.private(self._root) / "talks.json"
-            atomic.put(path, json.dumps(record).encode())
+            atomic.write(path, json.dumps(record).encode())
 
     def _record(self) -> dict[str, list[tuple[int, str]]]:
         """Return the record; one that is missing or damaged is empty."""
@@ -164,7 +164,7 @@ def next_id(root: Path) -> int:
         fresh = max(1, now, last + 1)
         if fresh >= _WRAP:
             fresh = 1
-        atomic.put(path, str(fresh).encode())
+        atomic.write(path, str(fresh).encode())
         if fresh == now:
             time.sleep(0.001)
     return fresh

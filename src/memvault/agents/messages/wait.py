@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from memvault.agents.address import USER, Address, address
-from memvault.agents.messages.inbox import Event, Inbox, Popped
+from memvault.agents.messages.inbox import Event, Inbox, PoppedEvents
 from memvault.agents.messages.services import SERVICE, TALK
 from memvault.agents.messages.watch import Waker, waker
 from memvault.errors import Refused, TimedOut, UsageError
@@ -19,7 +19,7 @@ _STUCK = 5.0
 """Seconds to sleep where a plan is still due after a look: it cannot run as it is."""
 
 
-class Wanted(NamedTuple):
+class EventPattern(NamedTuple):
     """An event to wait for; ``talk_id`` is 0 where any will do."""
 
     kind: str
@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
         tail = f"#{self.talk_id}" if self.talk_id else ""
         return f"{self.kind.lower()}{':' if self.parameter else ''}{self.parameter}{tail}"
 
-    def checked(self) -> Wanted:
+    def checked(self) -> EventPattern:
         """Return it with its parameter in the one spelling that is compared.
 
         Raises:
@@ -69,22 +69,22 @@ class Wanted(NamedTuple):
         )
 
 
-class Happened(NamedTuple):
+class WaitResult(NamedTuple):
     """What ended a wait: an event of the inbox, taken, or the passing of time."""
 
-    wanted: Wanted
-    popped: Popped
+    wanted: EventPattern
+    popped: PoppedEvents
     seconds: float
 
 
 def wait(
     inbox: Inbox,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[EventPattern],
     talked_to: Callable[[Address, int], bool],
     turn: threading.Condition,
     timeout: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Happened:
+) -> WaitResult:
     """Wait until one of the events happens, take exactly it, and return it.
 
     The lock of ``turn``, which the caller holds, is free while nothing happens;
@@ -121,9 +121,9 @@ def wait(
             passed = time.monotonic() - begun
             if popped.events:
                 found = next(entry for entry in wanted if entry.fits(popped.events[0]))
-                return Happened(found, popped, passed)
+                return WaitResult(found, popped, passed)
             if soonest is not None and passed >= until:
-                return Happened(soonest, popped, passed)
+                return WaitResult(soonest, popped, passed)
             if passed >= deadline:
                 names = ", ".join(map(str, wanted))
                 raise TimedOut(

@@ -22,7 +22,7 @@ _AT_LEAST = 5.0
 taker left that was killed shows in no folder that is watched."""
 
 
-class Polling:
+class PollingWatcher:
     """Looks at the folder five times a second."""
 
     def __init__(self, folder: Path, turn: threading.Condition) -> None:
@@ -45,7 +45,7 @@ class Polling:
         """Nothing is open."""
 
 
-class Watching:
+class FolderWatcher:
     """Is told of changes by the operating system; polls from where that stops working."""
 
     def __init__(self, folder: Path, turn: threading.Condition) -> None:
@@ -55,7 +55,7 @@ class Watching:
         self._gone = False
         self._observer: Any = None
         self._inode = 0
-        self._instead: Polling | None = None
+        self._instead: PollingWatcher | None = None
         self._start()
 
     def sleep(self, seconds: float) -> None:
@@ -72,7 +72,7 @@ class Watching:
             try:
                 self._start()
             except Exception:  # whatever watchdog meets; what came since wakes at once
-                self._instead = Polling(self._folder, self._turn)
+                self._instead = PollingWatcher(self._folder, self._turn)
 
     def close(self) -> None:
         """Stop the observer, without waiting for its threads: one may want the condition."""
@@ -120,7 +120,7 @@ class Watching:
                 self._turn.notify_all()
 
 
-Waker = Polling | Watching
+Waker = PollingWatcher | FolderWatcher
 """Something that sleeps until files of a folder may have changed.
 
 What changed since it was made wakes its first sleep.
@@ -132,8 +132,8 @@ def waker(folder: Path, turn: threading.Condition) -> Waker:
     if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
         # Whatever watchdog meets: no more watches, no such file system.
         with contextlib.suppress(Exception):
-            return Watching(folder, turn)
-    return Polling(folder, turn)
+            return FolderWatcher(folder, turn)
+    return PollingWatcher(folder, turn)
 
 
 def _state(folder: Path) -> frozenset[tuple[str, int, int]]:

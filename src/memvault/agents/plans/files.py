@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from memvault import clock
 from memvault.agents.address import Address
-from memvault.agents.entries import Entries, Entry, normal
+from memvault.agents.entries import AgentFile, AgentFileStore, normal
 from memvault.agents.plans.schedule import KINDS, Schedule
 from memvault.errors import UsageError
 from memvault.vault import codec
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 ACTIVE, COMPLETED, EXPIRED = "active", "completed", "expired"
 
@@ -31,8 +31,8 @@ class Plan(NamedTuple):
     instruction: str
     schedule: Schedule
     status: str
-    since: datetime | None
-    entry: Entry
+    due_at: datetime | None
+    entry: AgentFile
 
     @property
     def once(self) -> bool:
@@ -40,7 +40,7 @@ class Plan(NamedTuple):
         return self.schedule.kind != "cron"
 
 
-def all_plans(store: Store, address: Address) -> tuple[list[Plan], list[str]]:
+def all_plans(store: MemoryStore, address: Address) -> tuple[list[Plan], list[str]]:
     """Return every plan in the order of ids, and what to say of broken files.
 
     Errors as for ``Entries.read``.
@@ -51,21 +51,21 @@ def all_plans(store: Store, address: Address) -> tuple[list[Plan], list[str]]:
         try:
             plans.append(read(entry))
         except UsageError as error:
-            notes.append(f"{codec.printable(entry.path)} is passed over: {error.message}")
+            notes.append(f"{codec.replace_surrogates(entry.path)} is passed over: {error.message}")
     return plans, notes
 
 
-def entries_of(store: Store, address: Address) -> Entries:
+def entries_of(store: MemoryStore, address: Address) -> AgentFileStore:
     """Return the folder of an agent's plans."""
-    return Entries(store, address, "plans", "id")
+    return AgentFileStore(store, address, "plans", "id")
 
 
-def name_of(entry: Entry) -> str:
+def name_of(entry: AgentFile) -> str:
     """Return a plan's name, which is the file's where the header says none."""
     return normal(str(entry.header.get("name") or entry.name))
 
 
-def read(entry: Entry) -> Plan:
+def read(entry: AgentFile) -> Plan:
     """Make a plan of a file.
 
     Raises:

@@ -29,19 +29,19 @@ from typing import Any
 
 from memvault import clock
 from memvault.agents.address import Address
-from memvault.agents.entries import Entries
+from memvault.agents.entries import AgentFileStore
 from memvault.agents.locking import private
 from memvault.agents.messages.inbox import Inbox
 from memvault.agents.messages.services import PLAN
 from memvault.agents.plans import agenda, schedule
 from memvault.agents.plans import files as plan_files
 from memvault.agents.plans import state as plan_state
-from memvault.agents.plans.agenda import Standing
+from memvault.agents.plans.agenda import PlanStatus
 from memvault.agents.plans.files import ACTIVE, COMPLETED, EXPIRED, Plan
-from memvault.agents.plans.state import Pending, Record
+from memvault.agents.plans.state import PendingRun, RunRecord
 from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.vault import layout
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 Deliver = Callable[[str, datetime, dict[str, Any]], object]
 """Writes an event under its id; does nothing where there is one of that id."""
@@ -49,7 +49,7 @@ _LONGEST_ID = 60
 
 
 def inbox(
-    store: Store, address: Address, zone: tzinfo, now: Callable[[], datetime] = clock.now
+    store: MemoryStore, address: Address, zone: tzinfo, now: Callable[[], datetime] = clock.now
 ) -> Inbox:
     """Return an agent's inbox, into which its plans are fired whenever someone looks."""
 
@@ -67,7 +67,7 @@ def inbox(
     return box
 
 
-def due(stand: Standing, now: datetime, zone: tzinfo) -> tuple[datetime, Standing] | None:
+def due(stand: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, PlanStatus] | None:
     """Return the moment that a plan is due for, if any, and how it stands after that run.
 
     Missed runs of a cron line are one, for the latest moment.
@@ -86,7 +86,7 @@ def due(stand: Standing, now: datetime, zone: tzinfo) -> tuple[datetime, Standin
 
 
 def fire(
-    store: Store, address: Address, now: datetime, zone: tzinfo, deliver: Deliver
+    store: MemoryStore, address: Address, now: datetime, zone: tzinfo, deliver: Deliver
 ) -> list[str]:
     """Deliver an event for every plan that is due; return what to say of plans that cannot run.
 
@@ -107,7 +107,7 @@ def fire(
     # What is known of a plan whose file cannot be read just now is kept.
     entered = dict(records) if notes else {}
     for plan in plans:
-        stand = agenda.standing(plan, records.get(plan.id), now, zone)
+        stand = agenda.plan_status(plan, records.get(plan.id), now, zone)
         run = due(stand, now, zone)
         if run is not None:
             at, stand = run
@@ -124,7 +124,7 @@ def fire(
 
 
 def next_due(
-    store: Store, address: Address, zone: tzinfo, now: datetime | None = None
+    store: MemoryStore, address: Address, zone: tzinfo, now: datetime | None = None
 ) -> datetime | None:
     """Return when the next plan is due, or None; it may be past where an event cannot be written.
 
@@ -135,7 +135,7 @@ def next_due(
     moments = [record.pending.at for record in records.values() if record.pending]
     with contextlib.suppress(MemvaultError):
         for plan in plan_files.all_plans(store, address)[0]:
-            at = agenda.standing(plan, records.get(plan.id), seen, zone).next_run
+            at = agenda.plan_status(plan, records.get(plan.id), seen, zone).next_run
             moments += [at] if at is not None else []
     return min(moments, default=None)
 
@@ -148,17 +148,17 @@ def event_id(plan_id: str, at: datetime) -> str:
     return f"{clock.iso(at).replace('-', '').replace(':', '')}-{name}"
 
 
-def _pending(plan: Plan, at: datetime) -> Pending:
+def _pending(plan: Plan, at: datetime) -> PendingRun:
     data = {
         "planId": plan.id,
         "planName": plan.name,
         "instruction": plan.instruction,
         "scheduledFor": clock.iso(at),
     }
-    return Pending(event_id(plan.id, at), at, data)
+    return PendingRun(event_id(plan.id, at), at, data)
 
 
-def _complete(folder: Path, records: dict[str, Record], deliver: Deliver) -> None:
+def _complete(folder: Path, records: dict[str, RunRecord], deliver: Deliver) -> None:
     """Deliver the events of runs that are entered, and strike the entries out; else raise."""
     begun = {name: record.pending for name, record in records.items() if record.pending}
     for pending in begun.values():
@@ -168,7 +168,9 @@ def _complete(folder: Path, records: dict[str, Record], deliver: Deliver) -> Non
         plan_state.save(folder, records)
 
 
-def _mark(entries: Entries, stands: list[Standing], records: dict[str, Record]) -> list[str]:
+def _mark(
+    entries: AgentFileStore, stands: list[PlanStatus], records: dict[str, RunRecord]
+) -> list[str]:
     """Let files say which plans have ended, or go on again, to people and to other machines.
 
     Records tell whose files do now; returns what to say of the others.
@@ -177,7 +179,7 @@ def _mark(entries: Entries, stands: list[Standing], records: dict[str, Record]) 
     for plan, status, *_ in stands:
         if status != plan.status:
             try:
-                entries.mark(plan.entry, {"status": status})
+                entries.update_header(plan.entry, {"status": status})
                 records[plan.id] = records[plan.id]._replace(marked=True)
             except (Conflict, Refused):
                 pass  # a person is just changing it, or wrote a header that cannot be patched

@@ -22,7 +22,7 @@ from memvault.vault import atomic
 _NAME = "plans.json"
 
 
-class Pending(NamedTuple):
+class PendingRun(NamedTuple):
     """A run on its way to the inbox: its event's id, its moment, and what the event says."""
 
     event_id: str
@@ -30,7 +30,7 @@ class Pending(NamedTuple):
     data: dict[str, Any]
 
 
-class Record(NamedTuple):
+class RunRecord(NamedTuple):
     """The runs of one plan.
 
     ``basis`` is the schedule that ``next_run`` was worked out from, and what
@@ -38,16 +38,16 @@ class Record(NamedTuple):
     plan's end: if it does not any more, a person wants another run.
     """
 
-    basis: str
+    schedule_key: str
     next_run: datetime | None = None
     last_run: datetime | None = None
     marked: bool = False
-    pending: Pending | None = None
+    pending: PendingRun | None = None
 
 
-def load(folder: Path) -> dict[str, Record]:
+def load(folder: Path) -> dict[str, RunRecord]:
     """Return the records by the plans' ids; what is missing or damaged is left out."""
-    found: dict[str, Record] = {}
+    found: dict[str, RunRecord] = {}
     with contextlib.suppress(
         OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError
     ):
@@ -57,7 +57,7 @@ def load(folder: Path) -> dict[str, Record]:
     return found
 
 
-def save(folder: Path, records: Mapping[str, Record]) -> None:
+def save(folder: Path, records: Mapping[str, RunRecord]) -> None:
     """Keep the records. The caller holds the agent's lock.
 
     Raises:
@@ -65,25 +65,25 @@ def save(folder: Path, records: Mapping[str, Record]) -> None:
     """
     plans = {plan_id: _as_json(record) for plan_id, record in records.items()}
     text = json.dumps({"version": 1, "plans": plans}, ensure_ascii=False)
-    atomic.put(folder / _NAME, text.encode("utf-8", "replace"))
+    atomic.write(folder / _NAME, text.encode("utf-8", "replace"))
 
 
-def _record(value: Mapping[str, Any]) -> Record:
+def _record(value: Mapping[str, Any]) -> RunRecord:
     given = value.get("pending")
     at = clock.parse(str(given["at"])) if given else None
-    return Record(
+    return RunRecord(
         str(value["basis"]),
         clock.parse(str(value.get("nextRunAt"))),
         clock.parse(str(value.get("lastRunAt"))),
         bool(value.get("marked")),
-        Pending(str(given["eventId"]), at, dict(given["data"])) if given and at else None,
+        PendingRun(str(given["eventId"]), at, dict(given["data"])) if given and at else None,
     )
 
 
-def _as_json(record: Record) -> dict[str, Any]:
+def _as_json(record: RunRecord) -> dict[str, Any]:
     pending = record.pending
     values = {
-        "basis": record.basis,
+        "basis": record.schedule_key,
         "nextRunAt": record.next_run and clock.iso(record.next_run),
         "lastRunAt": record.last_run and clock.iso(record.last_run),
         "marked": record.marked,

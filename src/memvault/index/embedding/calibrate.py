@@ -37,7 +37,7 @@ _LEAST, _GREATEST = 1.0, 200.0
 _STEPS = 30
 
 
-class Pair(NamedTuple):
+class AnchorPair(NamedTuple):
     """Two texts, and whether they are about the same thing."""
 
     a: str
@@ -45,7 +45,7 @@ class Pair(NamedTuple):
     same: bool
 
 
-def anchors() -> list[Pair]:
+def anchors() -> list[AnchorPair]:
     """Read the anchors: rewordings, neighbours in one topic, and pairs with nothing in common.
 
     Raises:
@@ -54,21 +54,21 @@ def anchors() -> list[Pair]:
     try:
         lines = ANCHORS.read_text("utf-8").splitlines()
         entries = [json.loads(line) for line in lines]
-        return [Pair(entry["a"], entry["b"], entry["kind"] == "same") for entry in entries]
+        return [AnchorPair(entry["a"], entry["b"], entry["kind"] == "same") for entry in entries]
     except (OSError, ValueError, KeyError) as error:
         raise EmbedderError(
             f"The anchors cannot be read: {error}", "pip install --force-reinstall memvault"
         ) from error
 
 
-def fitted(embedder: Embedder) -> Calibration:
+def calibrate(embedder: Embedder) -> Calibration:
     """Find what an embedder's cosines mean by embedding the anchors; errors as for both."""
     import numpy as np
 
     pairs = anchors()
     same = np.array([pair.same for pair in pairs])
     values = cosines(embedder, pairs)
-    found = fit(values, np.where(same, _SAME, _OTHER))
+    found = fit_logistic(values, np.where(same, _SAME, _OTHER))
     return found._replace(separation=separation(values, same))
 
 
@@ -79,7 +79,7 @@ def separation(values: Numbers, same: npt.NDArray[np.bool_]) -> float:
     return float(alike.mean() - other.mean()) / max(spread, 1e-6)
 
 
-def cosines(embedder: Embedder, pairs: Sequence[Pair]) -> Numbers:
+def cosines(embedder: Embedder, pairs: Sequence[AnchorPair]) -> Numbers:
     """Return each pair's cosine, one side as a query: many models embed those differently."""
     import numpy as np
 
@@ -89,7 +89,7 @@ def cosines(embedder: Embedder, pairs: Sequence[Pair]) -> Numbers:
     return found
 
 
-def fit(values: Numbers, targets: Numbers, weights: Numbers | None = None) -> Calibration:
+def fit_logistic(values: Numbers, targets: Numbers, weights: Numbers | None = None) -> Calibration:
     """Fit the logistic map from cosines to target chances by Newton steps.
 
     The slope stays positive and finite. A model that cannot tell the pairs

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memvault.errors import EmbedderError
 from memvault.index.embedding.embedder import MODELS
-from memvault.index.embedding.fastembed_models import CROSS_ENCODER, explained, load
+from memvault.index.embedding.fastembed_models import CROSS_ENCODER, load, map_model_errors
 from memvault.index.embedding.permitted import identity
 
 _BATCH = 1
@@ -40,7 +40,7 @@ class CrossEncoder:
         Raises:
             EmbedderError: the model fails, or does not give one number for a text.
         """
-        with explained(CROSS_ENCODER, self.name):
+        with map_model_errors(CROSS_ENCODER, self.name):
             try:
                 logits = list(self._model.rerank(query, list(texts), batch_size=_BATCH))
             except (TypeError, IndexError) as error:  # fastembed takes a vector for a number

@@ -44,7 +44,7 @@ class Calibration(NamedTuple):
         # Not 1 / (1 + exp(-x)), which overflows.
         return 0.5 + 0.5 * math.tanh(self.slope * (cosine - self.midpoint) / 2)
 
-    def alike(self, rows: Matrix) -> list[list[float]]:
+    def similarity_matrix(self, rows: Matrix) -> list[list[float]]:
         """Return the similarity of each of some unit vectors to each."""
         return [[self.similarity(cosine) for cosine in near] for near in (rows @ rows.T).tolist()]
 
@@ -102,7 +102,7 @@ def fingerprint_of(folder: Path) -> Hashable:
     return tuple((path, state_of(path)) for path in sorted(found))
 
 
-def unit(rows: Matrix) -> Matrix:
+def normalize(rows: Matrix) -> Matrix:
     """Scale vectors to length 1 along the last axis; zeros stay."""
     import numpy as np
 

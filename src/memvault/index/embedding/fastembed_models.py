@@ -33,7 +33,7 @@ _LOCAL = "local/"
 """How the names begin that folders get in fastembed's list, which no one else should see."""
 
 
-class Kind(NamedTuple):
+class ModelKind(NamedTuple):
     """A kind of model: what it is called, what ``model use`` needs for it, what works without."""
 
     noun: str
@@ -41,17 +41,17 @@ class Kind(NamedTuple):
     instead: str
 
 
-EMBEDDING = Kind(
+EMBEDDING = ModelKind(
     "embedding model", "", "memvault model use builtin goes back to the embedder that always works"
 )
-CROSS_ENCODER = Kind(
+CROSS_ENCODER = ModelKind(
     "cross-encoder",
     " --for rerank",
     "recall without --rerank needs none; memvault model use NAME --for rerank takes another",
 )
 
 
-class Loaded(NamedTuple):
+class LoadedModel(NamedTuple):
     """fastembed's object, and a version that changes with the model's files."""
 
     model: Any
@@ -59,8 +59,8 @@ class Loaded(NamedTuple):
 
 
 def load(
-    kind: Kind, name: str, root: Path | None, download: bool, threads: int | None = None
-) -> Loaded:
+    kind: ModelKind, name: str, root: Path | None, download: bool, threads: int | None = None
+) -> LoadedModel:
     """Load a model that fastembed knows by name, or a folder's, which may be relative to ``root``.
 
     One text is worked on by so many threads, as many as there are processors by default.
@@ -69,7 +69,7 @@ def load(
         EmbedderError: there is no such model, or it is not on this machine.
     """
     folder = static.DATA if name == BUILTIN else folder_of(name, root)
-    with explained(kind, name):
+    with map_model_errors(kind, name):
         if folder is None:
             loaded = _by_name(kind, name, download)
         else:
@@ -82,7 +82,7 @@ def load(
     return loaded
 
 
-def known_models(kind: Kind) -> list[dict[str, Any]]:
+def known_models(kind: ModelKind) -> list[dict[str, Any]]:
     """List fastembed's models: name, dimension of a vector, size in GB, licence, description."""
     return [
         {
@@ -98,7 +98,7 @@ def known_models(kind: Kind) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def explained(kind: Kind, name: str) -> Iterator[None]:
+def map_model_errors(kind: ModelKind, name: str) -> Iterator[None]:
     """Turn whatever fastembed, the hub and ONNX Runtime raise into one ``EmbedderError``."""
     try:
         yield
@@ -109,7 +109,7 @@ def explained(kind: Kind, name: str) -> Iterator[None]:
         raise EmbedderError(f"The model {name} cannot be used: {first}", kind.instead) from error
 
 
-def _class(kind: Kind) -> Any:
+def _class(kind: ModelKind) -> Any:
     if kind == CROSS_ENCODER:
         from fastembed.rerank.cross_encoder import TextCrossEncoder
 
@@ -119,7 +119,7 @@ def _class(kind: Kind) -> Any:
     return TextEmbedding
 
 
-def _by_name(kind: Kind, name: str, download: bool) -> Loaded:
+def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
     if name.lower() not in {model["name"].lower() for model in known_models(kind)}:
         raise EmbedderError(
             f"There is no {kind.noun} {name!r}",
@@ -132,7 +132,7 @@ def _by_name(kind: Kind, name: str, download: bool) -> Loaded:
         if not download:
             raise EmbedderError(
                 f"The model {name} is not on this machine",
-                f"memvault model use {visible.shell(name)}{kind.option} downloads it once; "
+                f"memvault model use {visible.quote_argument(name)}{kind.option} downloads it once; "
                 "every other command works offline",
             ) from error
         try:
@@ -143,10 +143,10 @@ def _by_name(kind: Kind, name: str, download: bool) -> Loaded:
                 "try again with a network; a folder with model.onnx needs none",
             ) from unreachable
     folder = getattr(model.model, "_model_dir", None)
-    return Loaded(model, Path(folder).name[:12] if folder else "1")
+    return LoadedModel(model, Path(folder).name[:12] if folder else "1")
 
 
-def _from_folder(kind: Kind, folder: Path, model: str, threads: int | None) -> Loaded:
+def _from_folder(kind: ModelKind, folder: Path, model: str, threads: int | None) -> LoadedModel:
     missing = [name for name in (model, *_NEEDED) if not (folder / name).is_file()]
     if missing:
         raise EmbedderError(
@@ -157,10 +157,10 @@ def _from_folder(kind: Kind, folder: Path, model: str, threads: int | None) -> L
     alias = f"{_LOCAL}{version}"
     if alias not in {str(model["model"]) for model in _class(kind).list_supported_models()}:
         _enter(kind, alias, folder, model)
-    return Loaded(_quietly(kind, alias, threads, specific_model_path=str(folder)), version)
+    return LoadedModel(_quietly(kind, alias, threads, specific_model_path=str(folder)), version)
 
 
-def _enter(kind: Kind, alias: str, folder: Path, model: str) -> None:
+def _enter(kind: ModelKind, alias: str, folder: Path, model: str) -> None:
     """Enter a folder's model in fastembed's list, which it loads from."""
     from fastembed.common.model_description import ModelSource, PoolingType
 
@@ -194,7 +194,7 @@ def _fingerprint(folder: Path, model: str) -> str:
     return digest.hexdigest()
 
 
-def _quietly(kind: Kind, name: str, threads: int | None, **options: Any) -> Any:
+def _quietly(kind: ModelKind, name: str, threads: int | None, **options: Any) -> Any:
     """Load a model without fastembed's log lines; its errors say the same."""
     make = _class(kind)
     with contextlib.suppress(ImportError):  # fastembed's own way of logging, today

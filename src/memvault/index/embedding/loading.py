@@ -24,12 +24,12 @@ def known_calibration(name: str) -> Calibration | None:
     return transformer.read_calibration() if name == BUILTIN else None
 
 
-def shown_name(name: str) -> str:
+def display_name(name: str) -> str:
     """Return what an embedder is called: the built-in one by its model's name."""
     return str(transformer.read_card()["name"]) if name == BUILTIN else name
 
 
-def open_embedder(name: str, root: Path | None, download: bool = False) -> Embedder:
+def load_embedder(name: str, root: Path | None, download: bool = False) -> Embedder:
     """Return an embedder: ``builtin``, a folder with ``model.onnx``, or a fastembed model.
 
     It is loaded once for the whole process.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memvault.index.embedding.embedder import unit
-from memvault.index.embedding.fastembed_models import EMBEDDING, explained, load
+from memvault.index.embedding.embedder import normalize
+from memvault.index.embedding.fastembed_models import EMBEDDING, load, map_model_errors
 
 if TYPE_CHECKING:
     from memvault.index.embedding.embedder import Matrix
@@ -32,24 +32,24 @@ class OnnxEmbedder:
         self.name = name
         self._batch = batch
         self._model, self.version = load(EMBEDDING, name, root, download, threads)
-        with explained(EMBEDDING, name):
+        with map_model_errors(EMBEDDING, name):
             self.dimension = len(next(iter(self._model.embed(["dimension"]))))
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return unit vectors, shape (len(texts), dimension)."""
         import numpy as np
 
-        with explained(EMBEDDING, self.name):
+        with map_model_errors(EMBEDDING, self.name):
             rows = list(self._model.passage_embed(list(texts), batch_size=self._batch))
         if not rows:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        return unit(np.asarray(rows, dtype=np.float32))
+        return normalize(np.asarray(rows, dtype=np.float32))
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector, shape (dimension,), with the model's own query prefix."""
         import numpy as np
 
-        with explained(EMBEDDING, self.name):
+        with map_model_errors(EMBEDDING, self.name):
             row = next(iter(self._model.query_embed(text)))
-        vector: Matrix = unit(np.asarray([row], dtype=np.float32))[0]
+        vector: Matrix = normalize(np.asarray([row], dtype=np.float32))[0]
         return vector

@@ -17,12 +17,12 @@ from memvault import user_settings, visible
 from memvault.config import Settings
 from memvault.errors import EmbedderError, MemvaultError
 from memvault.index.embedding.embedder import BUILTIN, fingerprint_of
-from memvault.user_folders import home_expanded
+from memvault.user_folders import expand_home
 
 _KIND = "model"
 
 
-class Choice(NamedTuple):
+class ModelChoice(NamedTuple):
     """The model to use: where its name is looked up first, and what a person should know of it.
 
     ``root`` is the vault that may stand for a folder's beginning; None for a
@@ -34,7 +34,7 @@ class Choice(NamedTuple):
     note: str = ""
 
 
-class Fingerprint(NamedTuple):
+class ModelFingerprint(NamedTuple):
     """The files of a model's folder: their sizes by path, and one digest of all of them."""
 
     sizes: dict[str, int]
@@ -46,7 +46,7 @@ def folder_of(name: str, root: Path | None) -> Path | None:
 
     A folder may be named from the vault ``root``; where no vault has a say, by its whole path.
     """
-    given = home_expanded(name)
+    given = expand_home(name)
     if name == BUILTIN:
         return None
     if root is None:
@@ -70,30 +70,30 @@ def is_path(name: str, root: Path) -> bool:
     )
 
 
-def embedder(settings: Settings, root: Path) -> Choice:
+def choose_embedder(settings: Settings, root: Path) -> ModelChoice:
     """Return the embedder to use: the built-in one where the vault's may not be loaded here."""
-    if "embedder.model" not in settings.named:
-        return Choice(user_settings.load().embedder or settings.embedder, None)
+    if "embedder.model" not in settings.explicit:
+        return ModelChoice(user_settings.load().embedder or settings.embedder, None)
     if is_allowed(settings.embedder, root):
-        return Choice(settings.embedder, root)
-    return Choice(BUILTIN, None, _refusal(settings.embedder, ""))
+        return ModelChoice(settings.embedder, root)
+    return ModelChoice(BUILTIN, None, _refusal(settings.embedder, ""))
 
 
-def reranker(settings: Settings, root: Path) -> Choice:
+def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
     """Return the cross-encoder to use.
 
     Raises:
         EmbedderError: the one that the vault names may not be loaded here.
     """
-    if "rerank.model" not in settings.named:
-        return Choice(user_settings.load().reranker or settings.reranker, None)
+    if "rerank.model" not in settings.explicit:
+        return ModelChoice(user_settings.load().reranker or settings.reranker, None)
     if not is_allowed(settings.reranker, root):
         said, _, hint = _refusal(settings.reranker, " --for rerank").partition("; ")
         raise EmbedderError(said, hint)
-    return Choice(settings.reranker, root)
+    return ModelChoice(settings.reranker, root)
 
 
-def fingerprint(name: str, root: Path | None) -> Fingerprint | None:
+def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
     """Return what a folder holds, to be allowed once it was tried; None for a model's name.
 
     Raises:
@@ -104,14 +104,14 @@ def fingerprint(name: str, root: Path | None) -> Fingerprint | None:
         return None
     try:
         sizes = _sizes(folder)
-        return Fingerprint(sizes, _digest(folder, sizes))
+        return ModelFingerprint(sizes, _digest(folder, sizes))
     except OSError as error:
         raise EmbedderError(
             f"The model folder {name} cannot be read: {error.strerror}", "check what lies in it"
         ) from error
 
 
-def allow(name: str, root: Path, tried: Fingerprint | None) -> None:
+def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
     """Let the vault's settings name a folder on this machine, as long as it holds what was tried.
 
     Errors as for ``grants.grant``.
@@ -120,13 +120,13 @@ def allow(name: str, root: Path, tried: Fingerprint | None) -> None:
     if folder is not None and tried is not None:
         from memvault import grants
 
-        grants.grant(root, _KIND, str(folder.resolve()), tried._asdict())
+        grants.add(root, _KIND, str(folder.resolve()), tried._asdict())
 
 
-def state(settings: Settings, root: Path) -> object:
+def cache_key(settings: Settings, root: Path) -> object:
     """Return what changes whenever the choice of an embedder may: cheap, no file is read whole."""
     folder = folder_of(settings.embedder, root)
-    if folder is None or "embedder.model" not in settings.named:
+    if folder is None or "embedder.model" not in settings.explicit:
         return None
     try:
         allowed = _granted(folder, root)
@@ -156,11 +156,11 @@ def is_allowed(name: str, root: Path) -> bool:
 def _granted(folder: Path, root: Path) -> dict[str, Any]:
     from memvault import grants
 
-    return grants.granted(root, _KIND, str(folder.resolve()))
+    return grants.get(root, _KIND, str(folder.resolve()))
 
 
 def _refusal(name: str, option: str) -> str:
-    word = visible.shell(name)
+    word = visible.quote_argument(name)
     return (
         f"the model folder {word} is not allowed on this machine, or was changed since; "
         f"memvault model use {word}{option} allows it as it is now"

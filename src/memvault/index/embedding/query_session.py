@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding.embedder import unit
+from memvault.index.embedding.embedder import normalize
 from memvault.index.embedding.static import open_tokenizer
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class QuerySession:
             (tokens, *_) = self._session.run(None, given)
         except Exception as error:  # of ONNX Runtime's own kinds
             raise _explained(error) from error
-        vector: Matrix = unit(tokens[0].mean(axis=0))
+        vector: Matrix = normalize(tokens[0].mean(axis=0))
         return vector
 
 

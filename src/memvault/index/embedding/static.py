@@ -19,7 +19,7 @@ from memvault.index.embedding.embedder import (
     MODELS,
     Calibration,
     fingerprint_of,
-    unit,
+    normalize,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class StaticEmbedder:
             for place, ids in enumerate(self._ids(batch), start):
                 # One product a text: np.add.reduceat over a whole batch took eight times as long.
                 sums[place] = self._scales[ids] @ self._table[ids].astype(np.float32)
-        return unit(sums)
+        return normalize(sums)
 
     def embed_query(self, text: str) -> Matrix:
         """Return a query's unit vector; shape (dimension,)."""
@@ -133,7 +133,7 @@ class StaticEmbedder:
         """How many tokens there are."""
         return len(self._table)
 
-    def wanted(self, query: str) -> tuple[npt.NDArray[np.int64], Matrix]:
+    def query_subwords(self, query: str) -> tuple[npt.NDArray[np.int64], Matrix]:
         """Return a query's known tokens, and the lengths of their rows: what each adds to it."""
         import numpy as np
 
@@ -141,7 +141,9 @@ class StaticEmbedder:
         ids, counts = np.unique(ids[ids != self._unknown], return_counts=True)
         return ids, np.linalg.norm(self._rows(ids), axis=1) * counts
 
-    def nearest(self, wanted: npt.NDArray[np.int64], held: npt.NDArray[np.uint16]) -> Matrix:
+    def subword_similarities(
+        self, wanted: npt.NDArray[np.int64], held: npt.NDArray[np.uint16]
+    ) -> Matrix:
         """Return the cosine of each wanted token to each held one, at least 0.
 
         Shape (len(wanted), len(held)). Nothing is near an unknown token.
@@ -153,7 +155,7 @@ class StaticEmbedder:
         ids = np.flatnonzero(occurs)
         place = np.zeros(self.vocabulary, dtype=np.intp)
         place[ids] = np.arange(len(ids))
-        near = np.maximum(unit(self._rows(wanted)) @ unit(self._rows(ids)).T, 0.0)
+        near = np.maximum(normalize(self._rows(wanted)) @ normalize(self._rows(ids)).T, 0.0)
         near[:, ids == self._unknown] = 0.0
         found: Matrix = near[:, place[held]]
         return found

@@ -13,7 +13,7 @@ _UNKNOWN_BYTES = 2
 """Bytes of unknown text that count as one token."""
 
 
-def count(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Return how many tokens a text has, rather too many; errors as for ``open_tokenizer``."""
     tokenizer, unknown = open_tokenizer()
     found = tokenizer.encode(text, add_special_tokens=False)
@@ -24,14 +24,14 @@ def count(text: str) -> int:
     return total
 
 
-def beginning(text: str, most: int) -> int:
+def prefix_within(text: str, most: int) -> int:
     """Return how many characters of a text's beginning have at most so many tokens."""
-    if count(text) <= most:
+    if count_tokens(text) <= most:
         return len(text)
     fits, too_long = 0, len(text)
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
-        if count(text[:middle]) <= most:
+        if count_tokens(text[:middle]) <= most:
             fits = middle
         else:
             too_long = middle

@@ -13,7 +13,7 @@ NOTHING = "0"
 """The generation of a vault of which nothing is sent yet."""
 
 
-class VaultCard(NamedTuple):
+class Publication(NamedTuple):
     """Who sends a vault (``holder``, an id; ``host``, its name), and what is in the engine of it.
 
     ``words`` and ``passages`` are the generations of rows that count, ``passages`` is empty where
@@ -22,7 +22,7 @@ class VaultCard(NamedTuple):
     whenever anything is; ``made`` says by which version the rows were made, ``sent`` when.
     """
 
-    holder: str
+    publisher: str
     host: str
     name: str
     words: str = NOTHING
@@ -36,7 +36,7 @@ class VaultCard(NamedTuple):
     sent: str = ""
 
     @classmethod
-    def read(cls, told: object) -> Self:
+    def from_json(cls, told: object) -> Self:
         """Read what an engine says; what makes no sense is left out: others may write there."""
         said: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
         made: dict[str, Any] = {}
@@ -51,12 +51,12 @@ class VaultCard(NamedTuple):
                 made[name] = value if _is_number(value) else 0
         return cls(**made)
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return it as an engine keeps it."""
         return {**self._asdict(), "gone": list(self.gone)}
 
     @property
-    def makes_sense(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether its generations could be some."""
         return all(map(_GENERATION.fullmatch, (self.words, self.passages or NOTHING)))
 

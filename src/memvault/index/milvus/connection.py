@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memvault.index.errors import LostIndex
-from memvault.index.milvus.where import EngineAway, EngineRefused, NothingThere, Where, meaning
+from memvault.index.milvus.where import (
+    CollectionMissing,
+    EngineAddress,
+    EngineRefused,
+    EngineUnavailable,
+    map_error,
+)
 
 Value = TypeVar("Value")
 
@@ -30,7 +36,7 @@ class Connection:
         EngineRefused: the token is not good, or the collections are another program's.
     """
 
-    def __init__(self, where: Where, makes: bool = True) -> None:
+    def __init__(self, where: EngineAddress, makes: bool = True) -> None:
         self.where = where
         self._makes = makes
         self._client: Any = None
@@ -74,7 +80,7 @@ class Connection:
         try:
             with self.timed():
                 yield
-        except (EngineAway, EngineRefused) as error:
+        except (EngineUnavailable, EngineRefused) as error:
             raise LostIndex(error) from error
 
     def close(self) -> None:
@@ -95,11 +101,11 @@ class Connection:
             try:
                 return ask(self._opened(left), left)
             except Exception as error:
-                mapped, told = meaning(error, self.where), str(error)
+                mapped, told = map_error(error, self.where), str(error)
                 if mapped is None:
                     raise
                 over = time.monotonic() + pause >= ends
-                if over or not isinstance(mapped, EngineAway):
+                if over or not isinstance(mapped, EngineUnavailable):
                     self.close()
                     raise mapped from error
             time.sleep(pause)
@@ -118,7 +124,7 @@ class Connection:
         if self._client is None:
             is_file = "://" not in self.where.uri
             if is_file and not self._makes and not Path(self.where.uri).exists():
-                raise NothingThere(f"file {self.where.uri}")
+                raise CollectionMissing(f"file {self.where.uri}")
             from pymilvus import MilvusClient
 
             for noisy in _NOISY:  # what they say, we say

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 from memvault.config import LANGUAGES
 from memvault.errors import MemvaultError
 from memvault.index.manifest import Manifest, columns_of
-from memvault.index.manifest import Row as Kept
-from memvault.index.milvus.engine import Engine, Row
-from memvault.index.protocol import Record
+from memvault.index.manifest import ManifestRow as Kept
+from memvault.index.milvus.engine import EngineClient, Row
+from memvault.index.protocol import MemoryRecord
 from memvault.index.quick_side import Progress
 from memvault.model import FileState
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic, layout
 from memvault.vault.codec import etag as etag_of
-from memvault.vault.replaced import SUPERSEDES, names_under
-from memvault.vault.store import Store
+from memvault.vault.replaced import SUPERSEDES, referenced_names
+from memvault.vault.store import MemoryStore
 
 _PIECE = 60_000
 """Bytes of a record or of a file in one row."""
@@ -44,14 +44,14 @@ _MOST_TOKENS = 4_000_000
 _CARD = "copies.json"
 
 
-class Copy(NamedTuple):
+class StoredText(NamedTuple):
     """What the engine has of a memory: what a manifest keeps of it, and its file's bytes."""
 
     row: Kept
     data: bytes
 
 
-class _Sent(NamedTuple):
+class UploadState(NamedTuple):
     """Up to which uid of a generation copies were sent, and of how many memories tokens tell."""
 
     generation: str = ""
@@ -59,10 +59,10 @@ class _Sent(NamedTuple):
     counted: int = 0
 
 
-class Copies:
+class StoredTexts:
     """The copies of one vault's memories; those that are gone go with their words."""
 
-    def __init__(self, engine: Engine, vault: str) -> None:
+    def __init__(self, engine: EngineClient, vault: str) -> None:
         self._engine = engine
         self._vault = vault
 
@@ -82,7 +82,12 @@ class Copies:
         return _read(folder).counted
 
     def send(
-        self, manifest: Manifest, store: Store, generation: str, folder: Path, progress: Progress
+        self,
+        manifest: Manifest,
+        store: MemoryStore,
+        generation: str,
+        folder: Path,
+        progress: Progress,
     ) -> None:
         """Send those that were not sent yet, lowest uid first; ``folder`` keeps up to which.
 
@@ -90,12 +95,12 @@ class Copies:
         """
         sent = _read(folder)
         if sent.generation != generation:
-            sent = _Sent(generation)
+            sent = UploadState(generation)
         pending, left = manifest.uids_above(sent.last), False
         for first in range(0, len(pending), _BATCH):
             batch = pending[first : first + _BATCH]
             if not first:  # the last time may have ended within these, of other files
-                self._engine.forget("memories", self._vault, generation, [uid for uid, _ in batch])
+                self._engine.delete("memories", self._vault, generation, [uid for uid, _ in batch])
             rows = {uid: list(self._rows(manifest, store, uid, path)) for uid, path in batch}
             self._put(generation, [row for own in rows.values() for row in own])
             left = left or any(not own for own in rows.values())
@@ -108,7 +113,7 @@ class Copies:
         if frequency is not None and frequency[1] != sent.counted:
             holding, memories = frequency
             text = base64.b64encode(zlib.compress(holding)).decode()
-            self._engine.forget("memories", self._vault, generation, [_FREQUENCY])
+            self._engine.delete("memories", self._vault, generation, [_FREQUENCY])
             self._put(generation, _divided(_FREQUENCY, str(memories), text))
             sent = sent._replace(counted=memories)
         _write(folder, sent)
@@ -124,16 +129,16 @@ class Copies:
         found = [kept_of(uid, _joined(own, "record")) for uid, own in pieces.items()]
         return [row for row in found if row is not None]
 
-    def of(self, generation: str, uids: Sequence[int]) -> dict[int, Copy]:
+    def of(self, generation: str, uids: Sequence[int]) -> dict[int, StoredText]:
         """Return the copies of some memories; one that is not whole is left out."""
         pieces = self._pieces(generation, uids, ("uid", "piece", "record", "text"))
-        found: dict[int, Copy] = {}
+        found: dict[int, StoredText] = {}
         for uid, own in pieces.items():
             record = _joined(own, "record")
             row = kept_of(uid, record)
             if row is not None:
                 is_text = bool(json.loads(record).get("is_text"))
-                found[uid] = Copy(row, bytes_of(_joined(own, "text"), is_text))
+                found[uid] = StoredText(row, bytes_of(_joined(own, "text"), is_text))
         return found
 
     def frequency(self, generation: str) -> tuple[bytes, int] | None:
@@ -147,7 +152,7 @@ class Copies:
         except (KeyError, ValueError, binascii.Error, zlib.error):
             return None
 
-    def _rows(self, manifest: Manifest, store: Store, uid: int, path: str) -> Iterator[Row]:
+    def _rows(self, manifest: Manifest, store: MemoryStore, uid: int, path: str) -> Iterator[Row]:
         record = manifest.record(uid)
         if record is None:
             return
@@ -210,13 +215,15 @@ def kept_of(uid: int, text: str) -> Kept | None:
     """Read what a manifest keeps; None where a piece is missing, or where it makes no sense."""
     try:
         told: dict[str, Any] = json.loads(text)
-        record = Record(**{**told["record"], "key": uid, "tags": tuple(told["record"]["tags"])})
+        record = MemoryRecord(
+            **{**told["record"], "key": uid, "tags": tuple(told["record"]["tags"])}
+        )
         mtime, ctime = map(int, told["times"])
         state = FileState(record.path, record.size, mtime, ctime, 0)
         lengths = {str(name): int(count) for name, count in told["lengths"].items()}
         row = Kept(record, state, 0, lengths)
         columns_of(row)
-        names_under(record.metadata, SUPERSEDES)
+        referenced_names(record.metadata, SUPERSEDES)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
     numbers = (record.size, mtime, ctime, *lengths.values())
@@ -224,7 +231,7 @@ def kept_of(uid: int, text: str) -> Kept | None:
     return row if fits and _makes_sense(record) else None
 
 
-def _makes_sense(record: Record) -> bool:
+def _makes_sense(record: MemoryRecord) -> bool:
     """Say whether a record could be a memory's of this version: others may write in an engine."""
     told: dict[str, Any] = record._asdict()
     others = {"key": int, "size": int, "tags": tuple, "metadata": dict}
@@ -255,13 +262,13 @@ def bytes_of(text: str, is_text: bool) -> bytes:
         return b""
 
 
-def _read(folder: Path) -> _Sent:
+def _read(folder: Path) -> UploadState:
     try:
         told = json.loads(read(folder / _CARD, SETTING))
-        return _Sent(str(told["generation"]), int(told["last"]), int(told["counted"]))
+        return UploadState(str(told["generation"]), int(told["last"]), int(told["counted"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return _Sent()
+        return UploadState()
 
 
-def _write(folder: Path, sent: _Sent) -> None:
-    atomic.put(folder / _CARD, json.dumps(sent._asdict()).encode(), durable=False)
+def _write(folder: Path, sent: UploadState) -> None:
+    atomic.write(folder / _CARD, json.dumps(sent._asdict()).encode(), durable=False)

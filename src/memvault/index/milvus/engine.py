@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from memvault.index.milvus import schema
-from memvault.index.milvus.card import VaultCard
+from memvault.index.milvus.card import Publication
 from memvault.index.milvus.connection import Connection
-from memvault.index.milvus.where import EngineRefused, NothingThere, shown
+from memvault.index.milvus.where import CollectionMissing, EngineRefused, display_address
 
 Row = dict[str, Any]
 
@@ -31,7 +31,7 @@ class Hit(NamedTuple):
     score: float
 
 
-class Engine(Connection):
+class EngineClient(Connection):
     """The rows of all vaults in an engine; errors as for a connection."""
 
     def words(
@@ -102,7 +102,7 @@ class Engine(Connection):
             done += len(batch)
             told(done)
 
-    def forget(self, kind: str, vault: str, generation: str, uids: Sequence[int]) -> None:
+    def delete(self, kind: str, vault: str, generation: str, uids: Sequence[int]) -> None:
         """Delete the rows of some memories."""
         self._remove(kind, f"{_of(vault, generation)} and uid in {list(uids)}")
 
@@ -110,7 +110,7 @@ class Engine(Connection):
         """Delete the rows of the memories from one on."""
         self._remove(kind, f"{_of(vault, generation)} and uid >= {uid}")
 
-    def keep_only(self, kind: str, vault: str, generation: str) -> None:
+    def delete_other_generations(self, kind: str, vault: str, generation: str) -> None:
         """Delete the rows of a vault that are of an older generation."""
         kept = f'["{generation}", "card"]'
         self._remove(kind, f'vault == "{vault}" and generation not in {kept}')
@@ -120,22 +120,22 @@ class Engine(Connection):
         for kind in KINDS:
             self._remove(kind, f'vault == "{vault}"')
 
-    def card(self, vault: str) -> VaultCard | None:
+    def card(self, vault: str) -> Publication | None:
         """Return what is said of a vault; None where it was never sent."""
         where = f'id == "{vault}-card"'
         for row in self._queried(self._named("words"), where, ("lengths",), 1):
-            return VaultCard.read(row["lengths"])
+            return Publication.from_json(row["lengths"])
         return None
 
-    def cards(self) -> dict[str, VaultCard]:
+    def cards(self) -> dict[str, Publication]:
         """Return what is said of each vault, by its id."""
         rows = self._pages(self._named("words"), 'generation == "card"', ("vault", "lengths"))
-        return {row["vault"]: VaultCard.read(row["lengths"]) for row in rows}
+        return {row["vault"]: Publication.from_json(row["lengths"]) for row in rows}
 
-    def say(self, vault: str, card: VaultCard) -> None:
+    def publish(self, vault: str, card: Publication) -> None:
         """Say of a vault who sends it, and when that was."""
         about = {"id": f"{vault}-card", "vault": vault, "generation": "card", "uid": -1}
-        row = {**about, "block": -1, "lengths": card.told(), "text": "card"}
+        row = {**about, "block": -1, "lengths": card.to_json(), "text": "card"}
         self.put("words", [row], lambda _: None)
 
     def _remove(self, kind: str, expression: str) -> None:
@@ -210,7 +210,9 @@ class Engine(Connection):
         if name not in self._ready:
             there = self._asked(lambda client, left: client.has_collection(name, timeout=left))
             if not there and not self._makes:
-                raise NothingThere(f"collection {name} in the engine at {shown(self.where)}")
+                raise CollectionMissing(
+                    f"collection {name} in the engine at {display_address(self.where)}"
+                )
             if not there:
                 self._asked(partial(_made, name, kind))
             self._check(name, kind)
@@ -249,7 +251,7 @@ def _dropped(name: str, client: Any, left: float) -> None:
     client.drop_collection(name, timeout=left)
 
 
-def pushed(among: Set[int] | None) -> list[int] | None:
+def pushdown_keys(among: Set[int] | None) -> list[int] | None:
     """Return the memories that a search is limited to in the engine; None for all."""
     few = among is not None and len(among) <= _PUSHED
     return sorted(uid for uid in among if uid >= 0) if few and among is not None else None

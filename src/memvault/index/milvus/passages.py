@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from memvault.index.flat_vectors import VectorCard
-from memvault.index.milvus.engine import Engine, Row, pushed
-from memvault.index.nearest import Passages
-from memvault.index.vectors import Vectors
+from memvault.index.milvus.engine import EngineClient, Row, pushdown_keys
+from memvault.index.nearest import ScoredPassages
+from memvault.index.vectors import StaticVectorFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,28 +29,28 @@ _NOTHING = 1
 """Numbers in a row that is kept here, where the vector itself is not."""
 
 
-class EnginePassages(Vectors):
+class MilvusVectorStore(StaticVectorFile):
     """The vectors of one index's memories; each row here is empty, and its vector in the engine.
 
     The rows of one manifest are a generation there, so those that are sent again take the
     place of those that were.
     """
 
-    engine: Engine
+    engine: EngineClient
     vault: str
 
     @classmethod
-    def at(cls, engine: Engine, vault: str, folder: Path, manifest: int) -> Self | None:
+    def at(cls, engine: EngineClient, vault: str, folder: Path, manifest: int) -> Self | None:
         """Open those of a manifest; None where there are none."""
         found = cls.open(folder, manifest)
         return found.by(engine, vault) if found is not None else None
 
     @classmethod
-    def begun(cls, engine: Engine, vault: str, folder: Path, card: VectorCard) -> Self:
+    def begun(cls, engine: EngineClient, vault: str, folder: Path, card: VectorCard) -> Self:
         """Begin with none."""
         return cls.create(folder, card._replace(dimension=_NOTHING)).by(engine, vault)
 
-    def by(self, engine: Engine, vault: str) -> Self:
+    def by(self, engine: EngineClient, vault: str) -> Self:
         """Return itself, with where its vectors are."""
         self.engine, self.vault = engine, vault
         return self
@@ -93,7 +93,7 @@ class EnginePassages(Vectors):
         """Delete the vectors of memories that are gone."""
         for first in range(0, len(uids), 1_000):
             among = list(uids[first : first + 1_000])
-            self.engine.forget("passages", self.vault, self.generation, among)
+            self.engine.delete("passages", self.vault, self.generation, among)
 
     def rows_of(self, passages: Mapping[int, int]) -> dict[int, tuple[Matrix, int]]:
         """Return the vector and the hash of one passage of each memory; some may be gone."""
@@ -106,21 +106,21 @@ class EnginePassages(Vectors):
                 found[row["uid"]] = vector, np.int64(row["hash"]).astype(np.uint64)
         return found
 
-    def measured(
+    def search(
         self, query: Matrix, limit: int, also: Set[int], among: Set[int] | None
-    ) -> Passages:
+    ) -> ScoredPassages:
         """Return all passages of the nearest memories and of ``also``, with their cosines."""
         import numpy as np
 
         most = _TIMES * max(limit, 1)
         with self.engine.viewing():
             hits = self.engine.nearest(
-                self.vault, self.generation, query.tolist(), most, pushed(among)
+                self.vault, self.generation, query.tolist(), most, pushdown_keys(among)
             )
         near = {hit.row["uid"] for hit in hits} | {uid for uid in also if uid >= 0}
         rows = sorted(self._rows(sorted(near)), key=lambda row: (row["uid"], row["passage"]))
         vectors = np.array([row["dense"] for row in rows], dtype=np.float32)
-        return Passages(
+        return ScoredPassages(
             np.array([row["uid"] for row in rows], dtype=np.int64),
             np.array([row["hash"] for row in rows], dtype=np.int64).astype(np.uint64),
             vectors @ query if rows else np.zeros(0, dtype=np.float32),

@@ -16,40 +16,40 @@ from typing import TYPE_CHECKING
 from memvault import clock
 from memvault.errors import NotFound, Refused, StorageError
 from memvault.index.analysis import analyser
-from memvault.index.deep_side import DeepSide
+from memvault.index.deep_side import TransformerVectors
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.static import read_card
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.local import LocalIndex
 from memvault.index.manifest import Manifest
-from memvault.index.milvus.card import VaultCard
-from memvault.index.milvus.copies import Copies, Copy
-from memvault.index.milvus.engine import Engine
-from memvault.index.milvus.passages import EnginePassages
+from memvault.index.milvus.card import Publication
+from memvault.index.milvus.copies import StoredText, StoredTexts
+from memvault.index.milvus.engine import EngineClient
+from memvault.index.milvus.passages import MilvusVectorStore
 from memvault.index.milvus.shared import Progress, WordsAt, made_by, name_of
-from memvault.index.milvus.where import EngineRefused, shown
-from memvault.index.milvus.words import Card, EngineWords
-from memvault.index.parts import LOCAL, Parts
-from memvault.index.place import Place
+from memvault.index.milvus.where import EngineRefused, display_address
+from memvault.index.milvus.words import GenerationState, MilvusKeywordStore
+from memvault.index.parts import LOCAL, Backend
+from memvault.index.place import IndexFolder
 from memvault.index.protocol import (
-    Asked,
-    Closeness,
     KeywordAnswer,
     KeywordQuery,
-    Patience,
-    Places,
-    Stale,
+    MatchLocation,
+    SentenceFeatures,
+    SentenceQuery,
+    StaleView,
     View,
+    WaitPolicy,
 )
-from memvault.index.sentences import Block, coded, cut
-from memvault.index.snapshot import Overlay, Snapshot, compared
+from memvault.index.sentences import EncodedBlock, encode_blocks, split_memory
+from memvault.index.snapshot import Overlay, Snapshot, blocks_to_read
 from memvault.model import FileState, Memory
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
 from memvault.vault.codec import etag
-from memvault.vault.deed import GONE, Deed
+from memvault.vault.deed import FILE_MISSING_HINT, ChangeSet
 from memvault.vault.scan import Scan
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ _LATE = timedelta(minutes=5)
 """By how much two clocks may differ."""
 
 
-def off(sent: str) -> str:
+def clock_skew_note(sent: str) -> str:
     """Say that a clock is off where a vault was sent at a time still to come; else nothing."""
     when = clock.parse(sent)
     if when is None or when - clock.now() < _LATE:
@@ -74,26 +74,26 @@ def off(sent: str) -> str:
     return f"the vault was sent at {sent}, which is still to come: a machine's clock is off"
 
 
-def _state_of(card: VaultCard) -> str:
+def _state_of(card: Publication) -> str:
     return f"{card.words} {card.state}"
 
 
-class SentStore(Store):
+class RemoteStore(MemoryStore):
     """The files of a vault as they were sent; nothing here can be written."""
 
     def __init__(
         self,
         root: Path,
         settings: Settings,
-        index: Callable[[], SentIndex],
-        deed: Deed | None = None,
+        index: Callable[[], RemoteIndex],
+        deed: ChangeSet | None = None,
     ) -> None:
         super().__init__(root, settings, deed)
         self._index = index
 
-    def by(self, deed: Deed) -> SentStore:
+    def by(self, deed: ChangeSet) -> RemoteStore:
         """Return the same memories for another call."""
-        return SentStore(self.root, self.settings, self._index, deed)
+        return RemoteStore(self.root, self.settings, self._index, deed)
 
     def finish_move(self, seconds: float = 1.0) -> None:
         """Do nothing: no file is moved here."""
@@ -134,8 +134,8 @@ class SentView(Snapshot):
         return self._files.sent
 
     @property
-    def _files(self) -> SentStore:
-        assert isinstance(self.store, SentStore)
+    def _files(self) -> RemoteStore:
+        assert isinstance(self.store, RemoteStore)
         return self.store
 
     def keyword(self, query: KeywordQuery) -> KeywordAnswer:
@@ -145,52 +145,59 @@ class SentView(Snapshot):
         hits = [hit for hit in found.hits if hit.key < 0 or hit.key in known]
         return found._replace(hits=hits)
 
-    def closeness(self, asked: Asked, places: Mapping[int, Places]) -> dict[int, Closeness]:
+    def sentence_features(
+        self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
+    ) -> dict[int, SentenceFeatures]:
         """Compare memories with a query; their texts are fetched at once."""
         self._files.fetch(places)
-        return super().closeness(asked, places)
+        return super().sentence_features(asked, places)
 
     def text(self, key: int) -> Memory | None:
         """Read a memory; errors as for a view's."""
         self._files.fetch([key])
         return super().text(key)
 
-    def _blocks(self, key: int, places: Places) -> Sequence[Block]:
+    def _blocks(self, key: int, places: MatchLocation) -> Sequence[EncodedBlock]:
         """Return a memory's first blocks, and those around its best places, made of its text."""
         if key < 0:
             return super()._blocks(key, places)
         if key not in self.overlay.blocks:
             try:
                 record, memory = self.record(key), self.text(key)
-            except Stale:  # its text was sent anew meanwhile; the next look leaves it out
+            except StaleView:  # its text was sent anew meanwhile; the next look leaves it out
                 return ()
-            cuts = cut(memory) if memory is not None else []
+            cuts = split_memory(memory) if memory is not None else []
             self.overlay.cuts[key] = cuts
             language = record.language if record is not None else ""
-            self.overlay.blocks[key] = coded(cuts, analyser(language)) if cuts else []
+            self.overlay.blocks[key] = encode_blocks(cuts, analyser(language)) if cuts else []
         every = self.overlay.blocks[key]
         firsts = [block.first for block in every]
-        wanted = compared(places, lambda passage: max(bisect_right(firsts, passage) - 1, 0))
+        wanted = blocks_to_read(places, lambda passage: max(bisect_right(firsts, passage) - 1, 0))
         return [every[number] for number in wanted if 0 <= number < len(every)]
 
 
-class SentIndex(LocalIndex):
+class RemoteIndex(LocalIndex):
     """The index of a vault that another machine sends."""
 
     def __init__(
-        self, store: Store, place: Place, progress: Progress, engine: Engine, vault: str
+        self,
+        store: MemoryStore,
+        place: IndexFolder,
+        progress: Progress,
+        engine: EngineClient,
+        vault: str,
     ) -> None:
         self.engine = engine
         self.sent = ""
         self._vault = vault
-        self._copies = Copies(engine, vault)
-        self._held: dict[int, Copy] = {}
+        self._copies = StoredTexts(engine, vault)
+        self._held: dict[int, StoredText] = {}
         self._unfit: set[int] = set()
-        parts = Parts(WordsAt(engine, vault, progress), LOCAL.vectors)
+        parts = Backend(WordsAt(engine, vault, progress), LOCAL.vectors)
         super().__init__(store, place, progress, parts, name_of(engine.where, vault))
-        self.deep = DeepSide(store, None)
+        self.deep = TransformerVectors(store, None)
 
-    def look(self, vectors: bool, patience: Patience) -> Snapshot:  # noqa: ARG002 - no files here
+    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:  # noqa: ARG002 - no files here
         """Follow what the engine says of the vault and return a view of it.
 
         Raises:
@@ -205,7 +212,7 @@ class SentIndex(LocalIndex):
         if self._files.open() is None or self._followed() != state or self._unfit:
             with self._keeping():
                 self._follow(card)
-                atomic.put(self._files.folder / _STATE, state.encode(), durable=False)
+                atomic.write(self._files.folder / _STATE, state.encode(), durable=False)
             self._held.clear()
         self.sent = card.sent
         return self._seen(card, vectors)
@@ -214,7 +221,7 @@ class SentIndex(LocalIndex):
         """Return which state of the vault the engine holds; errors as for a look."""
         return _state_of(self._card())
 
-    def as_of(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - an index has it
+    def at(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - an index has it
         """Refuse: what was so before is kept where the files are."""
         raise Refused(
             "Only the machine that holds a vault knows what was so before",
@@ -229,16 +236,18 @@ class SentIndex(LocalIndex):
             Refused: its file could not be read where it is.
         """
         opened = self._files.open()
-        named = opened.manifest.named(path) if opened is not None else []
+        named = opened.manifest.find_by_name(path) if opened is not None else []
         record = next((entry for entry in named if entry.path == path), None)
         if record is None:
-            raise NotFound(f"There is no file {path} in the vault", GONE)
+            raise NotFound(f"There is no file {path} in the vault", FILE_MISSING_HINT)
         if not record.etag:
-            raise Refused(f"{path} cannot be read where it lies: {record.problem}", GONE)
+            raise Refused(
+                f"{path} cannot be read where it lies: {record.problem}", FILE_MISSING_HINT
+            )
         self.fetch([record.key])
         copy = self._held.get(record.key)
         if copy is None or copy.row.record.path != path or etag(copy.data) != record.etag:
-            raise NotFound(f"The text of {path} is no longer in the engine", GONE)
+            raise NotFound(f"The text of {path} is no longer in the engine", FILE_MISSING_HINT)
         return copy.data, copy.row.state
 
     def fetch(self, keys: Iterable[int]) -> None:
@@ -248,7 +257,7 @@ class SentIndex(LocalIndex):
             self._held.clear()
         lacking = [key for key in keys if key >= 0 and key not in self._held]
         opened = self._files.opened
-        if lacking and opened is not None and isinstance(opened.keyword, EngineWords):
+        if lacking and opened is not None and isinstance(opened.keyword, MilvusKeywordStore):
             found = self._copies.of(opened.keyword.card.generation, lacking)
             self._held |= found
             for key in lacking:
@@ -264,16 +273,16 @@ class SentIndex(LocalIndex):
 
     def notes(self) -> list[str]:
         """Say what a person should know, that a clock is off among it."""
-        return [*super().notes(), *filter(None, [off(self.sent)])]
+        return [*super().notes(), *filter(None, [clock_skew_note(self.sent)])]
 
     def close(self) -> None:
         """Let go of open files and of the connection."""
         super().close()
         self.engine.close()
 
-    def _card(self) -> VaultCard:
+    def _card(self) -> Publication:
         card = self.engine.card(self._vault)
-        where = shown(self.engine.where)
+        where = display_address(self.engine.where)
         if card is None:
             raise EngineRefused(
                 f"The engine at {where} holds the vault {self._vault} no more",
@@ -284,7 +293,7 @@ class SentIndex(LocalIndex):
                 f"{card.host} sent the vault with another version of memvault",
                 "use the same version here and there, and run memvault index push there",
             )
-        if not card.makes_sense:
+        if not card.is_valid:
             raise EngineRefused(
                 f"What the engine at {where} says of the vault makes no sense",
                 "memvault index push, on the machine that has it, says it anew",
@@ -308,7 +317,7 @@ class SentIndex(LocalIndex):
         except (OSError, UnicodeDecodeError):
             return ""
 
-    def _follow(self, card: VaultCard) -> None:
+    def _follow(self, card: Publication) -> None:
         """Make the manifest say what the engine holds; under the index's lock.
 
         What does not fit its record is left out until something else changes.
@@ -318,12 +327,12 @@ class SentIndex(LocalIndex):
         words = opened.keyword if opened is not None else None
         if (
             opened is None
-            or not isinstance(words, EngineWords)
+            or not isinstance(words, MilvusKeywordStore)
             or (words.card.generation != generation)
         ):
-            opened = self._files.begin()
+            opened = self._files.create_empty()
             words = opened.keyword
-        assert isinstance(words, EngineWords)
+        assert isinstance(words, MilvusKeywordStore)
         manifest = opened.manifest
         recent = self._recently_gone(card, words.card)
         if recent is not None:
@@ -338,10 +347,10 @@ class SentIndex(LocalIndex):
             manifest.blocks.count_tokens(*frequency)
         manifest.apply(self._unfit & manifest.uids(), ())
         self._unfit.clear()
-        words.follow(Card(generation, card.documents, card.removed))
+        words.follow(GenerationState(generation, card.documents, card.removed))
         self._files.commit(words)
 
-    def _recently_gone(self, card: VaultCard, own: Card) -> set[int] | None:
+    def _recently_gone(self, card: Publication, own: GenerationState) -> set[int] | None:
         """Return which memories went since this manifest was made; None where nobody knows."""
         missed, told = card.removed - own.removed, len(card.gone)
         is_known = own.documents and 0 <= missed <= told
@@ -355,14 +364,14 @@ class SentIndex(LocalIndex):
             if len(added) > _FETCHED:
                 self._progress("fetching", first + len(batch), len(added))
 
-    def _seen(self, card: VaultCard, vectors: bool) -> Snapshot:
+    def _seen(self, card: Publication, vectors: bool) -> Snapshot:
         opened = self._files.opened
         assert opened is not None
         found = None
         if vectors and card.passages:
             manifest = int(card.passages, 16)
             about = VectorCard(BUILTIN, str(read_card()["version"]), 0, manifest)
-            found = EnginePassages(self._files.folder, about).by(self.engine, self._vault)
+            found = MilvusVectorStore(self._files.folder, about).by(self.engine, self._vault)
         overlay = Overlay({}, [], {}, None, 0, {}, {})
         return SentView(
             self._store,

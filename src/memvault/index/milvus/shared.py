@@ -12,21 +12,21 @@ from pathlib import Path
 from memvault import clock
 from memvault.errors import StorageError
 from memvault.index.embedding.static import read_card
-from memvault.index.errors import DamagedIndex
+from memvault.index.errors import IndexCorrupted
 from memvault.index.flat_vectors import VectorCard
 from memvault.index.index_files import MADE
 from memvault.index.local import LocalIndex
-from memvault.index.milvus.card import VaultCard
-from memvault.index.milvus.copies import Copies
-from memvault.index.milvus.engine import KINDS, Engine
-from memvault.index.milvus.passages import EnginePassages
-from memvault.index.milvus.where import EngineAway, EngineRefused, Where
-from memvault.index.milvus.words import EngineWords
-from memvault.index.parts import Parts, QuickVectors, Words
-from memvault.index.place import Place
-from memvault.index.protocol import WHOLE, Patience, View
+from memvault.index.milvus.card import Publication
+from memvault.index.milvus.copies import StoredTexts
+from memvault.index.milvus.engine import KINDS, EngineClient
+from memvault.index.milvus.passages import MilvusVectorStore
+from memvault.index.milvus.where import EngineAddress, EngineRefused, EngineUnavailable
+from memvault.index.milvus.words import MilvusKeywordStore
+from memvault.index.parts import Backend, KeywordStore, VectorStore
+from memvault.index.place import IndexFolder
+from memvault.index.protocol import COMPLETE, View, WaitPolicy
 from memvault.index.snapshot import Snapshot
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 
 Progress = Callable[[str, int, int], None]
 
@@ -36,13 +36,13 @@ def made_by() -> str:
     return f"{MADE} {read_card()['version']}"
 
 
-def name_of(where: Where, vault: str) -> str:
+def name_of(where: EngineAddress, vault: str) -> str:
     """Return what the folder of an index in an engine is called."""
     digest = hashlib.sha256(f"{where.uri}\n{where.collection}\n{vault}".encode()).hexdigest()
     return f"engine-{digest[:16]}"
 
 
-class SharedIndex(LocalIndex):
+class PublishedIndex(LocalIndex):
     """A vault's index in an engine: the manifest here says what was sent.
 
     Before each answer the folder is compared with it, and the difference is sent. ``holder`` is
@@ -52,24 +52,24 @@ class SharedIndex(LocalIndex):
 
     def __init__(
         self,
-        store: Store,
-        place: Place,
+        store: MemoryStore,
+        place: IndexFolder,
         progress: Progress,
-        engine: Engine,
+        engine: EngineClient,
         vault: str,
         holder: str,
         fallback: bool = False,
     ) -> None:
         self.engine = engine
         self._vault = vault
-        self._copies = Copies(engine, vault)
+        self._copies = StoredTexts(engine, vault)
         self._holder = holder
         self.away = ""
         self._fallback = LocalIndex(store, place, progress) if fallback else None
-        parts = Parts(WordsAt(self.engine, vault, progress), _VectorsAt(self.engine, vault))
+        parts = Backend(WordsAt(self.engine, vault, progress), _VectorsAt(self.engine, vault))
         super().__init__(store, place, progress, parts, name_of(engine.where, vault))
 
-    def look(self, vectors: bool, patience: Patience) -> Snapshot:
+    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
         """Send what differs and return a view; errors as for the protocol's.
 
         Raises:
@@ -82,23 +82,23 @@ class SharedIndex(LocalIndex):
             self.engine.begin_view()
             with self.engine.timed():
                 card = self._checked()
-            view = super().look(vectors, patience)
+            view = super().refresh(vectors, patience)
             if self._send_copies():
                 self._say(card)
             return view
-        except EngineAway as error:
+        except EngineUnavailable as error:
             if self._fallback is None:
                 raise
             self.away = f"{error.message}; this machine's own index answered"
-            return self._fallback.look(vectors, patience)
+            return self._fallback.refresh(vectors, patience)
 
-    def push(self) -> VaultCard | None:
+    def push(self) -> Publication | None:
         """Send all that differs, vectors too; return what the engine then says of the vault."""
         with self.engine.patiently():
-            self.look(True, WHOLE)
+            self.refresh(True, COMPLETE)
             if self.differs():
                 super().rebuild()
-                self.look(True, WHOLE)
+                self.refresh(True, COMPLETE)
             return self.engine.card(self._vault)
 
     def take_over(self) -> None:
@@ -107,11 +107,11 @@ class SharedIndex(LocalIndex):
         Whoever did so deleted what this machine had sent before, so all is sent anew.
         """
         card = self.engine.card(self._vault)
-        if card is not None and card.holder != self._holder:
+        if card is not None and card.publisher != self._holder:
             with self._writing():
                 self._files.invalidate()
             holder, host, name = self._myself()
-            self.engine.say(self._vault, card._replace(holder=holder, host=host, name=name))
+            self.engine.publish(self._vault, card._replace(publisher=holder, host=host, name=name))
 
     def rebuild(self) -> None:
         """Send all anew; errors as for a look."""
@@ -134,10 +134,10 @@ class SharedIndex(LocalIndex):
         if self.away:
             return ""
         card = self.engine.card(self._vault)
-        if card is None or card.holder != self._holder:
+        if card is None or card.publisher != self._holder:
             return f"{card.host if card else 'nobody'} sends this vault, not this machine"
         opened = self._files.open()
-        if opened is None or not isinstance(opened.keyword, EngineWords):
+        if opened is None or not isinstance(opened.keyword, MilvusKeywordStore):
             return "this machine has sent nothing yet"
         generation, sent = opened.keyword.card.generation, opened.manifest.uids()
         rows = self.engine.every("words", self._vault, generation, ("uid",))
@@ -152,13 +152,13 @@ class SharedIndex(LocalIndex):
         """Return the memories whose vectors this machine has sent, and the engine lacks."""
         opened = self._files.opened
         found = self._quick.opened(opened.manifest) if opened is not None else None
-        if not isinstance(found, EnginePassages):
+        if not isinstance(found, MilvusVectorStore):
             return set()
         uids, _ = found.passages()
         rows = self.engine.every("passages", self._vault, found.generation, ("uid",))
         return set(uids.tolist()) - {row["uid"] for row in rows}
 
-    def discard(self, error: DamagedIndex, view: View | None) -> None:
+    def discard(self, error: IndexCorrupted, view: View | None) -> None:
         """Have what a view could not read made anew, or be said by the next look."""
         if self.away and self._fallback is not None:
             self._fallback.discard(error, view)
@@ -176,7 +176,7 @@ class SharedIndex(LocalIndex):
             self._fallback.close()
         self.engine.close()
 
-    def _checked(self) -> VaultCard:
+    def _checked(self) -> Publication:
         """Return the vault's card; where the engine knows nothing of it, all is sent anew.
 
         That is said before anything is sent: a push that is cut off goes on where it was.
@@ -185,13 +185,13 @@ class SharedIndex(LocalIndex):
         if card is None:
             with self._writing():
                 self._files.invalidate()
-            card = VaultCard(*self._myself(), made=made_by(), sent=clock.iso())
-            self.engine.say(self._vault, card)
+            card = Publication(*self._myself(), made=made_by(), sent=clock.iso())
+            self.engine.publish(self._vault, card)
         self._refuse_others(card)
         return card
 
-    def _refuse_others(self, card: VaultCard | None) -> None:
-        if card is not None and card.holder != self._holder:
+    def _refuse_others(self, card: Publication | None) -> None:
+        if card is not None and card.publisher != self._holder:
             raise EngineRefused(
                 f"The vault {self._vault} is sent by {card.host}, last on {card.sent[:10]}, "
                 "and by one machine alone",
@@ -210,7 +210,7 @@ class SharedIndex(LocalIndex):
         Say whether all are there now: before that, nobody is told of what was sent.
         """
         opened = self._files.opened
-        if opened is None or not isinstance(opened.keyword, EngineWords):
+        if opened is None or not isinstance(opened.keyword, MilvusKeywordStore):
             return False
         generation, folder = opened.keyword.card.generation, self._files.folder
         if not self._copies.lacks(opened.manifest, generation, folder):
@@ -220,18 +220,18 @@ class SharedIndex(LocalIndex):
                 self._copies.send(opened.manifest, self._store, generation, folder, self._progress)
         return not self._copies.lacks(opened.manifest, generation, folder)
 
-    def _say(self, card: VaultCard) -> None:
+    def _say(self, card: Publication) -> None:
         """Say what is there now, and delete what another generation has left."""
         opened = self._files.opened
         if opened is None:
             return
         words = opened.keyword
         found = self._quick.opened(opened.manifest)
-        assert isinstance(words, EngineWords)
-        told = VaultCard(
+        assert isinstance(words, MilvusKeywordStore)
+        told = Publication(
             *self._myself(),
             words=words.card.generation,
-            passages=found.generation if isinstance(found, EnginePassages) else "",
+            passages=found.generation if isinstance(found, MilvusVectorStore) else "",
             documents=words.card.documents,
             memories=opened.manifest.count(),
             removed=words.card.removed,
@@ -240,30 +240,30 @@ class SharedIndex(LocalIndex):
             made=made_by(),
             sent=card.sent,
         )
-        if card == told and self.found == "current":
+        if card == told and self.freshness == "current":
             return
         self._refuse_others(self.engine.card(self._vault))  # this may have taken long
-        self.engine.say(self._vault, told._replace(sent=clock.iso()))
+        self.engine.publish(self._vault, told._replace(sent=clock.iso()))
         for kind in KINDS:
             now, before = (
                 (told.passages, card.passages) if kind == "passages" else (told.words, card.words)
             )
             if now and now != before:
-                self.engine.keep_only(kind, self._vault, now)
+                self.engine.delete_other_generations(kind, self._vault, now)
 
 
 class WordsAt:
     """Opens the words of a vault in an engine."""
 
-    def __init__(self, engine: Engine, vault: str, progress: Progress) -> None:
-        self._made = partial(EngineWords, engine, vault)
+    def __init__(self, engine: EngineClient, vault: str, progress: Progress) -> None:
+        self._made = partial(MilvusKeywordStore, engine, vault)
         self._progress = progress
 
-    def __call__(self, folder: Path | None, files: Iterable[str]) -> Words:
+    def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
         """Open those of a commit's files in a folder, or none."""
         return self._made(folder, files, self._progress)
 
-    def create(self, folder: Path) -> Words:
+    def create(self, folder: Path) -> KeywordStore:
         """Begin a generation of its own."""
         made = self._made(folder, (), self._progress)
         folder.mkdir(parents=True, exist_ok=True)
@@ -272,15 +272,15 @@ class WordsAt:
 
 
 class _VectorsAt:
-    def __init__(self, engine: Engine, vault: str) -> None:
+    def __init__(self, engine: EngineClient, vault: str) -> None:
         self._engine = engine
         self._vault = vault
 
-    def open(self, folder: Path, manifest: int) -> QuickVectors | None:
-        return EnginePassages.at(self._engine, self._vault, folder, manifest)
+    def open(self, folder: Path, manifest: int) -> VectorStore | None:
+        return MilvusVectorStore.at(self._engine, self._vault, folder, manifest)
 
-    def create(self, folder: Path, card: VectorCard) -> QuickVectors:
-        return EnginePassages.begun(self._engine, self._vault, folder, card)
+    def create(self, folder: Path, card: VectorCard) -> VectorStore:
+        return MilvusVectorStore.begun(self._engine, self._vault, folder, card)
 
-    def empty(self, folder: Path, card: VectorCard) -> QuickVectors:
-        return EnginePassages(folder, card).by(self._engine, self._vault)
+    def empty(self, folder: Path, card: VectorCard) -> VectorStore:
+        return MilvusVectorStore(folder, card).by(self._engine, self._vault)

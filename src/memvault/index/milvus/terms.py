@@ -11,16 +11,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 
-from memvault.index.bm25f import FIELDS, WHOLE, WHOLE_WEIGHT
+from memvault.index.bm25f import EXACT_FIELD, FIELDS, WHOLE_WEIGHT
 
-_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", WHOLE: "w"}
-_WEIGHTS: Mapping[str, float] = {**FIELDS, WHOLE: WHOLE_WEIGHT}
+_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", EXACT_FIELD: "w"}
+_WEIGHTS: Mapping[str, float] = {**FIELDS, EXACT_FIELD: WHOLE_WEIGHT}
 _LONGEST = 120
 """Bytes of a term that are spelled; of a longer one the end is a hash of it."""
 _HASH = 16
 
 
-def token(field: str, term: str) -> str:
+def encode_term(field: str, term: str) -> str:
     """Spell a term of a field."""
     data = term.encode("utf-8", "surrogatepass")
     if len(data) > _LONGEST:
@@ -28,25 +28,25 @@ def token(field: str, term: str) -> str:
     return f"{_LETTERS[field]}{b32encode(data).decode().rstrip('=').lower()}"
 
 
-def spelled(fields: Mapping[str, Counter[str]]) -> Iterator[str]:
+def encode_document(fields: Mapping[str, Counter[str]]) -> Iterator[str]:
     """Yield the tokens of a document, each as often as its term is there."""
     for name, terms in fields.items():
         for term, count in terms.items():
-            yield from [token(name, term)] * count
+            yield from [encode_term(name, term)] * count
 
 
-def of_group(group: Iterable[str], is_whole: bool) -> list[str]:
+def encode_group(group: Iterable[str], is_whole: bool) -> list[str]:
     """Return the tokens of which a memory may hold any, for a word or for a whole."""
-    names = (WHOLE,) if is_whole else tuple(FIELDS)
-    return [token(name, term) for term in group for name in names]
+    names = (EXACT_FIELD,) if is_whole else tuple(FIELDS)
+    return [encode_term(name, term) for term in group for name in names]
 
 
-def asked(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
+def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
     """Write a query, each token as often as twice its field's weight, so that it counts so."""
     found: list[str] = []
-    for terms, names in ((groups, tuple(FIELDS)), (((whole,) for whole in wholes), (WHOLE,))):
+    for terms, names in ((groups, tuple(FIELDS)), (((whole,) for whole in wholes), (EXACT_FIELD,))):
         for group in terms:
             for term in group:
                 for name in names:
-                    found += [token(name, term)] * round(2 * _WEIGHTS[name])
+                    found += [encode_term(name, term)] * round(2 * _WEIGHTS[name])
     return " ".join(found)

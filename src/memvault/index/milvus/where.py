@@ -12,7 +12,7 @@ _MARKS = ".,;:'\"()[]<>"
 TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - where the token is, not what it is
 
 
-class EngineAway(MemvaultError):
+class EngineUnavailable(MemvaultError):
     """The engine does not answer."""
 
     code = "engine_away"
@@ -22,7 +22,7 @@ class EngineRefused(Refused):
     """The engine does not let us in, or holds something else under that name."""
 
 
-class NothingThere(EngineRefused):
+class CollectionMissing(EngineRefused):
     """The engine has no such collections, or its file is missing."""
 
     def __init__(self, what: str) -> None:
@@ -31,7 +31,7 @@ class NothingThere(EngineRefused):
         )
 
 
-class Where(NamedTuple):
+class EngineAddress(NamedTuple):
     """Which engine: its address or a file, the name of the collections, and the token.
 
     ``patience`` are the seconds that a call may take, and all that look and search together.
@@ -43,7 +43,7 @@ class Where(NamedTuple):
     patience: float = 3.0
 
 
-def shown(where: Where) -> str:
+def display_address(where: EngineAddress) -> str:
     """Name an engine as sentences do."""
     return where.uri.partition("://")[2] or where.uri
 
@@ -54,9 +54,9 @@ def _code(error: BaseException) -> str:
     return str(getattr(code(), "name", "")) if callable(code) else ""
 
 
-def _without_names(text: str, where: Where) -> str:
+def _without_names(text: str, where: EngineAddress) -> str:
     """Return what a message says, but for the engine's and the collections' names in it."""
-    address = shown(where)
+    address = display_address(where)
     host = address.partition("/")[0].rpartition(":")[0] or address
 
     def is_name(word: str) -> bool:
@@ -67,12 +67,12 @@ def _without_names(text: str, where: Where) -> str:
     return " ".join(word for word in text.split() if not is_name(word)).lower()
 
 
-def meaning(error: Exception, where: Where) -> MemvaultError | None:
+def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
     """Return what an error of the client's means; None for one that is not the engine's."""
     module = type(error).__module__
     if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
         return None
-    name = shown(where)
+    name = display_address(where)
     said = _without_names(str(getattr(error, "message", "") or error), where)
     if _code(error.__cause__ or error) in _SHUT or any(word in said for word in _REFUSED):
         if where.token:
@@ -88,13 +88,15 @@ def meaning(error: Exception, where: Where) -> MemvaultError | None:
             "write it as http://HOST:19530, or as a file that ends with .db",
         )
     if "open local milvus failed" in said:
-        return EngineAway(
+        return EngineUnavailable(
             f"{name} cannot be opened as an engine",
             "one process at a time has it: serve, or another command; is it one of milvus-lite's?",
         )
     if any(word in said for word in ("memory quota", "disk quota", "resource exhausted", "full")):
-        return EngineAway(f"The engine at {name} is full", "free some room there, and try again")
-    return EngineAway(
+        return EngineUnavailable(
+            f"The engine at {name} is full", "free some room there, and try again"
+        )
+    return EngineUnavailable(
         f"The engine at {name} does not answer within {where.patience:g} s",
         "is it running? patience, below [index] or of vaults add, gives it longer; with "
         "fallback = true this machine answers meanwhile",

@@ -18,12 +18,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvault.index import bm25f
-from memvault.index.bm25f import WHOLE, Counts, KeywordDocument, Segment, memory_segment
-from memvault.index.errors import DamagedIndex
-from memvault.index.file_states import State, state_of
+from memvault.index.bm25f import (
+    EXACT_FIELD,
+    CollectionStats,
+    KeywordDocument,
+    Segment,
+    memory_segment,
+)
+from memvault.index.errors import IndexCorrupted
+from memvault.index.file_states import FileStamp, state_of
 from memvault.index.milvus import terms
-from memvault.index.milvus.engine import MOST, Engine, Row, pushed
-from memvault.index.protocol import KeywordAnswer, KeywordQuery, Stale
+from memvault.index.milvus.engine import MOST, EngineClient, Row, pushdown_keys
+from memvault.index.protocol import KeywordAnswer, KeywordQuery, StaleView
 from memvault.plain_files import SETTING, read
 from memvault.vault import atomic
 
@@ -38,7 +44,7 @@ _LEAST = 400
 """Candidates that are scored: four times what is asked for, and no fewer than these."""
 
 
-class Card(NamedTuple):
+class GenerationState(NamedTuple):
     """Which generation of rows belongs to a commit, and how many documents it has.
 
     ``removed`` counts the memories that ever went, and ``gone`` are the last of them: who
@@ -70,7 +76,7 @@ class _Found(NamedTuple):
         places = list(self.counted)
 
         def postings(name: str, term: str) -> Iterable[tuple[int, float]]:
-            token = terms.token(name, term)
+            token = terms.encode_term(name, term)
             for number, place in enumerate(places):
                 if count := self.counted[place].get(token):
                     yield number, float(count)
@@ -81,14 +87,14 @@ class _Found(NamedTuple):
         return Segment(postings, length, places.__getitem__, len(places))
 
 
-class EngineWords:
+class MilvusKeywordStore:
     """A ``Words`` in Milvus; its folder holds cards alone."""
 
-    has_copies = True
+    stores_records = True
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineClient,
         vault: str,
         folder: Path | None,
         files: Iterable[str],
@@ -99,12 +105,12 @@ class EngineWords:
         self._folder = folder
         self._progress = progress
         self._name = next((name for name in files if name.startswith(_CARD)), "")
-        self._card: Card | None = None
-        with suppress(DamagedIndex):  # of a generation that is yet to begin
+        self._card: GenerationState | None = None
+        with suppress(IndexCorrupted):  # of a generation that is yet to begin
             self._card = self._read()
 
     @property
-    def card(self) -> Card:
+    def card(self) -> GenerationState:
         """What the folder said when it was opened: that belongs to the manifest of then.
 
         Raises:
@@ -114,22 +120,22 @@ class EngineWords:
             self._card = self._read()
         return self._card
 
-    def _read(self) -> Card:
+    def _read(self) -> GenerationState:
         if self._folder is None:
-            return Card("none", 0)
+            return GenerationState("none", 0)
         try:
             found = json.loads(read(self._folder / self._name, SETTING))
             gone = tuple(map(int, found["gone"]))
             counts = int(found["documents"]), int(found["removed"])
-            return Card(str(found["generation"]), *counts, gone)
+            return GenerationState(str(found["generation"]), *counts, gone)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedIndex(f"{self._name}: {error}") from error
+            raise IndexCorrupted(f"{self._name}: {error}") from error
 
     def begin(self) -> None:
         """Begin a generation of its own."""
-        self.follow(Card(secrets.token_hex(8), 0))
+        self.follow(GenerationState(secrets.token_hex(8), 0))
 
-    def follow(self, card: Card) -> None:
+    def follow(self, card: GenerationState) -> None:
         """Be of another generation, or of as many documents, from the next commit on.
 
         What was committed stays until after the next commit, so that who is killed before
@@ -140,10 +146,10 @@ class EngineWords:
             if path.name != self._name:
                 path.unlink(missing_ok=True)
         self._name = f"{_CARD}{secrets.token_hex(8)}.json"
-        atomic.put(self._folder / self._name, json.dumps(card._asdict()).encode())
+        atomic.write(self._folder / self._name, json.dumps(card._asdict()).encode())
         self._card = card
 
-    def files(self) -> dict[str, State]:
+    def files(self) -> dict[str, FileStamp]:
         """Return the state of the card's file."""
         state = state_of(self._folder / self._name) if self._folder is not None else None
         return {self._name: state} if state is not None else {}
@@ -167,7 +173,7 @@ class EngineWords:
             documents -= len(held)
             known |= {uid for uid, _ in held}
             for kind in ("words", "memories"):
-                self._engine.forget(kind, self._vault, card.generation, among)
+                self._engine.delete(kind, self._vault, card.generation, among)
         if len(known) < len(gone):  # an attempt that was cut off has deleted some already
             documents = self._counted(card)
         if added:  # and left others, of what had these uids then
@@ -182,16 +188,16 @@ class EngineWords:
         self._engine.put("words", rows, told)
         recent = (*card.gone, *gone)[-_RECENT:]
         total = card.removed + len(gone)
-        self.follow(Card(card.generation, documents + len(added), total, recent))
+        self.follow(GenerationState(card.generation, documents + len(added), total, recent))
 
-    def _counted(self, card: Card) -> int:
+    def _counted(self, card: GenerationState) -> int:
         fields = ("uid", "block")
         rows = self._engine.every("words", self._vault, card.generation, fields)
         return len({(row["uid"], row["block"]) for row in rows})
 
-    def _rows(self, card: Card, document: KeywordDocument) -> Iterable[Row]:
+    def _rows(self, card: GenerationState, document: KeywordDocument) -> Iterable[Row]:
         lengths = {name: sum(found.values()) for name, found in document.fields.items()}
-        for number, text in enumerate(_pieces(terms.spelled(document.fields))):
+        for number, text in enumerate(_pieces(terms.encode_document(document.fields))):
             yield {
                 "id": f"{self._vault}-{card.generation}-{document.uid}-{document.block}-{number}",
                 "vault": self._vault,
@@ -202,7 +208,7 @@ class EngineWords:
                 "text": text,
             }
 
-    def wasted(self) -> float:
+    def deleted_share(self) -> float:
         """Return nothing: Milvus tidies up by itself."""
         return 0.0
 
@@ -215,7 +221,7 @@ class EngineWords:
         """Return the best memories for a query's words, scored as the local engine does."""
         wanted = bm25f.wanted(query)
         card = self.card
-        tokens = [terms.of_group(entry.group, WHOLE in entry.fields) for entry in wanted]
+        tokens = [terms.encode_group(entry.group, EXACT_FIELD in entry.fields) for entry in wanted]
         segments = [memory_segment(list(overlay))]
         holding = [0] * len(wanted)
         if card.documents and wanted:
@@ -223,17 +229,22 @@ class EngineWords:
                 found = self._candidates(card, query)
                 segments.insert(0, found.segment())
                 in_engine = partial(self._engine.holding, self._vault, card.generation)
-                counted = found.holding if query.among is None and found.is_all else in_engine
+                counted = (
+                    found.holding if query.allowed_keys is None and found.is_all else in_engine
+                )
                 holding = list(map(counted, tokens))
         if self._folder is not None and not self.files():  # maybe made anew, and these deleted
-            raise Stale
-        counts = Counts(card.documents + len(overlay), holding)
-        return bm25f.answer(segments, query, lengths, counts)
+            raise StaleView
+        counts = CollectionStats(card.documents + len(overlay), holding)
+        return bm25f.rank_documents(segments, query, lengths, counts)
 
-    def _candidates(self, card: Card, query: KeywordQuery) -> _Found:
+    def _candidates(self, card: GenerationState, query: KeywordQuery) -> _Found:
         """Return the documents that Milvus finds best, with how often each token is in them."""
         most = min(max(_TIMES * query.limit, _LEAST), MOST)
-        asked, among = terms.asked(query.words, query.wholes), pushed(query.among)
+        asked, among = (
+            terms.encode_query(query.term_groups, query.exact_terms),
+            pushdown_keys(query.allowed_keys),
+        )
         hits = self._engine.words(self._vault, card.generation, asked, most, among)
         found = _Found({}, {}, len(hits) < most)
         for hit in hits:

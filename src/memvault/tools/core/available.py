@@ -15,7 +15,7 @@ from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
 if TYPE_CHECKING:
-    from memvault.plugins.tool_file import Found
+    from memvault.plugins.tool_file import ToolFiles
 
 WORLD = "world"
 """The group of the tools that ``memvault.toml`` has to switch on."""
@@ -23,7 +23,7 @@ _SCOPES: tuple[Scope, ...] = get_args(Scope)
 _NEEDED = {"write": "to write", "all": "to sit at the machine that the vault is on"}
 
 
-def own_in(call: Call) -> list[Tool]:
+def builtin_tools(call: Call) -> list[Tool]:
     """Return the program's own tools that are switched on in a vault and within the scope."""
     on = call.settings.world
     return [
@@ -37,14 +37,14 @@ def _is_within(tool: Tool, caller: Caller) -> bool:
     return _SCOPES.index(tool.scope) <= _SCOPES.index(caller.scope)
 
 
-def all_in(call: Call) -> list[Tool]:
+def callable_tools(call: Call) -> list[Tool]:
     """Return every tool that can be called in a vault: the program's own, then the vault's."""
     from memvault.tools.core import vault_tools
 
-    return [*own_in(call), *map(vault_tools.as_tool, _kept(call).tools.values())]
+    return [*builtin_tools(call), *map(vault_tools.tool_from_plugin, _kept(call).tools.values())]
 
 
-def offered_in(call: Call) -> list[Tool]:
+def advertised_tools(call: Call) -> list[Tool]:
     """Return what a model is offered unasked: no tool of the vault's that nobody trusts here.
 
     What such a one says of itself may come from anyone.
@@ -53,24 +53,27 @@ def offered_in(call: Call) -> list[Tool]:
     from memvault.tools.core import vault_tools
 
     kept = _kept(call).tools.values()
-    return [*own_in(call), *map(vault_tools.as_tool, trust.trusted(call.root, kept))]
+    return [
+        *builtin_tools(call),
+        *map(vault_tools.tool_from_plugin, trust.trusted(call.root, kept)),
+    ]
 
 
-def _kept(call: Call) -> Found:
+def _kept(call: Call) -> ToolFiles:
     """Return the vault's own tools, none for a caller without the whole scope."""
-    from memvault.plugins.tool_file import Found, read_all
+    from memvault.plugins.tool_file import ToolFiles, read_all
 
-    return read_all(call.root) if call.caller.scope == "all" else Found({}, {})
+    return read_all(call.root) if call.caller.scope == "all" else ToolFiles({}, {})
 
 
-def find_in(call: Call, name: str) -> Tool:
+def find_tool(call: Call, name: str) -> Tool:
     """Return the tool of an exact name; one of the program's own comes before any other.
 
     Raises:
         UsageError: there is none.
         Refused: it is switched off, its file is broken, or the caller's scope is too small.
     """
-    own = registry.known(name)
+    own = registry.lookup(name)
     if own is not None:
         if not _is_within(own, call.caller):
             raise Refused(
@@ -88,8 +91,8 @@ def find_in(call: Call, name: str) -> Tool:
     found = _kept(call)
     wanted = normal_name(name)
     if wanted in found.tools:
-        return vault_tools.as_tool(found.tools[wanted])
+        return vault_tools.tool_from_plugin(found.tools[wanted])
     if wanted in found.broken:
         raise Refused(found.broken[wanted], "fix the file")
-    names = [entry.name for entry in own_in(call)]
+    names = [entry.name for entry in builtin_tools(call)]
     raise registry.unknown(name, [*names, *found.tools])

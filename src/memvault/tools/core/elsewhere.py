@@ -20,7 +20,7 @@ _WORDS = frozenset(("memory_compound", "memory_forget"))
 """The tools whose query is a memory's name first, and words to look for after that."""
 
 
-class Place(NamedTuple):
+class VaultTarget(NamedTuple):
     """Another vault, by its name, and the arguments as it knows them."""
 
     vault: str
@@ -28,7 +28,9 @@ class Place(NamedTuple):
     bound: dict[str, Any]
 
 
-def meant(tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path) -> Place | None:
+def resolve_vault(
+    tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
+) -> VaultTarget | None:
     """Return the vault that a call's arguments name, which may be the one that is ``here``.
 
     None where they name none.
@@ -61,10 +63,10 @@ def meant(tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path) -> P
         name: [parts[text][1] for text in value] if isinstance(value, list) else parts[value][1]
         for name, value in given.items()
     }
-    return Place(vault, known[vault], {**bound, **own})
+    return VaultTarget(vault, known[vault], {**bound, **own})
 
 
-def place_of(text: str, caller: Caller, here: Path) -> tuple[Path, str]:
+def split_vault_prefix(text: str, caller: Caller, here: Path) -> tuple[Path, str]:
     """Return the vault that a memory's name is of, and its name there."""
     known = _known(caller, here)
     vault, rest = _parted(text, known)
@@ -72,7 +74,7 @@ def place_of(text: str, caller: Caller, here: Path) -> tuple[Path, str]:
 
 
 def _known(caller: Caller, here: Path) -> dict[str, Path]:
-    return {**locate.within_reach(caller.vaults), locate.THIS: here}
+    return {**locate.reachable_vaults(caller.vaults), locate.THIS: here}
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -6,24 +6,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memvault.call import LOCAL, Call, Caller, Delivery, never
-from memvault.errors import MemvaultError, Refused, StorageError, as_error
+from memvault.call import LOCAL, Call, Caller, EventDelivery, not_cancelled
+from memvault.errors import MemvaultError, Refused, StorageError, to_memvault_error
 from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
-    from memvault.tools.core.elsewhere import Place
+    from memvault.tools.core.elsewhere import VaultTarget
 
 
 _MOST_WARNINGS = 20
 
 
-class Outcome(NamedTuple):
+class ToolOutcome(NamedTuple):
     """A tool's result, and the events in it, which the caller settles once it has them."""
 
     result: dict[str, Any]
-    delivery: Delivery
+    delivery: EventDelivery
 
 
 def call(
@@ -31,9 +31,9 @@ def call(
     name: str,
     arguments: Mapping[str, Any],
     caller: Caller = LOCAL,
-    gone: Callable[[], bool] = never,
-    find: Callable[[Call, str], Tool] = available.find_in,
-) -> Outcome:
+    is_cancelled: Callable[[], bool] = not_cancelled,
+    find: Callable[[Call, str], Tool] = available.find_tool,
+) -> ToolOutcome:
     """Run a tool with arguments named as in its schema.
 
     What the caller should be told besides is under ``warnings``. A tool that
@@ -45,23 +45,27 @@ def call(
         MemvaultError: it failed; ``error.result()`` is the failed result.
     """
     with workspace.lock:
-        workspace.look()
-        made = Call(workspace, caller, gone)
+        workspace.refresh_settings()
+        made = Call(workspace, caller, is_cancelled)
         tool = find(made, name)
         bound = tool.bind(arguments)
         other = _elsewhere(tool, bound, caller, workspace.root)
         if other is not None:
-            place = workspace.beside(other.root)
+            place = workspace.open_other(other.root)
             try:
-                found, delivery = _called(Call(place, caller, gone), tool, other.bound, arguments)
+                found, delivery = _called(
+                    Call(place, caller, is_cancelled), tool, other.bound, arguments
+                )
             except MemvaultError as error:
                 error.details.setdefault("vault", other.vault)
                 raise
-            return Outcome({**found, "vault": other.vault}, delivery)
+            return ToolOutcome({**found, "vault": other.vault}, delivery)
         return _called(made, tool, bound, arguments)
 
 
-def _elsewhere(tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path) -> Place | None:
+def _elsewhere(
+    tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
+) -> VaultTarget | None:
     """Return the vault that arguments name; errors as for ``elsewhere.meant``."""
     texts = (
         text for value in bound.values() for text in (value if isinstance(value, list) else [value])
@@ -70,31 +74,31 @@ def _elsewhere(tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path)
         return None
     from memvault.tools.core import elsewhere
 
-    return elsewhere.meant(tool, bound, caller, here)
+    return elsewhere.resolve_vault(tool, bound, caller, here)
 
 
 def _called(
     made: Call, tool: Tool, bound: Mapping[str, Any], arguments: Mapping[str, Any]
-) -> Outcome:
+) -> ToolOutcome:
     """Run a tool in the vault of a call; errors as for ``call``."""
     with made.workspace.lock:
         try:
             found = _run(made, tool, bound)
         except BaseException as error:
-            made.delivery.abandon()
+            made.delivery.requeue()
             if isinstance(error, StorageError):
-                made.deed.tell(error)
+                made.change_set.tell(error)
             if isinstance(error, Refused):
-                _name_places(error, arguments)
+                _locate_secret(error, arguments)
             if isinstance(error, MemvaultError):
-                committed(made)  # what it did before it failed
+                autocommit(made)  # what it did before it failed
             raise
-        committed(made)
+        autocommit(made)
         notes = [*made.settings.warnings, *made.all_notes()]
     result: dict[str, Any] = {"success": True, **found}
     if notes:
         result["warnings"] = _first(list(dict.fromkeys(notes)))
-    return Outcome(result, made.delivery)
+    return ToolOutcome(result, made.delivery)
 
 
 def _first(notes: list[str]) -> list[str]:
@@ -103,33 +107,33 @@ def _first(notes: list[str]) -> list[str]:
     return [*notes[:_MOST_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else notes
 
 
-def _name_places(error: Refused, arguments: Mapping[str, Any]) -> None:
+def _locate_secret(error: Refused, arguments: Mapping[str, Any]) -> None:
     """Say of a secret that is refused which argument holds it."""
-    from memvault.vault.new_secrets import HoldsSecret
+    from memvault.vault.new_secrets import SecretRejected
 
-    if isinstance(error, HoldsSecret):
-        error.name_places(arguments)
+    if isinstance(error, SecretRejected):
+        error.locate_in_arguments(arguments)
 
 
-def committed(made: Call) -> None:
+def autocommit(made: Call) -> None:
     """Commit what a call wrote, where the settings say so."""
-    if made.deed.files and made.settings.autocommit:
-        from memvault.upkeep.git.commit import of_call
+    if made.change_set.files and made.settings.autocommit:
+        from memvault.upkeep.git.commit import commit_call
 
-        made.notes += of_call(made)
+        made.notes += commit_call(made)
 
 
-def within(made: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def call_nested(made: Call, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Run another tool as a part of the call that is under way, and given up with it.
 
     Raises:
         MemvaultError: it failed.
     """
-    tool = available.find_in(made, name)
+    tool = available.find_tool(made, name)
     return _run(made, tool, tool.bind(arguments))
 
 
-def needs_files(made: Call, name: str) -> None:
+def require_local_files(made: Call, name: str) -> None:
     """Make sure that a vault's files are here, for what needs them.
 
     Raises:
@@ -144,14 +148,14 @@ def needs_files(made: Call, name: str) -> None:
 
 
 def _run(made: Call, tool: Tool, bound: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not tool.sent:
-        needs_files(made, tool.name)
+    if not tool.works_without_files:
+        require_local_files(made, tool.name)
     made.only_reads = tool.read_only
-    made.deed.tool = tool.name
+    made.change_set.tool = tool.name
     return tool.function(made, **bound)
 
 
-def result_of(
+def call_result(
     workspace: Workspace,
     name: str,
     arguments: Mapping[str, Any],
@@ -165,6 +169,6 @@ def result_of(
         try:
             found, delivery = call(workspace, name, arguments, caller)
         except (MemvaultError, OSError) as error:
-            return as_error(error).result()
-        notes = delivery.settle()
+            return to_memvault_error(error).result()
+        notes = delivery.acknowledge()
         return {**found, "warnings": [*found.get("warnings", ()), *notes]} if notes else found

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from memvault.call import Call
 
 
-def found(
+def search_agent_state(
     call: Call, query: str, include: list[str], limit: int, full: bool
 ) -> list[dict[str, Any]]:
     """Return what of the agent's own fits the query, the best first.
@@ -19,7 +19,7 @@ def found(
     from memvault.agents import findable
 
     wanted = findable.checked(include)
-    search = findable.Search(call.store, call.address, call.engine.languages(), call.notes)
+    search = findable.AgentSearch(call.store, call.address, call.engine.languages(), call.notes)
     return [
         {
             "kind": hit.own.kind,
@@ -34,7 +34,7 @@ def found(
     ]
 
 
-def hint(call: Call, query: str) -> None:
+def suggest_include(call: Call, query: str) -> None:
     """Note, where no memory fits well, how many of the agent's own would."""
     from memvault.errors import MemvaultError
 
@@ -43,7 +43,7 @@ def hint(call: Call, query: str) -> None:
             return
         from memvault.agents import findable
 
-        search = findable.Search(call.store, call.address, call.engine.languages(), [])
+        search = findable.AgentSearch(call.store, call.address, call.engine.languages(), [])
         counts = {name: len(search.hits(query, [name])) for name in findable.KINDS}
     except MemvaultError:  # nobody asked for it
         return

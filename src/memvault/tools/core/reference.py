@@ -154,7 +154,7 @@ def _described(parameter: Parameter, required: str) -> tuple[str, str]:
 
 def command_table() -> str:
     """Return the table that ``memvault.command_table`` reads, from what modules of tools say."""
-    entered = registry.entered()
+    entered = registry.load_all()
     headings: dict[str, str] = {}
     for group, _ in entered:
         headings.setdefault(group.name, group.heading or group.name.capitalize())

@@ -45,13 +45,13 @@ class Tool(NamedTuple):
     function: Callable[..., Mapping[str, Any]]
     read_only: bool
     destructive: bool
-    shell: Callable[..., Mapping[str, Any]] | None = None
+    command_line_form: Callable[..., Mapping[str, Any]] | None = None
     open_world: bool = False
     own_parameters: tuple[Parameter, ...] | None = None
     description: str = ""
     idempotent: bool = False
     own_scope: Scope | None = None
-    sent: bool = False
+    works_without_files: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -67,14 +67,16 @@ class Tool(NamedTuple):
     def parameters(self) -> tuple[Parameter, ...]:
         """The arguments, read off the function unless the tool names its own."""
         return (
-            schema.declared(self.function) if self.own_parameters is None else self.own_parameters
+            schema.parameters_of(self.function)
+            if self.own_parameters is None
+            else self.own_parameters
         )
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
         """What the command takes."""
-        if self.shell:
-            return schema.declared(self.shell)
+        if self.command_line_form:
+            return schema.parameters_of(self.command_line_form)
         return tuple(part for entry in self.parameters for part in entry.on_command_line)
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,9 +85,9 @@ class Tool(NamedTuple):
         Raises:
             UsageError: something cannot be read.
         """
-        if self.shell:
-            return dict(self.shell(**given))
-        made = {entry.key: entry.from_command_line(given) for entry in self.parameters}
+        if self.command_line_form:
+            return dict(self.command_line_form(**given))
+        made = {entry.key: entry.parse_cli(given) for entry in self.parameters}
         return {key: value for key, value in made.items() if value is not None}
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,7 +109,7 @@ class Tool(NamedTuple):
 _TOOLS: dict[str, Tool] = {}
 
 
-class Group(NamedTuple):
+class ToolGroup(NamedTuple):
     """The tools of one module: their group, its heading, and where they are listed.
 
     Where a group has several modules, the first of them gives the heading.
@@ -141,7 +143,7 @@ class Group(NamedTuple):
                 open_world=open_world,
                 idempotent=idempotent or read_only,
                 own_scope=scope,
-                sent=sent,
+                works_without_files=sent,
             )
             _GROUPS[function.__module__] = self
             return function
@@ -149,17 +151,17 @@ class Group(NamedTuple):
         return enter
 
 
-_GROUPS: dict[str, Group] = {}
+_GROUPS: dict[str, ToolGroup] = {}
 
 
-def shell(name: str) -> Callable[[Function], Function]:
+def command_line_form(name: str) -> Callable[[Function], Function]:
     """Enter a function as the command-line form of the tool entered before it.
 
     Its parameters become the command's; it returns the tool's arguments.
     """
 
     def enter(function: Function) -> Function:
-        _TOOLS[name] = _TOOLS[name]._replace(shell=function)
+        _TOOLS[name] = _TOOLS[name]._replace(command_line_form=function)
         return function
 
     return enter
@@ -170,7 +172,7 @@ def all_tools() -> list[Tool]:
     return [_loaded(command) for command in COMMANDS]
 
 
-def known(name: str) -> Tool | None:
+def lookup(name: str) -> Tool | None:
     """Return the program's own tool of an exact name or a command's words, if there is one."""
     wanted = normal_name(name)
     for command in COMMANDS:
@@ -190,7 +192,7 @@ def find(name: str) -> Tool:
     Raises:
         UsageError: there is none.
     """
-    found = known(name)
+    found = lookup(name)
     if found is None:
         raise unknown(name, [command.tool for command in COMMANDS])
     return found
@@ -212,7 +214,7 @@ def unknown(name: str, names: list[str]) -> UsageError:
     )
 
 
-def entered() -> list[tuple[Group, Tool]]:
+def load_all() -> list[tuple[ToolGroup, Tool]]:
     """Import every module of tools; return what they enter, in the order of the help."""
     import memvault.tools
 

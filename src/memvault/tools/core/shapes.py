@@ -14,12 +14,12 @@ from memvault.schema import Arg
 
 if TYPE_CHECKING:
     from memvault.call import Call
-    from memvault.index.protocol import Record
-    from memvault.memories.restore import Trashed
+    from memvault.index.protocol import MemoryRecord
+    from memvault.memories.restore import TrashedMemory
     from memvault.model import Memory
-    from memvault.recall.engine import Engine
+    from memvault.recall.engine import RecallEngine
     from memvault.recall.filters import Filters
-    from memvault.recall.values import Answer, Found
+    from memvault.recall.values import RecallAnswer, RecallResult
 
 MEMORY_HELP = "memId or its beginning, path, or exact title"
 TYPE_HELP = "A type such as design-decision; memvault types lists them"
@@ -29,14 +29,14 @@ SINCE_HELP = "Changed since a date, an age such as 7d, or words such as 'last we
 UNTIL_HELP = "Changed until then, said in the same ways"
 LISTED = 50
 """How many a listing gives where nobody says how many."""
-Limit = Annotated[int, Arg("How many at most", least=1)]
-Offset = Annotated[int, Arg("Where to go on: next of the result before", least=0)]
+Limit = Annotated[int, Arg("How many at most", minimum=1)]
+Offset = Annotated[int, Arg("Where to go on: next of the result before", minimum=0)]
 _Entry = TypeVar("_Entry")
 _PATIENCE = 1.0
 """Seconds that an answer waits at most to be counted."""
 
 
-def item(memory: Memory | Record) -> dict[str, Any]:
+def item(memory: Memory | MemoryRecord) -> dict[str, Any]:
     """Return what every list of memories says of each."""
     return {
         "memId": memory.mem_id,
@@ -49,7 +49,7 @@ def item(memory: Memory | Record) -> dict[str, Any]:
     }
 
 
-def given(text: str | None, name: str, hint: str) -> str:
+def require_text(text: str | None, name: str, hint: str) -> str:
     """Return a name that was given; empty where none was.
 
     Raises:
@@ -60,7 +60,7 @@ def given(text: str | None, name: str, hint: str) -> str:
     return (text or "").strip()
 
 
-def trashed(entry: Trashed) -> dict[str, Any]:
+def trashed(entry: TrashedMemory) -> dict[str, Any]:
     """Return what every list of the trash says of each memory."""
     return {
         "memId": entry.mem_id,
@@ -70,20 +70,20 @@ def trashed(entry: Trashed) -> dict[str, Any]:
     }
 
 
-def listed(key: str, found: Sequence[Any], nothing: str, **more: Any) -> dict[str, Any]:
+def list_result(key: str, found: Sequence[Any], nothing: str, **more: Any) -> dict[str, Any]:
     """Return a list as a result, with a message where it is empty."""
     return {key: found, **more, **({} if found else {"message": nothing})}
 
 
-def paged(
+def paginate(
     found: Sequence[_Entry], limit: int, offset: int, nothing: str = ""
 ) -> tuple[Sequence[_Entry], dict[str, Any]]:
     """Return the part of a listing that is asked for, and what its result says of the whole."""
     part = found[offset : offset + limit]
-    return part, of_all(len(found), offset, len(part), nothing)
+    return part, page_info(len(found), offset, len(part), nothing)
 
 
-def of_all(total: int, offset: int, shown: int, nothing: str = "") -> dict[str, Any]:
+def page_info(total: int, offset: int, shown: int, nothing: str = "") -> dict[str, Any]:
     """Say of a part of a listing how many there are, and what offset goes on."""
     if not shown and total and offset >= total:
         nothing = f"There are {total:,}; none comes after them"
@@ -95,7 +95,7 @@ def of_all(total: int, offset: int, shown: int, nothing: str = "") -> dict[str, 
     }
 
 
-def noted(call: Call, answer: Answer) -> list[Found]:
+def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
     """Return what a search has found; what it says besides goes to the call's notes."""
     call.notes += answer.notes
     return answer.found
@@ -106,12 +106,12 @@ def without_none(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def telling(found: Iterable[Found]) -> list[Found]:
+def without_weak(found: Iterable[RecallResult]) -> list[RecallResult]:
     """Leave out what is weak: it tells little, and giving it is no recall that counts."""
     return [entry for entry in found if entry.strength != "weak"]
 
 
-def count_recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
+def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
     """Count a recall of these memories; return how often any was recalled by now.
 
     Where that cannot be written, what was recalled is handed out all the same.
@@ -127,12 +127,12 @@ def count_recalled(call: Call, mem_ids: list[str]) -> dict[str, int]:
     return recall_counts.counts(call.root)
 
 
-def sent_at(sent: str) -> dict[str, str]:
+def as_of_field(sent: str) -> dict[str, str]:
     """Say as of when a memory is told, where another machine sent it."""
     return {"asOf": sent} if sent else {}
 
 
-def count_shown(call: Call, memories: Iterable[Memory], root: Path | None = None) -> None:
+def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None = None) -> None:
     """Count that these memories were handed out, of the kinds whose recalls matter.
 
     ``root`` is that of their vault where it is not the call's. Nobody asked for the
@@ -168,20 +168,20 @@ def filters(
     return Filters(
         memory_type=(memory_type or "").strip(),
         tags=tuple(tag for tag in tags or () if tag.strip()),
-        since=moment(since, "since", False),
-        until=moment(until, "until", True),
+        since=parse_date_argument(since, "since", False),
+        until=parse_date_argument(until, "until", True),
         expression=expression or "",
     )
 
 
-def note_unknown(call: Call, chosen: Filters, engine: Engine | None = None) -> None:
+def warn_unknown_filters(call: Call, chosen: Filters, engine: RecallEngine | None = None) -> None:
     """Note, where nothing was found, which type or tag of the filters no memory has."""
     if chosen.memory_type or chosen.tags:
         from memvault.recall.filters import Filters
-        from memvault.recall.unknown import unknown
+        from memvault.recall.unknown import unknown_value_notes
 
-        every = (engine or call.engine).listed(Filters())
-        call.notes += unknown(every, chosen, call.settings.types)
+        every = (engine or call.engine).list_records(Filters())
+        call.notes += unknown_value_notes(every, chosen, call.settings.types)
 
 
 def tags_in(query: str) -> Filters:
@@ -191,7 +191,7 @@ def tags_in(query: str) -> Filters:
     return Filters(tags=tuple(query.replace(",", " ").split()))
 
 
-def moment(text: str | None, name: str, end: bool) -> datetime | None:
+def parse_date_argument(text: str | None, name: str, end: bool) -> datetime | None:
     """Read an argument that is a date in some form: its first moment, or with ``end`` the last.
 
     Raises:
@@ -201,7 +201,7 @@ def moment(text: str | None, name: str, end: bool) -> datetime | None:
 
     if not text or not text.strip():
         return None
-    found = dates.moment(text, end)
+    found = dates.parse_moment(text, end)
     if found is None:
         shown = text if len(text) <= 60 else f"{text[:60]}..."
         raise UsageError(

@@ -176,7 +176,7 @@ def plain_text() -> str:
     return "\n".join(lines).replace("**", "").replace("`", "") + "\n"
 
 
-def over_mcp() -> str:
+def mcp_instructions() -> str:
     """Return the instructions that an MCP client gets, with the tools' exact names."""
     rules = "\n".join([*_RULES, _DATA])
     return (
@@ -186,7 +186,7 @@ def over_mcp() -> str:
     )
 
 
-def historian() -> str:
+def historian_prompt() -> str:
     """Return what a sub-agent is told that has memvault's tools over MCP and nothing else."""
     rules = _PLACE.sub(lambda place: f"`{place[1]}`", "\n\n".join(_RULES))
     return f"{_ROLE}\n\n{rules}\n\n{_NOT} {_ONE}\n\n{_DATA}\n"

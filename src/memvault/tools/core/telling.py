@@ -19,7 +19,7 @@ _MARKS = {
 }
 
 
-class Said(NamedTuple):
+class RenderedMemory(NamedTuple):
     """A memory as a result tells it whole, and what a line tells of it."""
 
     memory: Memory
@@ -32,21 +32,21 @@ class Said(NamedTuple):
     @property
     def line(self) -> str:
         """The memory in a line."""
-        from memvault.recall.lines import line
+        from memvault.recall.lines import one_line
 
         marks = [f"{_MARKS[key]} {value}" for key, value in self.marks.items()]
         weak = [self.strength] * (self.strength == "weak")
-        return line(self.memory, self.best, weak + marks, self.vault)
+        return one_line(self.memory, self.best, weak + marks, self.vault)
 
 
-class Telling(NamedTuple):
+class ResultBudget(NamedTuple):
     """What a caller wants to be told: in lines only, and within so many tokens."""
 
     brief: bool
     budget: int
 
     @classmethod
-    def of(cls, call: Call, brief: bool, budget: int | None) -> Telling:
+    def of(cls, call: Call, brief: bool, budget: int | None) -> ResultBudget:
         """Make it of a tool's arguments; the settings' budget is for whoever pays for tokens."""
         usual = call.settings.mcp_budget if call.caller.budgeted else 0
         return cls(brief, usual if budget is None else budget)
@@ -59,7 +59,7 @@ class Telling(NamedTuple):
     def result(
         self,
         about: dict[str, Any],
-        found: Sequence[Said],
+        found: Sequence[RenderedMemory],
         offset: int,
         others: Sequence[dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
@@ -82,19 +82,21 @@ class Telling(NamedTuple):
             **beside,
         }
 
-    def _fitting(self, about: dict[str, Any], found: Sequence[Said]) -> tuple[int, list[str]]:
+    def _fitting(
+        self, about: dict[str, Any], found: Sequence[RenderedMemory]
+    ) -> tuple[int, list[str]]:
         """Return how many are told whole, and the lines of those that come then."""
         from memvault import visible
         from memvault.index.embedding import tokens
-        from memvault.recall.lines import shared_out
+        from memvault.recall.lines import split_budget
 
         def cost(value: Any) -> int:
-            return tokens.count(f"{visible.as_json(value)},")
+            return tokens.count_tokens(f"{visible.safe_json(value)},")
 
         left = self.budget - cost({"success": True, **about, **_AROUND})
         costs = [] if self.brief else [cost(entry.whole) for entry in found]
         if costs and sum(costs) <= left:
             return len(found), []
         lines = [entry.line for entry in found]
-        whole, shown = shared_out(left, costs, [cost(entry) for entry in lines])
+        whole, shown = split_budget(left, costs, [cost(entry) for entry in lines])
         return whole, lines[whole:shown]

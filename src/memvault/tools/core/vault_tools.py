@@ -11,9 +11,9 @@ from memvault import process
 from memvault.call import Call
 from memvault.errors import MemvaultError, TimedOut, UsageError
 from memvault.plugins import trust
-from memvault.plugins.definition import Definition
+from memvault.plugins.definition import ToolDefinition
 from memvault.plugins.programs import PYTHON
-from memvault.plugins.tool_file import Kept
+from memvault.plugins.tool_file import ToolFile
 from memvault.tools.core.registry import Tool
 
 GROUP = "registered"
@@ -23,11 +23,11 @@ _LONGEST_LINE = 500
 _OURS = ("success", "warnings", "error")
 
 
-def as_tool(kept: Kept) -> Tool:
+def tool_from_plugin(kept: ToolFile) -> Tool:
     """Return the tool that a file describes."""
 
     def function(call: Call, /, **given: Any) -> Mapping[str, Any]:
-        return _ran(call, kept, given)
+        return _run_program(call, kept, given)
 
     name, description, parameters, *_ = kept.definition
     return Tool(
@@ -43,11 +43,11 @@ def as_tool(kept: Kept) -> Tool:
     )
 
 
-def _ran(call: Call, kept: Kept, given: Mapping[str, Any]) -> dict[str, Any]:
+def _run_program(call: Call, kept: ToolFile, given: Mapping[str, Any]) -> dict[str, Any]:
     """Run a tool that is trusted as it was read; other threads go on meanwhile."""
     program = trust.require(call.root, kept)
     definition = kept.definition
-    text = _spelled(definition, given)
+    text = _arguments_json(definition, given)
     try:
         finished = process.run(
             _command(program, definition.command[1:]),
@@ -56,7 +56,7 @@ def _ran(call: Call, kept: Kept, given: Mapping[str, Any]) -> dict[str, Any]:
             _MOST,
             call.root,
             _environment(call),
-            call.pause,
+            call.sleep,
         )
     except UsageError as error:  # of whoever wrote the tool, not of the caller
         message = f"The tool {definition.name} failed: {error.message}"
@@ -65,7 +65,7 @@ def _ran(call: Call, kept: Kept, given: Mapping[str, Any]) -> dict[str, Any]:
     return _result(call, definition, finished.output)
 
 
-def _spelled(definition: Definition, given: Mapping[str, Any]) -> str:
+def _arguments_json(definition: ToolDefinition, given: Mapping[str, Any]) -> str:
     """Return the arguments as JSON, with what was left out filled in."""
     whole = {entry.key: given.get(entry.name, entry.default) for entry in definition.parameters}
     whole = {name: value for name, value in whole.items() if value is not None}
@@ -90,7 +90,7 @@ def _environment(call: Call) -> dict[str, str]:
     return {**process.environment(call.root), **own, **python}
 
 
-def _check(kept: Kept, finished: process.Finished) -> None:
+def _check(kept: ToolFile, finished: process.ProcessResult) -> None:
     """Raise what has gone wrong."""
     name = kept.definition.name
     if finished.timed_out:
@@ -98,18 +98,18 @@ def _check(kept: Kept, finished: process.Finished) -> None:
             f"The tool {name} did not end within {kept.definition.timeout:g} seconds",
             f"a longer timeout can be set in {kept.path}",
         )
-    if finished.cut:
+    if finished.truncated:
         raise MemvaultError(
             f"The tool {name} printed more than {_MOST:,} bytes", "let it print less"
         )
     if finished.code:
         code = finished.code
         ended = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-        reason = finished.last_words[:_LONGEST_LINE].rstrip(".") or ended
+        reason = finished.last_error_line[:_LONGEST_LINE].rstrip(".") or ended
         raise MemvaultError(f"The tool {name} failed: {reason}", f"{ended}; see {kept.path}")
 
 
-def _result(call: Call, definition: Definition, output: str) -> dict[str, Any]:
+def _result(call: Call, definition: ToolDefinition, output: str) -> dict[str, Any]:
     """Return what a tool has printed as its result.
 
     Raises:

@@ -12,10 +12,10 @@ from memvault.upkeep.clients.client import (
     ABOUT_HISTORIAN,
     HISTORIAN,
     SERVER,
-    Client,
+    AgentProgram,
+    ClientFile,
     Event,
-    File,
-    Place,
+    SetupContext,
     hooks_entries,
     in_hook_output,
     instructions,
@@ -37,7 +37,7 @@ _TOOLS = (
 """What the server offers; a sub-agent's tools are named one by one."""
 
 
-def _files(place: Place) -> list[File]:
+def _files(place: SetupContext) -> list[ClientFile]:
     user = place.folder("CLAUDE_CONFIG_DIR", ".claude")
     folder = place.root / ".claude" if place.of_project else user
     servers = place.root / ".mcp.json"
@@ -50,24 +50,24 @@ def _files(place: Place) -> list[File]:
     header = f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\ntools: {tools}\n"
     hooks = hooks_entries(_NAME, place, "$CLAUDE_PROJECT_DIR", _EVENTS)
     return [
-        File(servers, (server_entry("mcpServers", entry),)),
-        File(folder / "settings.json", hooks),
+        ClientFile(servers, (server_entry("mcpServers", entry),)),
+        ClientFile(folder / "settings.json", hooks),
         markdown_agent(place, folder / "agents" / f"{HISTORIAN}.md", header),
         instructions(place, (place.root if place.of_project else folder) / "CLAUDE.md"),
     ]
 
 
-def _answer(event: Event, text: str) -> str:
+def hook_output(event: Event, text: str) -> str:
     """Return what Claude Code reads: what it is told before compaction goes into its summary."""
     if event == "stop":
         return json.dumps({"decision": "block", "reason": text})
     return text if event == "pre-compact" else in_hook_output(_EVENTS, event, text)
 
 
-CLIENT = Client(
+CLIENT = AgentProgram(
     _NAME,
     "Claude Code",
     _files,
-    _answer,
+    hook_output,
     "start claude anew; of a project's server it asks once whether you trust it",
 )

@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from memvault.upkeep.clients.jsonc import Entry
-from memvault.upkeep.clients.marked import Marks
+from memvault.upkeep.clients.jsonc import JsonEntry
+from memvault.upkeep.clients.marked import BlockMarkers
 
 Scope = Literal["project", "user"]
 Event = Literal["session-start", "prompt", "pre-compact", "stop", "session-end"]
 """What a program runs ``memvault hook`` for."""
 SERVER = "memvault"
 """What the MCP server is called in every program."""
-MARKDOWN = Marks("<!-- memvault: begin -->", "<!-- memvault: end -->")
-TOML = Marks("# memvault: begin", "# memvault: end")
+MARKDOWN = BlockMarkers("<!-- memvault: begin -->", "<!-- memvault: end -->")
+TOML = BlockMarkers("# memvault: begin", "# memvault: end")
 OURS = "written by memvault setup"
 """What a file says that is memvault's as a whole."""
 HISTORIAN = "historian"
@@ -36,7 +36,7 @@ SECONDS: Mapping[Event, int] = {
 """How long a program waits for a hook, which ends itself long before."""
 
 
-class Place(NamedTuple):
+class SetupContext(NamedTuple):
     """Where to set up, and what to name there.
 
     ``root`` is the project's folder, ``home`` the user's; ``program`` is how
@@ -87,27 +87,27 @@ class Place(NamedTuple):
         return root if below == "." else below if root == "." else f"{root}/{below}"
 
 
-class Block(NamedTuple):
+class MarkedBlock(NamedTuple):
     """A text between two marks in a file that others write too.
 
     Where the file says ``unless`` already, it needs no block.
     """
 
     text: str
-    marks: Marks
+    marks: BlockMarkers
     unless: str = ""
 
 
-class Whole(NamedTuple):
+class OwnedFile(NamedTuple):
     """A file that is memvault's as a whole."""
 
     text: str
 
 
-Part = Entry | Block | Whole
+Part = JsonEntry | MarkedBlock | OwnedFile
 
 
-class File(NamedTuple):
+class ClientFile(NamedTuple):
     """A file, and what goes into it; ``base`` is what else a JSON file holds from its start."""
 
     path: Path
@@ -115,31 +115,31 @@ class File(NamedTuple):
     base: Mapping[str, Any] = {}
 
 
-class Client(NamedTuple):
+class AgentProgram(NamedTuple):
     """A program: its name, its files, what it is answered, what its user is to do next."""
 
     name: str
     title: str
-    files: Callable[[Place], list[File]]
+    files: Callable[[SetupContext], list[ClientFile]]
     answer: Callable[[Event, str], str]
-    then: str
+    next_step: str
 
 
 def hooks_entries(
     client: str,
-    place: Place,
+    place: SetupContext,
     root: str | None,
     events: Mapping[Event, str],
     unit: int = 1,
     only: Mapping[Event, str] = {},
-) -> tuple[Entry, ...]:
+) -> tuple[JsonEntry, ...]:
     """Return the hooks as Claude Code, Codex and Gemini CLI want them.
 
     ``events`` has the program's name of each event, ``only`` which of its kind count,
     ``unit`` its parts of a second.
     """
     return tuple(
-        Entry(
+        JsonEntry(
             ("hooks", name),
             {
                 **({"matcher": only[event]} if event in only else {}),
@@ -177,9 +177,9 @@ def is_hook(event: Event, client: str) -> Callable[[Any], bool]:
     return own
 
 
-def server_entry(keys: str, value: dict[str, Any]) -> Entry:
+def server_entry(keys: str, value: dict[str, Any]) -> JsonEntry:
     """Return the MCP server as an entry below a key: one that runs ``mcp --vault``."""
-    return Entry((keys, SERVER), value, _is_server)
+    return JsonEntry((keys, SERVER), value, _is_server)
 
 
 def _is_server(value: Any) -> bool:
@@ -191,15 +191,15 @@ def _is_server(value: Any) -> bool:
     return isinstance(words, list) and words[-3:-1] == _SERVES
 
 
-def instructions(place: Place, path: Path) -> File:
+def instructions(place: SetupContext, path: Path) -> ClientFile:
     """Return the block of instructions in a program's file of such."""
-    return File(path, (Block(place.instructions, MARKDOWN, "memvault recall"),))
+    return ClientFile(path, (MarkedBlock(place.instructions, MARKDOWN, "memvault recall"),))
 
 
-def markdown_agent(place: Place, path: Path, header: str) -> File:
+def markdown_agent(place: SetupContext, path: Path, header: str) -> ClientFile:
     """Return the historian as a markdown file with a header of its program's."""
     text = f"---\n{header.strip()}\n---\n\n<!-- {OURS} -->\n\n{place.historian.strip()}\n"
-    return File(path, (Whole(text),))
+    return ClientFile(path, (OwnedFile(text),))
 
 
 def in_hook_output(names: Mapping[Event, str], event: Event, text: str) -> str:

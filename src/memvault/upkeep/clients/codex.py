@@ -15,12 +15,12 @@ from memvault.upkeep.clients.client import (
     OURS,
     SERVER,
     TOML,
-    Block,
-    Client,
+    AgentProgram,
+    ClientFile,
     Event,
-    File,
-    Place,
-    Whole,
+    MarkedBlock,
+    OwnedFile,
+    SetupContext,
     hooks_entries,
     in_hook_output,
     instructions,
@@ -44,7 +44,7 @@ unified_exec = false
 """What leaves an agent the tools of servers and nothing that runs, writes or looks out."""
 
 
-def _files(place: Place) -> list[File]:
+def _files(place: SetupContext) -> list[ClientFile]:
     user = place.folder("CODEX_HOME", ".codex")
     folder = place.root / ".codex" if place.of_project else user
     command, *arguments = place.server(None)
@@ -55,9 +55,9 @@ def _files(place: Place) -> list[File]:
         f"developer_instructions = {_text(place.historian)}\n{_NOTHING_ELSE}"
     )
     return [
-        File(folder / "config.toml", (Block(table, TOML),)),
-        File(folder / "hooks.json", hooks_entries(_NAME, place, None, _EVENTS)),
-        File(folder / "agents" / f"{HISTORIAN}.toml", (Whole(agent),)),
+        ClientFile(folder / "config.toml", (MarkedBlock(table, TOML),)),
+        ClientFile(folder / "hooks.json", hooks_entries(_NAME, place, None, _EVENTS)),
+        ClientFile(folder / "agents" / f"{HISTORIAN}.toml", (OwnedFile(agent),)),
         instructions(place, (place.root if place.of_project else folder) / "AGENTS.md"),
     ]
 
@@ -66,7 +66,7 @@ def _text(value: str | list[str]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _answer(event: Event, text: str) -> str:
+def hook_output(event: Event, text: str) -> str:
     """Return what Codex reads; before compaction it only shows something to the user."""
     if event == "stop":
         return json.dumps({"decision": "block", "reason": text})
@@ -75,10 +75,10 @@ def _answer(event: Event, text: str) -> str:
     return in_hook_output(_EVENTS, event, text)
 
 
-CLIENT = Client(
+CLIENT = AgentProgram(
     _NAME,
     "Codex",
     _files,
-    _answer,
+    hook_output,
     "start codex anew; /hooks there lets the hooks run, and a project has to be trusted",
 )

@@ -15,16 +15,16 @@ from memvault.upkeep.clients.client import (
     OURS,
     SECONDS,
     SERVER,
-    Client,
+    AgentProgram,
+    ClientFile,
     Event,
-    File,
-    Place,
-    Whole,
+    OwnedFile,
+    SetupContext,
     is_hook,
     markdown_agent,
     server_entry,
 )
-from memvault.upkeep.clients.jsonc import Entry
+from memvault.upkeep.clients.jsonc import JsonEntry
 
 _NAME = "cursor"
 _EVENTS: Mapping[Event, str] = {
@@ -34,12 +34,12 @@ _EVENTS: Mapping[Event, str] = {
 }
 
 
-def _files(place: Place) -> list[File]:
+def _files(place: SetupContext) -> list[ClientFile]:
     folder = (place.root if place.of_project else place.home) / ".cursor"
     command, *arguments = place.server("${workspaceFolder}")
     server = server_entry("mcpServers", {"command": command, "args": arguments})
     hooks = tuple(
-        Entry(
+        JsonEntry(
             ("hooks", name),
             # Cursor runs a project's hooks in the project's folder.
             {"command": place.hook(event, _NAME, "."), "timeout": SECONDS[event]},
@@ -50,18 +50,18 @@ def _files(place: Place) -> list[File]:
     )
     header = f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\nmodel: inherit\n"
     files = [
-        File(folder / "mcp.json", (server,)),
-        File(folder / "hooks.json", hooks, {"version": 1}),
+        ClientFile(folder / "mcp.json", (server,)),
+        ClientFile(folder / "hooks.json", hooks, {"version": 1}),
         markdown_agent(place, folder / "agents" / f"{HISTORIAN}.md", header),
     ]
     if place.of_project:
         head = "---\ndescription: The memory of this project\nalwaysApply: true\n---"
         rule = f"{head}\n\n<!-- {OURS} -->\n\n{place.instructions.strip()}\n"
-        files.append(File(folder / "rules" / f"{SERVER}.mdc", (Whole(rule),)))
+        files.append(ClientFile(folder / "rules" / f"{SERVER}.mdc", (OwnedFile(rule),)))
     return files
 
 
-def _answer(event: Event, text: str) -> str:
+def hook_output(event: Event, text: str) -> str:
     """Return what Cursor reads; before compaction it only shows something to the user."""
     if event == "pre-compact":
         return json.dumps({"user_message": text})
@@ -69,10 +69,10 @@ def _answer(event: Event, text: str) -> str:
     return json.dumps({**more, "additional_context": text})
 
 
-CLIENT = Client(
+CLIENT = AgentProgram(
     _NAME,
     "Cursor",
     _files,
-    _answer,
+    hook_output,
     "open a new chat; Cursor's settings switch the server memvault on",
 )

@@ -13,10 +13,10 @@ from memvault.upkeep.clients.client import (
     ABOUT_HISTORIAN,
     HISTORIAN,
     SERVER,
-    Client,
+    AgentProgram,
+    ClientFile,
     Event,
-    File,
-    Place,
+    SetupContext,
     hooks_entries,
     in_hook_output,
     instructions,
@@ -33,7 +33,7 @@ _EVENTS: Mapping[Event, str] = {
 }
 
 
-def _files(place: Place) -> list[File]:
+def _files(place: SetupContext) -> list[ClientFile]:
     folder = (place.root if place.of_project else place.home) / ".gemini"
     command, *arguments = place.server(".")
     server = server_entry("mcpServers", {"command": command, "args": arguments})
@@ -45,23 +45,23 @@ def _files(place: Place) -> list[File]:
         f"tools:\n  - mcp_{SERVER}_*\n"
     )
     return [
-        File(folder / "settings.json", (server, *hooks)),
+        ClientFile(folder / "settings.json", (server, *hooks)),
         markdown_agent(place, folder / "agents" / f"{HISTORIAN}.md", header),
         instructions(place, (place.root if place.of_project else folder) / "GEMINI.md"),
     ]
 
 
-def _answer(event: Event, text: str) -> str:
+def hook_output(event: Event, text: str) -> str:
     """Return what Gemini CLI reads; before compaction and at the end it only shows something."""
     if event in ("pre-compact", "session-end"):
         return json.dumps({"systemMessage": text})
     return in_hook_output(_EVENTS, event, text)
 
 
-CLIENT = Client(
+CLIENT = AgentProgram(
     _NAME,
     "Gemini CLI",
     _files,
-    _answer,
+    hook_output,
     "start gemini anew; a project's servers, hooks and agents work in a trusted folder only",
 )

@@ -22,7 +22,7 @@ _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 _DEEPEST = 100
 
 
-class Broken(ValueError):
+class JsonSyntaxError(ValueError):
     """The text is no JSON; says on which line, counted from 1, and why."""
 
     def __init__(self, text: str, place: int, reason: str) -> None:
@@ -30,7 +30,7 @@ class Broken(ValueError):
         super().__init__(f"line {self.line}: {reason}")
 
 
-class Entry(NamedTuple):
+class JsonEntry(NamedTuple):
     """An object under nested keys or, ``listed``, one more of the list there.
 
     ``own`` knows it again, also where somebody has added to it.
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
     keys: tuple[str, ...]
     value: dict[str, Any]
-    own: Callable[[Any], bool]
+    is_ours: Callable[[Any], bool]
     listed: bool = False
 
 
@@ -56,7 +56,7 @@ class _Node(NamedTuple):
         return next((node for name, node in reversed(self.entries) if name == key), None)
 
 
-def added(text: str | None, entry: Entry, base: dict[str, Any]) -> str:
+def insert_entry(text: str | None, entry: JsonEntry, base: dict[str, Any]) -> str:
     """Return a text with an entry; the text is the same where it holds the entry already.
 
     ``base`` is what else a file holds that is made for the entry. What somebody has added
@@ -76,16 +76,18 @@ def added(text: str | None, entry: Entry, base: dict[str, Any]) -> str:
     if entry.listed:
         _check(text, node, entry.keys, list)
     for item in [item for _, item in node.entries] if entry.listed else [node]:
-        if entry.own(item.value):
+        if entry.is_ours(item.value):
             whole = {**item.value, **entry.value}
             return text if item.value == whole else _replaced(text, item, whole)
     if not entry.listed:
         name = ".".join(entry.keys)
-        raise Broken(text, node.start, f"{name} is there already, and not memvault setup's")
+        raise JsonSyntaxError(
+            text, node.start, f"{name} is there already, and not memvault setup's"
+        )
     return _inserted(text, node, entry.value, None)
 
 
-def removed(text: str, entry: Entry, base: dict[str, Any]) -> str | None:
+def remove_entry(text: str, entry: JsonEntry, base: dict[str, Any]) -> str | None:
     """Return a text without an entry; None where the file was made for it.
 
     Raises:
@@ -98,21 +100,21 @@ def removed(text: str, entry: Entry, base: dict[str, Any]) -> str | None:
             return text
         path.append(found)
     if entry.listed:
-        path += [item for _, item in path[-1].entries if entry.own(item.value)][:1]
+        path += [item for _, item in path[-1].entries if entry.is_ours(item.value)][:1]
     gone = path.pop()
-    if not entry.own(gone.value):
+    if not entry.is_ours(gone.value):
         return text
-    while path[1:] and len(path[-1].entries) == 1 and _made_for(text, path[-1], gone):
+    while path[1:] and len(path[-1].entries) == 1 and _is_generated_container(text, path[-1], gone):
         gone = path.pop()
     holder = path[-1]
-    first = holder.entries[0][1] is gone and _made_for(text, holder, gone)
+    first = holder.entries[0][1] is gone and _is_generated_container(text, holder, gone)
     rest = _cut(text, holder, gone)
     if len(path) == 1 and first and _parsed(rest).value == base:
         return None
     return rest
 
 
-def _inner(entry: Entry) -> Any:
+def _inner(entry: JsonEntry) -> Any:
     return [entry.value] if entry.listed else entry.value
 
 
@@ -126,7 +128,7 @@ def _check(text: str, node: _Node, keys: tuple[str, ...], kind: type) -> None:
     if not isinstance(node.value, kind):
         name = ".".join(keys) or "the whole"
         what = "an object" if kind is dict else "a list"
-        raise Broken(text, node.begin, f"{name} is not {what}")
+        raise JsonSyntaxError(text, node.begin, f"{name} is not {what}")
 
 
 def _deepest(text: str, keys: tuple[str, ...]) -> tuple[_Node, int]:
@@ -180,7 +182,7 @@ def _cut(text: str, holder: _Node, gone: _Node) -> str:
     return text[:comma] + text[comma + 1 : start] + text[gone.end :]
 
 
-def _made_for(text: str, holder: _Node, first: _Node) -> bool:
+def _is_generated_container(text: str, holder: _Node, first: _Node) -> bool:
     """Say whether an object or a list was made for its first entry: it begins a line."""
     before = text[holder.begin + 1 : first.start]
     return "\n" in before and not before.strip()
@@ -230,26 +232,26 @@ def _parsed(text: str) -> _Node:
     node = _value(text, _gap(text, 0), 0)
     end = _gap(text, node.end)
     if end < len(text):
-        raise Broken(text, end, "there is more behind the end")
+        raise JsonSyntaxError(text, end, "there is more behind the end")
     return node
 
 
 def _value(text: str, place: int, depth: int, start: int | None = None) -> _Node:
     first = place if start is None else start
     if depth > _DEEPEST:
-        raise Broken(text, place, "it is nested too deeply")
+        raise JsonSyntaxError(text, place, "it is nested too deeply")
     sign = text[place : place + 1]
     if sign in ("{", "["):
         return _holder(text, place, depth, first)
     found = (_STRING if sign == '"' else _WORD).match(text, place)
     if found is None:
-        raise Broken(
+        raise JsonSyntaxError(
             text, place, f"{sign!r} is not expected here" if sign else "the end is missing"
         )
     try:
         value = json.loads(found[0], strict=False)
     except ValueError as error:
-        raise Broken(text, place, f"{found[0][:40]!r} is no value") from error
+        raise JsonSyntaxError(text, place, f"{found[0][:40]!r} is no value") from error
     return _Node(first, place, found.end(), value, [])
 
 
@@ -264,7 +266,7 @@ def _holder(text: str, place: int, depth: int, first: int) -> _Node:
         if text[at : at + 1] == ",":
             at = _gap(text, at + 1)
         elif text[at : at + 1] != close:
-            raise Broken(text, at, f"a comma or {close} is missing")
+            raise JsonSyntaxError(text, at, f"a comma or {close} is missing")
     values = [node.value for _, node in entries]
     names = [name for name, _ in entries]
     whole = dict(zip(names, values, strict=True)) if is_object else values
@@ -280,9 +282,9 @@ def _line_before(text: str, place: int) -> int:
 def _member(text: str, place: int, depth: int) -> tuple[str, _Node]:
     name = _STRING.match(text, place)
     if name is None:
-        raise Broken(text, place, "a name in double quotes is missing")
+        raise JsonSyntaxError(text, place, "a name in double quotes is missing")
     colon = _gap(text, name.end())
     if text[colon : colon + 1] != ":":
-        raise Broken(text, colon, "a colon is missing")
+        raise JsonSyntaxError(text, colon, "a colon is missing")
     node = _value(text, _gap(text, colon + 1), depth + 1, place)
     return str(json.loads(name[0], strict=False)), node

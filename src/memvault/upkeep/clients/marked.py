@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Broken(ValueError):
+class UnbalancedMarkers(ValueError):
     """One of the two marks stands alone; says on which line, counted from 1."""
 
 
-class Marks(NamedTuple):
+class BlockMarkers(NamedTuple):
     """The lines around a block."""
 
     begin: str
     end: str
 
 
-def added(text: str | None, block: str, marks: Marks) -> str:
+def insert_block(text: str | None, block: str, marks: BlockMarkers) -> str:
     """Return a text with the block, which takes the place of an older one.
 
     Raises:
@@ -38,7 +38,7 @@ def added(text: str | None, block: str, marks: Marks) -> str:
     return text + newline + (whole + newline if text.endswith("\n") else newline + whole)
 
 
-def removed(text: str, marks: Marks) -> str | None:
+def remove_block(text: str, marks: BlockMarkers) -> str | None:
     """Return a text without its block; None where the file was made for it.
 
     Raises:
@@ -57,7 +57,7 @@ def removed(text: str, marks: Marks) -> str | None:
     return before.removesuffix(newline) + behind
 
 
-def _place(text: str, marks: Marks) -> tuple[int, int] | None:
+def _place(text: str, marks: BlockMarkers) -> tuple[int, int] | None:
     """Return where the block begins and ends."""
     begin = end = None
     at = 0
@@ -71,9 +71,9 @@ def _place(text: str, marks: Marks) -> tuple[int, int] | None:
             end = number
         at += len(line)
     if begin is not None:
-        raise Broken(f"line {begin[1]}: {marks.begin} has no {marks.end} behind it")
+        raise UnbalancedMarkers(f"line {begin[1]}: {marks.begin} has no {marks.end} behind it")
     if end is not None:
-        raise Broken(f"line {end}: {marks.end} has no {marks.begin} before it")
+        raise UnbalancedMarkers(f"line {end}: {marks.end} has no {marks.begin} before it")
     return None
 
 

@@ -14,11 +14,11 @@ from memvault.upkeep.clients.client import (
     HISTORIAN,
     OURS,
     SERVER,
-    Client,
+    AgentProgram,
+    ClientFile,
     Event,
-    File,
-    Place,
-    Whole,
+    OwnedFile,
+    SetupContext,
     instructions,
     markdown_agent,
     server_entry,
@@ -78,7 +78,7 @@ export const Memvault = async ({ directory }) => {
 """
 
 
-def _files(place: Place) -> list[File]:
+def _files(place: SetupContext) -> list[ClientFile]:
     base = place.folder("XDG_CONFIG_HOME", ".config")
     user = place.folder("OPENCODE_CONFIG_DIR", str(base / "opencode"))
     folder = place.root / ".opencode" if place.of_project else user
@@ -91,8 +91,8 @@ def _files(place: Place) -> list[File]:
         f'permission:\n  "*": deny\n  "{SERVER}_*": allow\n'
     )
     return [
-        File(config, (server_entry("mcp", server),), _SCHEMA),
-        File(folder / "plugins" / f"{SERVER}.js", (Whole(plugin),)),
+        ClientFile(config, (server_entry("mcp", server),), _SCHEMA),
+        ClientFile(folder / "plugins" / f"{SERVER}.js", (OwnedFile(plugin),)),
         markdown_agent(place, folder / "agents" / f"{HISTORIAN}.md", header),
         instructions(place, (place.root if place.of_project else user) / "AGENTS.md"),
     ]
@@ -104,9 +104,9 @@ def _config(folder: Path) -> Path:
     return with_comments if with_comments.is_file() else folder / "opencode.json"
 
 
-def _answer(event: Event, text: str) -> str:  # noqa: ARG001  # every program's has the same form
+def hook_output(event: Event, text: str) -> str:  # noqa: ARG001  # every program's has the same form
     """Return the text alone, which the plugin passes on."""
     return text
 
 
-CLIENT = Client(_NAME, "OpenCode", _files, _answer, "start opencode anew")
+CLIENT = AgentProgram(_NAME, "OpenCode", _files, hook_output, "start opencode anew")

@@ -19,12 +19,12 @@ from memvault.upkeep.clients.client import (
     OURS,
     SERVER,
     TOML,
-    Block,
-    Client,
-    File,
+    AgentProgram,
+    ClientFile,
+    MarkedBlock,
+    OwnedFile,
     Part,
-    Place,
-    Whole,
+    SetupContext,
 )
 from memvault.vault import atomic
 
@@ -32,7 +32,7 @@ _FOLDERS = {".claude", ".codex", ".cursor", ".gemini", ".opencode", "agents", "p
 _CORRECT = "correct it, or take it out; nothing was changed"
 
 
-class Change(NamedTuple):
+class FileEdit(NamedTuple):
     """A file that is to be made, changed or deleted; None stands for no file."""
 
     path: Path
@@ -47,7 +47,7 @@ class Change(NamedTuple):
         return "change" if self.after is not None else "delete"
 
 
-def client(name: str) -> Client:
+def client(name: str) -> AgentProgram:
     """Return a program by its name.
 
     Raises:
@@ -56,11 +56,11 @@ def client(name: str) -> Client:
     if name not in NAMES:
         raise NotFound(f"memvault does not know the program {name!r}", f"name {', '.join(NAMES)}")
     module = import_module(f"memvault.upkeep.clients.{name.replace('-', '_')}")
-    found: Client = module.CLIENT
+    found: AgentProgram = module.CLIENT
     return found
 
 
-def planned(files: Sequence[File], place: Place, remove: bool) -> list[Change]:
+def plan_edits(files: Sequence[ClientFile], place: SetupContext, remove: bool) -> list[FileEdit]:
     """Return what has to change so that a program is set up, or as it was before.
 
     Raises:
@@ -75,14 +75,14 @@ def planned(files: Sequence[File], place: Place, remove: bool) -> list[Change]:
             continue
         try:
             after = without(before, file) if remove else with_parts(before, file)
-        except (jsonc.Broken, marked.Broken) as error:
+        except (jsonc.JsonSyntaxError, marked.UnbalancedMarkers) as error:
             raise Refused(f"{file.path}: {error}", _CORRECT) from error
         if after != before:
-            changes.append(Change(path, before, after))
+            changes.append(FileEdit(path, before, after))
     return changes
 
 
-def _read_by_others(files: Sequence[File], place: Place) -> set[Path]:
+def _read_by_others(files: Sequence[ClientFile], place: SetupContext) -> set[Path]:
     """Return the files that another program which is set up there reads too, links followed."""
     own = {_real(file.path, place) for file in files}
     found: set[Path] = set()
@@ -94,7 +94,7 @@ def _read_by_others(files: Sequence[File], place: Place) -> set[Path]:
     return found
 
 
-def with_parts(text: str | None, file: File) -> str:
+def with_parts(text: str | None, file: ClientFile) -> str:
     """Return a file's text with all that belongs there.
 
     Raises:
@@ -106,7 +106,7 @@ def with_parts(text: str | None, file: File) -> str:
     return text or ""
 
 
-def without(text: str | None, file: File) -> str | None:
+def without(text: str | None, file: ClientFile) -> str | None:
     """Return a file's text without what was added, or None where it was made for that.
 
     Raises:
@@ -115,16 +115,16 @@ def without(text: str | None, file: File) -> str | None:
     for part in reversed(file.parts):
         if text is None:
             return None
-        if isinstance(part, Whole):
+        if isinstance(part, OwnedFile):
             text = None if OURS in text else text
-        elif isinstance(part, Block):
-            text = marked.removed(text, part.marks)
+        elif isinstance(part, MarkedBlock):
+            text = marked.remove_block(text, part.marks)
         else:
-            text = jsonc.removed(text, part, dict(file.base))
+            text = jsonc.remove_entry(text, part, dict(file.base))
     return text
 
 
-def write(changes: Sequence[Change]) -> None:
+def write(changes: Sequence[FileEdit]) -> None:
     """Write what was planned, unless a file has changed meanwhile.
 
     Raises:
@@ -136,7 +136,7 @@ def write(changes: Sequence[Change]) -> None:
             raise Refused(f"{change.path} has just been changed", "run memvault setup again")
     for change in changes:
         if change.after is None:
-            with atomic.explained(change.path):
+            with atomic.map_os_errors(change.path):
                 change.path.unlink()
             _tidy(change.path)
         elif change.before is None:
@@ -159,7 +159,7 @@ def _tidy(gone: Path) -> None:
             folder.rmdir()
 
 
-def diff(change: Change) -> str:
+def diff(change: FileEdit) -> str:
     """Return what changes, as ``diff -u`` writes it; secrets beside it are masked."""
     old, new = (
         "/dev/null" if text is None else str(change.path) for text in (change.before, change.after)
@@ -169,18 +169,18 @@ def diff(change: Change) -> str:
     return detect.masked("\n".join(lines))
 
 
-def _with(text: str | None, part: Part, file: File) -> str:
-    if isinstance(part, Whole):
+def _with(text: str | None, part: Part, file: ClientFile) -> str:
+    if isinstance(part, OwnedFile):
         if text is not None and OURS not in text:
             raise Refused(
                 f"{file.path} is there already, and not memvault's", "move it away, or rename it"
             )
         return part.text
-    if not isinstance(part, Block):
-        return jsonc.added(text, part, dict(file.base))
+    if not isinstance(part, MarkedBlock):
+        return jsonc.insert_entry(text, part, dict(file.base))
     if part.unless and text and part.unless in text and part.marks.begin not in text:
         return text
-    after = marked.added(text, part.text, part.marks)
+    after = marked.insert_block(text, part.text, part.marks)
     if part.marks is TOML:
         _check_toml(text or "", after, file.path)
     return after
@@ -201,7 +201,7 @@ def _check_toml(before: str, after: str, path: Path) -> None:
         ) from error
 
 
-def _real(path: Path, place: Place) -> Path:
+def _real(path: Path, place: SetupContext) -> Path:
     """Return where a file lies, links followed; those of a project stay within it."""
     real = Path(os.path.realpath(path))
     if place.of_project and not real.is_relative_to(os.path.realpath(place.root)):

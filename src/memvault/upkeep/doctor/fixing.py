@@ -35,4 +35,4 @@ def apply(call: Call, fix: Fix) -> None:
         case "reindex":
             call.index.rebuild()
         case "vectors":
-            call.index.deep.drop_others()
+            call.index.deep.delete_unused_models()

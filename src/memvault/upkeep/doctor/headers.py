@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 from memvault import clock
 from memvault.errors import UsageError
 from memvault.upkeep.doctor.findings import Finding, Fix
-from memvault.upkeep.doctor.look import Look, Note, Other
-from memvault.upkeep.doctor.names import copies
+from memvault.upkeep.doctor.look import InspectedFile, InspectedMemory, VaultInspection
+from memvault.upkeep.doctor.names import sync_copies
 from memvault.vault import layout, walk
-from memvault.vault.codec import MODIFIED, printable
+from memvault.vault.codec import MODIFIED, replace_surrogates
 
 _BROKEN = ("broken front matter: ", "the front matter cannot be indexed: ")
 """How a record's problem begins where its header is not read."""
@@ -21,14 +21,14 @@ _AHEAD = timedelta(days=1)
 _SHOWN = 5
 
 
-def readable(look: Look) -> Iterator[Finding]:
+def unreadable_files(look: VaultInspection) -> Iterator[Finding]:
     """Find what cannot be read, and headers that are broken."""
     yield from _folders(look)
     for note in look.notes:
         problem = note.record.problem
         if note.trouble:
             yield _trouble(note.path, note.trouble)
-        elif problem.startswith(_BROKEN) and not note.marked:
+        elif problem.startswith(_BROKEN) and not note.conflict_markers:
             yield _broken(note.path, problem.partition(": ")[2])
         elif problem.startswith("the file is binary"):
             yield Finding("file-binary", note.path, "The file is binary, not text")
@@ -43,7 +43,7 @@ def readable(look: Look) -> Iterator[Finding]:
             yield _broken(other.path, other.broken)
 
 
-def _folders(look: Look) -> Iterator[Finding]:
+def _folders(look: VaultInspection) -> Iterator[Finding]:
     for path in look.tree.unreadable:
         yield Finding("file-unreadable", path, "The folder cannot be listed by this user")
     for path in look.tree.too_deep:
@@ -60,26 +60,26 @@ def _trouble(path: str, trouble: str) -> Finding:
     return Finding("file-unreadable", path, f"The file cannot be read: {trouble}")
 
 
-def marked(look: Look) -> Iterator[Finding]:
+def check_conflict_markers(look: VaultInspection) -> Iterator[Finding]:
     """Find the marks of a conflict in git, in memories and in agents' files."""
-    paths = [note.path for note in look.notes if note.marked]
-    for path in paths + [other.path for other in look.others if other.marked]:
+    paths = [note.path for note in look.notes if note.conflict_markers]
+    for path in paths + [other.path for other in look.others if other.conflict_markers]:
         yield Finding(
             "git-markers", path, "The marks of a conflict in git are in it: choose what is to stay"
         )
 
 
-def doubled(look: Look) -> Iterator[Finding]:
+def check_duplicate_keys(look: VaultInspection) -> Iterator[Finding]:
     """Find headers that have a key twice."""
-    entries: tuple[Note | Other, ...] = (*look.notes, *look.others)
+    entries: tuple[InspectedMemory | InspectedFile, ...] = (*look.notes, *look.others)
     for entry in entries:
-        if entry.doubled:
-            keys = ", ".join(repr(key) for key in entry.doubled[:_SHOWN])
+        if entry.duplicate_keys:
+            keys = ", ".join(repr(key) for key in entry.duplicate_keys[:_SHOWN])
             said = f"Its header has {keys} more than once, and the last one counts: keep one"
             yield Finding("key-twice", entry.path, said)
 
 
-def unusable_ids(look: Look) -> Iterator[Finding]:
+def unusable_ids(look: VaultInspection) -> Iterator[Finding]:
     """Find ids that cannot be a memId; one that is left empty is none."""
     for note in look.notes:
         own = note.record.metadata.get("id")
@@ -89,27 +89,27 @@ def unusable_ids(look: Look) -> Iterator[Finding]:
         yield Finding("id-unusable", note.path, said)
 
 
-def shared_ids(look: Look) -> Iterator[Finding]:
+def shared_ids(look: VaultInspection) -> Iterator[Finding]:
     """Find memories that share a memId, but for copies that a sync kept."""
-    known_copies = {copy.path for copy, _ in copies(look)}
+    known_copies = {copy.path for copy, _ in sync_copies(look)}
     count = Counter(note.record.mem_id for note in look.notes)
-    sharing: dict[str, list[Note]] = {}
+    sharing: dict[str, list[InspectedMemory]] = {}
     for note in look.notes:
         if count[note.record.mem_id] > 1 and note.path not in known_copies:
             sharing.setdefault(note.record.mem_id, []).append(note)
     taken = set(count)
     for mem_id, notes in sharing.items():
-        first, *others = sorted(notes, key=_seniority)
+        first, *others = sorted(notes, key=_age_order)
         for note in others:
             fresh = _fresh_id(note.path, taken)
             taken.add(fresh)
             words = f"give it the memId {fresh}"
             fix = Fix("header", words, note.path, note.etag, (("id", fresh),))
-            said = f"It has the memId of {printable(first.path)}: {mem_id}"
+            said = f"It has the memId of {replace_surrogates(first.path)}: {mem_id}"
             yield Finding("id-shared", note.path, said, fix)
 
 
-def _seniority(note: Note) -> tuple[bool, str, bool, int, str]:
+def _age_order(note: InspectedMemory) -> tuple[bool, str, bool, int, str]:
     """Order memories of one id, the same on every machine: the first keeps it.
 
     One whose id comes from its path can have no other. A copy is no older, is not
@@ -125,11 +125,11 @@ def _fresh_id(path: str, taken: set[str]) -> str:
     fresh, number = layout.derived_id(path), 1
     while fresh in taken:
         number += 1
-        fresh = layout.named_id(f"{path} {number}")
+        fresh = layout.id_from_name(f"{path} {number}")
     return fresh
 
 
-def types(look: Look) -> Iterator[Finding]:
+def types(look: VaultInspection) -> Iterator[Finding]:
     """Find types that nobody has named."""
     for note in look.notes:
         given = note.record.memory_type
@@ -152,7 +152,7 @@ def _normal(name: str) -> str:
         return ""
 
 
-def times(look: Look) -> Iterator[Finding]:
+def future_times(look: VaultInspection) -> Iterator[Finding]:
     """Find times that are more than a day ahead of this machine's clock."""
     latest = look.now + _AHEAD
     for note in look.notes:

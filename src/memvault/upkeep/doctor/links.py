@@ -8,59 +8,59 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from memvault.upkeep.doctor.findings import Finding, Fix
-from memvault.upkeep.doctor.look import Look, Note
+from memvault.upkeep.doctor.look import InspectedMemory, VaultInspection
 from memvault.upkeep.git.replay import LINK
-from memvault.vault.codec import printable
+from memvault.vault.codec import replace_surrogates
 from memvault.vault.links import Link
 from memvault.vault.replaced import (
     SUPERSEDED_BY,
     SUPERSEDES,
-    looked_for,
-    names_of,
-    names_under,
+    name_key,
+    name_keys,
+    referenced_names,
 )
 
-_SHOWN = 5
+_MAX_LINKS_SHOWN = 5
 _SECOND = re.compile(r"(.+)_[2-9]")
 
 
 class _Names:
     """Which memory a header's name means."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: VaultInspection) -> None:
         self._owners: dict[str, str] = {}  # of several that have a name, any
         self._shared: set[str] = set()
         for note in look.notes:
             record = note.record
-            for name in names_of(record.path, record.mem_id, record.title, record.aliases):
+            for name in name_keys(record.path, record.mem_id, record.title, record.aliases):
                 if self._owners.setdefault(name, note.path) != note.path:
                     self._shared.add(name)
 
-    def another(self, note: Note, name: str) -> str:
+    def another(self, note: InspectedMemory, name: str) -> str:
         """Return the path of another memory that has a name; empty where there is none."""
-        key = looked_for(name)
+        key = name_key(name)
         found = self._owners.get(key, "")
         return found if found != note.path or key in self._shared else ""
 
 
-def superseding(look: Look) -> Iterator[Finding]:
+def superseding(look: VaultInspection) -> Iterator[Finding]:
     """Find headers that say they replace, or are replaced by, what is no memory."""
     names = _Names(look)
     for note in look.notes:
         for key in (SUPERSEDES, SUPERSEDED_BY):
-            for name in names_under(note.record.metadata, key):
+            for name in referenced_names(note.record.metadata, key):
                 if not names.another(note, name):
                     said = f"Its {key} names {name!r}, which is no other memory"
                     yield Finding("supersedes-broken", note.path, said)
 
 
-def circles(look: Look) -> Iterator[Finding]:
+def circles(look: VaultInspection) -> Iterator[Finding]:
     """Find memories that replace each other in a circle, each circle by one of its files."""
     names = _Names(look)
     replaced: dict[str, list[str]] = {}
     for note in look.notes:
         for key in (SUPERSEDES, SUPERSEDED_BY):
-            for name in names_under(note.record.metadata, key):
+            for name in referenced_names(note.record.metadata, key):
                 other = names.another(note, name)
                 if other and other != note.path:
                     newer, older = (note.path, other) if key == SUPERSEDES else (other, note.path)
@@ -68,8 +68,12 @@ def circles(look: Look) -> Iterator[Finding]:
     for circle in _circles(replaced):
         first = circle.index(min(circle))
         turned = circle[first:] + circle[:first]
-        shown = ", ".join(map(printable, turned[1 : _SHOWN + 1]))
-        more = f" and {len(turned) - 1 - _SHOWN} more" if len(turned) - 1 > _SHOWN else ""
+        shown = ", ".join(map(replace_surrogates, turned[1 : _MAX_LINKS_SHOWN + 1]))
+        more = (
+            f" and {len(turned) - 1 - _MAX_LINKS_SHOWN} more"
+            if len(turned) - 1 > _MAX_LINKS_SHOWN
+            else ""
+        )
         said = f"It and {shown}{more} replace each other in a circle: take one supersedes out"
         yield Finding("supersedes-circle", turned[0], said)
 
@@ -95,14 +99,14 @@ def _circles(after: Mapping[str, list[str]]) -> Iterator[list[str]]:
                 del way[here]
 
 
-def kept_twice(look: Look) -> Iterator[Finding]:
+def kept_twice(look: VaultInspection) -> Iterator[Finding]:
     """Find memories that git sync kept as two files, and what is left of it in a header."""
     names = _Names(look)
     for note in look.notes:
-        said = names_under(note.record.metadata, LINK)
+        said = referenced_names(note.record.metadata, LINK)
         found = [path for path in (names.another(note, name) for name in said) if path]
         if found:
-            why = f"Both sides changed it, and git sync kept {printable(found[0])} too"
+            why = f"Both sides changed it, and git sync kept {replace_surrogates(found[0])} too"
             yield Finding("kept-twice", note.path, f"{why}: put them together, then forget one")
         elif said:
             words = f"take {LINK} out of its header"
@@ -111,7 +115,7 @@ def kept_twice(look: Look) -> Iterator[Finding]:
             yield Finding("link-settled", note.path, why, fix)
 
 
-def kept_twice_by_agents(look: Look) -> Iterator[Finding]:
+def kept_twice_by_agents(look: VaultInspection) -> Iterator[Finding]:
     """Find what agents and spaces keep that git sync kept as two files, as their names tell."""
     files = set(look.tree.files)
     for path in files:
@@ -119,11 +123,11 @@ def kept_twice_by_agents(look: Look) -> Iterator[Finding]:
         match = _SECOND.fullmatch(pure.stem)
         first = str(pure.with_name(f"{match[1]}{pure.suffix}")) if match else ""
         if first in files and pure.parts[0] in ("agents", "spaces"):
-            why = f"Both sides changed {printable(first)}, and git sync kept this too"
+            why = f"Both sides changed {replace_surrogates(first)}, and git sync kept this too"
             yield Finding("kept-twice", path, f"{why}: put them together, then delete one")
 
 
-def to_nowhere(look: Look) -> Iterator[Finding]:
+def broken_links(look: VaultInspection) -> Iterator[Finding]:
     """Find links in texts that lead to no file.
 
     A link may name a memory in any way, a file by its name or the end of its path,
@@ -132,17 +136,17 @@ def to_nowhere(look: Look) -> Iterator[Finding]:
     """
     if not any(note.links for note in look.notes):
         return
-    known = {looked_for(name) for path in look.tree.files for name in _ends(path)}
+    known = {name_key(name) for path in look.tree.files for name in _ends(path)}
     for note in look.notes:
         record = note.record
-        known.update(names_of(record.path, record.mem_id, record.title, record.aliases))
+        known.update(name_keys(record.path, record.mem_id, record.title, record.aliases))
     for note in look.notes:
         leading = [link for link in note.links if not _leads(link, note.path, known)]
         broken = list(dict.fromkeys(map(_shown, leading)))
-        for shown in broken[:_SHOWN]:
+        for shown in broken[:_MAX_LINKS_SHOWN]:
             yield Finding("link-broken", note.path, f"{shown} leads to no file")
-        if len(broken) > _SHOWN:
-            more = len(broken) - _SHOWN
+        if len(broken) > _MAX_LINKS_SHOWN:
+            more = len(broken) - _MAX_LINKS_SHOWN
             yield Finding("link-broken", note.path, f"{more} more of its links lead to no file")
 
 
@@ -155,7 +159,7 @@ def _leads(link: Link, path: str, known: set[str]) -> bool:
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.target))
     if not link.is_wikilink and (beside.startswith("../") or bare[-3:].lower() != ".md"):
         return True  # out of the vault, or no note
-    return any(looked_for(text) in known for text in (bare, beside))
+    return any(name_key(text) in known for text in (bare, beside))
 
 
 def _ends(path: str) -> Iterator[str]:

@@ -20,16 +20,16 @@ from typing import NamedTuple
 from memvault import clock, plain_files
 from memvault.call import Call
 from memvault.errors import EmbedderError, MemvaultError
-from memvault.index.protocol import Record
+from memvault.index.protocol import MemoryRecord
 from memvault.recall.filters import Filters
 from memvault.upkeep.doctor import git_index
-from memvault.upkeep.doctor.tree import Tree, walked
-from memvault.upkeep.paths import without_paths
+from memvault.upkeep.doctor.tree import FileTree, walk_tree
+from memvault.upkeep.paths import hide_local_paths
 from memvault.upkeep.status import too_large
 from memvault.vault import atomic, codec, held_file, layout, moving, new_secrets
-from memvault.vault.frontmatter import repeated_keys, split
+from memvault.vault.frontmatter import repeated_keys, split_front_matter
 from memvault.vault.links import Link, links
-from memvault.vault.markdown import in_conflict
+from memvault.vault.markdown import has_conflict_markers
 from memvault.vault.plain_yaml import MAX_HEADER
 
 _KEY = re.compile(r"^([ \t-]*[^\s#:-][^:\n]*):", re.MULTILINE | re.ASCII)
@@ -37,7 +37,7 @@ _KEY = re.compile(r"^([ \t-]*[^\s#:-][^:\n]*):", re.MULTILINE | re.ASCII)
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-class Note(NamedTuple):
+class InspectedMemory(NamedTuple):
     """A memory: its record, the etag and time that its file has now, what it links to.
 
     ``marked`` says whether git's marks are in it, ``trouble`` why it cannot be read;
@@ -45,13 +45,13 @@ class Note(NamedTuple):
     it holds and does not call fine, and where.
     """
 
-    record: Record
+    record: MemoryRecord
     etag: str
     mtime: int
     links: tuple[Link, ...] = ()
-    marked: bool = False
+    conflict_markers: bool = False
     trouble: str = ""
-    doubled: tuple[str, ...] = ()
+    duplicate_keys: tuple[str, ...] = ()
     secrets: str = ""
 
     @property
@@ -60,14 +60,14 @@ class Note(NamedTuple):
         return self.record.path
 
 
-class Other(NamedTuple):
+class InspectedFile(NamedTuple):
     """A markdown file that is no memory, such as an agent's entry; ``broken`` says how."""
 
     path: str
-    marked: bool = False
+    conflict_markers: bool = False
     broken: str = ""
     trouble: str = ""
-    doubled: tuple[str, ...] = ()
+    duplicate_keys: tuple[str, ...] = ()
     secrets: str = ""
 
 
@@ -101,23 +101,23 @@ class Machine(NamedTuple):
     engine: str
 
 
-class Look(NamedTuple):
+class VaultInspection(NamedTuple):
     """Everything that checks are told; ``read`` gives the bytes of a file of the vault."""
 
-    notes: tuple[Note, ...]
-    others: tuple[Other, ...]
-    tree: Tree
+    notes: tuple[InspectedMemory, ...]
+    others: tuple[InspectedFile, ...]
+    tree: FileTree
     machine: Machine
     types: frozenset[str]
     now: datetime
     read: Callable[[str], bytes]
 
 
-def look(call: Call) -> Look:
+def inspect(call: Call) -> VaultInspection:
     """Look at the vault of a call; errors as for the index's look."""
-    call.engine.look_again()
-    records = call.engine.listed(Filters())
-    tree = walked(call.root, call.settings.ignore)
+    call.engine.invalidate()
+    records = call.engine.list_records(Filters())
+    tree = walk_tree(call.root, call.settings.ignore)
     notes = tuple(_note(call, record) for record in records)
     known = {record.path for record in records}
     others = tuple(
@@ -125,7 +125,7 @@ def look(call: Call) -> Look:
         for path in tree.files
         if path[-3:].lower() == ".md" and path not in known and not layout.is_memory_path(path)
     )
-    return Look(
+    return VaultInspection(
         notes,
         others,
         tree,
@@ -136,39 +136,39 @@ def look(call: Call) -> Look:
     )
 
 
-def _note(call: Call, record: Record) -> Note:
+def _note(call: Call, record: MemoryRecord) -> InspectedMemory:
     try:
         path = call.root / record.path
         mtime = path.lstat().st_mtime_ns
         data = plain_files.read(path)
     except OSError as error:
-        return Note(record, "", 0, trouble=_trouble(error))
+        return InspectedMemory(record, "", 0, trouble=_trouble(error))
     found: tuple[Link, ...] = ()
     marked = False
     wide = data[:2] in _UTF16
     if wide or b"[[" in data or b"](" in data or b"<<<<<<< " in data:
         text = codec.decode(data).text
-        marked = in_conflict(text)
-        found = tuple(links(split(text).body))
+        marked = has_conflict_markers(text)
+        found = tuple(links(split_front_matter(text).body))
     doubled = () if marked else _doubled(data)
     secrets = _secrets(call, record.path, data)
-    return Note(record, codec.etag(data), mtime, found, marked, "", doubled, secrets)
+    return InspectedMemory(record, codec.etag(data), mtime, found, marked, "", doubled, secrets)
 
 
-def _other(call: Call, path: str) -> Other:
+def _other(call: Call, path: str) -> InspectedFile:
     try:
         data = plain_files.read(call.root / path)
     except OSError as error:
-        return Other(path, trouble=_trouble(error))
-    found = Other(path, secrets=_secrets(call, path, data))
-    if b"<<<<<<< " in data and in_conflict(codec.decode(data).text):
-        return found._replace(marked=True)
+        return InspectedFile(path, trouble=_trouble(error))
+    found = InspectedFile(path, secrets=_secrets(call, path, data))
+    if b"<<<<<<< " in data and has_conflict_markers(codec.decode(data).text):
+        return found._replace(conflict_markers=True)
     if path.startswith(("agents/", "spaces/")):
         try:
             codec.read_header(data)
         except ValueError as error:
             return found._replace(broken=str(error))
-        return found._replace(doubled=_doubled(data))
+        return found._replace(duplicate_keys=_doubled(data))
     return found
 
 
@@ -189,7 +189,7 @@ def _doubled(data: bytes) -> tuple[str, ...]:
     keys = [line.rstrip(" \t\"'").replace('"', "").replace("'", "") for line in lines]
     if len(set(keys)) == len(keys) and "{" not in text[: text.find("\n---", 3)]:
         return ()
-    return tuple(repeated_keys(split(codec.decode(data).text).header))
+    return tuple(repeated_keys(split_front_matter(codec.decode(data).text).header))
 
 
 def _trouble(error: OSError) -> str:
@@ -199,16 +199,18 @@ def _trouble(error: OSError) -> str:
     return "large" if error.errno == errno.EFBIG else (error.strerror or str(error))
 
 
-def _machine(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -> Machine:
+def _machine(
+    call: Call, notes: tuple[InspectedMemory, ...], known: set[str], tree: FileTree
+) -> Machine:
     index, root = call.index, call.root
     private = root / ".memvault"
-    problem = without_paths(call, _model_problem(call))
+    problem = hide_local_paths(call, _model_problem(call))
     waits = bool(notes) and not problem and index.deep.mode != "off"
-    waiting = index.deep_waiting() if waits and not index.deep.is_at_work() else 0
-    old = len(index.deep.others()) if waits and not waiting else 0
+    waiting = index.pending_transformer() if waits and not index.deep.is_running() else 0
+    old = len(index.deep.unused_models()) if waits and not waiting else 0
     is_private = private.is_dir() and not private.is_symlink()
-    left = held_file.left_below(private) if is_private else ()
-    damaged = call.store.history.damaged()
+    left = held_file.stale_markers(private) if is_private else ()
+    damaged = call.store.history.verify()
     if index.away:
         call.notes.append(index.away)
     inner = git_index.repositories_inside(root, tree.folders)
@@ -217,7 +219,7 @@ def _machine(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -
         waiting,
         old,
         _stale(call, notes, known, tree),
-        tuple(call.store.changes.journal.unread()),
+        tuple(call.store.changes.journal.damaged_lines()),
         call.store.history.overdue().files,
         tuple(sorted(_relative(root, path) for path in atomic.abandoned_below(root))),
         tuple(sorted(_relative(root, path) for path in left)),
@@ -242,10 +244,12 @@ def _model_problem(call: Call) -> str:
     deep = call.index.deep
     if deep.mode == "off":
         return ""
-    return deep.choice.note or deep.problem()
+    return deep.choice.note or deep.failure_reason()
 
 
-def _stale(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -> tuple[str, ...]:
+def _stale(
+    call: Call, notes: tuple[InspectedMemory, ...], known: set[str], tree: FileTree
+) -> tuple[str, ...]:
     """Return the memories that the index has otherwise than they are, looked at twice.
 
     What was changed around the second look says nothing of the index.
@@ -258,8 +262,8 @@ def _stale(call: Call, notes: tuple[Note, ...], known: set[str], tree: Tree) -> 
     if not suspects:
         return ()
     before = {path: _etag_of(call, path) for path in suspects}
-    call.engine.look_again()  # somebody may have saved them meanwhile
-    fresh = {record.path: record.etag for record in call.engine.listed(Filters())}
+    call.engine.invalidate()  # somebody may have saved them meanwhile
+    fresh = {record.path: record.etag for record in call.engine.list_records(Filters())}
     wrong = (path for path, etag in before.items() if etag != fresh.get(path, ""))
     return tuple(sorted(path for path in wrong if _etag_of(call, path) == before[path]))
 
@@ -276,7 +280,7 @@ def _vault_above(call: Call) -> str:
 
     for folder in call.root.parents:
         if os.path.lexists(folder / SETTINGS_FILE):
-            return str(folder) if call.caller.paths else folder.name
+            return str(folder) if call.caller.may_see_paths else folder.name
     return ""
 
 

@@ -10,10 +10,10 @@ from unicodedata import normalize
 
 from memvault.model import FileState, Memory
 from memvault.upkeep.doctor.findings import Finding, Fix
-from memvault.upkeep.doctor.look import Look, Note
+from memvault.upkeep.doctor.look import InspectedMemory, VaultInspection
 from memvault.vault import codec, layout
-from memvault.vault.codec import printable
-from memvault.vault.normal_form import folded
+from memvault.vault.codec import replace_surrogates
+from memvault.vault.normal_form import normalize_title
 
 # How syncs name the copy that they keep where both sides changed a file:
 # Syncthing, docs.syncthing.net/users/syncing: NAME.sync-conflict-DATE-TIME-MODIFIEDBY.EXT
@@ -42,7 +42,7 @@ _NUMBER = re.compile(r"-\d{1,6}$")
 _LONGEST_ID_SLUG = 40
 
 
-def copies(look: Look) -> Iterator[tuple[Note, Note | None]]:
+def sync_copies(look: VaultInspection) -> Iterator[tuple[InspectedMemory, InspectedMemory | None]]:
     """Yield each copy that a sync kept, with its original where that is there."""
     notes = {note.path: note for note in look.notes}
     for note in look.notes:
@@ -57,7 +57,7 @@ def copies(look: Look) -> Iterator[tuple[Note, Note | None]]:
             yield note, first
 
 
-def _is_copy(look: Look, note: Note, first: Note) -> bool:
+def _is_copy(look: VaultInspection, note: InspectedMemory, first: InspectedMemory) -> bool:
     """Say whether a file with a number behind its name is a copy of the one without."""
     own = note.record.metadata.get("id")
     if own is not None or first.record.metadata.get("id") is not None:
@@ -68,23 +68,23 @@ def _is_copy(look: Look, note: Note, first: Note) -> bool:
     return sum(map(len, alike)) >= _SAYS_MUCH and len(alike) >= _LIKE * most
 
 
-def _lines(look: Look, note: Note) -> set[str]:
+def _lines(look: VaultInspection, note: InspectedMemory) -> set[str]:
     memory = _memory(look, note)
     return set(memory.body.split("\n")) - {""} if memory is not None else set()
 
 
-def conflict_copies(look: Look) -> Iterator[Finding]:
+def conflict_copies(look: VaultInspection) -> Iterator[Finding]:
     """Find copies that a sync kept; one of a memory that says the same as it may go."""
-    for copy, first in copies(look):
+    for copy, first in sync_copies(look):
         if first is None:
             said = "It is a copy that a sync kept of a conflict, and the original is gone"
             yield Finding("sync-conflict", copy.path, said)
         elif _same(look, copy, first):
             fix = Fix("trash", "move it to the trash", copy.path, copy.etag)
-            said = f"It is a copy that a sync kept, and says the same as {printable(first.path)}"
+            said = f"It is a copy that a sync kept, and says the same as {replace_surrogates(first.path)}"
             yield Finding("sync-conflict", copy.path, said, fix)
         else:
-            said = f"It is another version of {printable(first.path)}, kept by a sync"
+            said = f"It is another version of {replace_surrogates(first.path)}, kept by a sync"
             yield Finding("sync-conflict", copy.path, f"{said}: put them together, then forget one")
     memories = {note.path for note in look.notes}
     for path in look.tree.files:
@@ -103,7 +103,7 @@ def _original(stem: str) -> str:
     return stem[: match.start()] if match else ""
 
 
-def _same(look: Look, copy: Note, first: Note) -> bool:
+def _same(look: VaultInspection, copy: InspectedMemory, first: InspectedMemory) -> bool:
     """Say whether two files say the same, whenever each was changed."""
     if copy.etag == first.etag:
         return bool(copy.etag)
@@ -117,7 +117,7 @@ def _lasting(memory: Memory) -> dict[str, object]:
     return {key: value for key, value in memory.metadata.items() if key != "modified"}
 
 
-def _memory(look: Look, note: Note) -> Memory | None:
+def _memory(look: VaultInspection, note: InspectedMemory) -> Memory | None:
     try:
         data = look.read(note.path)
     except OSError:
@@ -125,11 +125,11 @@ def _memory(look: Look, note: Note) -> Memory | None:
     return codec.read_memory(data, FileState(note.path, len(data), 0, 0, 0), look.types)
 
 
-def merging(look: Look) -> Iterator[Finding]:
+def case_collisions(look: VaultInspection) -> Iterator[Finding]:
     """Find names that a file system which folds case or normalises Unicode takes for one."""
     alike: dict[str, list[str]] = defaultdict(list)
     for path in sorted((*look.tree.files, *look.tree.folders)):
-        alike[folded(path) if not path.isascii() else path.lower()].append(path)
+        alike[normalize_title(path) if not path.isascii() else path.lower()].append(path)
     for first, *others in alike.values():
         for path in others:
             if PurePosixPath(path).name == PurePosixPath(first).name:
@@ -144,12 +144,12 @@ def merging(look: Look) -> Iterator[Finding]:
 def _told_apart(one: str, other: str) -> tuple[str, str]:
     """Return two names so that a reader sees how they differ."""
     if normalize("NFC", one) != normalize("NFC", other):
-        return printable(one), printable(other)
+        return replace_surrogates(one), replace_surrogates(other)
     first, second = (name.encode("ascii", "backslashreplace").decode() for name in (one, other))
     return first, second
 
 
-def titles(look: Look) -> Iterator[Finding]:
+def titles(look: VaultInspection) -> Iterator[Finding]:
     """Find memories whose title and file name were one and fell apart.
 
     Only of those that memvault named, as the id tells: people call their own

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator
 
 from memvault.upkeep.doctor.findings import Finding, Fix
-from memvault.upkeep.doctor.look import Look
+from memvault.upkeep.doctor.look import VaultInspection
 from memvault.upkeep.git import inner
 from memvault.user_folders import SETTINGS_FILE
 from memvault.vault import moving
@@ -14,7 +14,7 @@ from memvault.vault import moving
 _SHOWN = 20
 
 
-def nested(look: Look) -> Iterator[Finding]:
+def nested_vaults(look: VaultInspection) -> Iterator[Finding]:
     """Find a vault inside another one."""
     for path in look.tree.files:
         folder, name = posixpath.split(path)
@@ -26,14 +26,14 @@ def nested(look: Look) -> Iterator[Finding]:
         yield Finding("vault-inside", "", f"{said}: move it out, or name it under ignore there")
 
 
-def repositories(look: Look) -> Iterator[Finding]:
+def repositories(look: VaultInspection) -> Iterator[Finding]:
     """Find git repositories inside of the one that the vault is in."""
     for path in look.machine.repositories:
         said = "It is a git repository of its own, so the vault's does not hold what is in it"
         yield Finding("repository-inside", path, f"{said}: {inner.HINT}")
 
 
-def no_files(look: Look) -> Iterator[Finding]:
+def special_files(look: VaultInspection) -> Iterator[Finding]:
     """Find links of the file system that lead out of the vault or nowhere, pipes and devices."""
     for path in look.tree.links_out:
         said = "The link leads out of the vault, so memvault does not follow it"
@@ -45,7 +45,7 @@ def no_files(look: Look) -> Iterator[Finding]:
         yield Finding("file-special", path, said)
 
 
-def private(look: Look) -> Iterator[Finding]:
+def private(look: VaultInspection) -> Iterator[Finding]:
     """Find what is wrong with ``.memvault`` and what was left behind there."""
     machine = look.machine
     for path in machine.temporary:
@@ -70,7 +70,7 @@ def private(look: Look) -> Iterator[Finding]:
         yield Finding("git-locked", ".git/index.lock", said)
 
 
-def past(look: Look) -> Iterator[Finding]:
+def history_problems(look: VaultInspection) -> Iterator[Finding]:
     """Find what is wrong with the journal, the revisions and the trash."""
     machine = look.machine
     for name, count in machine.journal:
@@ -85,7 +85,7 @@ def past(look: Look) -> Iterator[Finding]:
         yield Finding("revision-damaged", path, said)
 
 
-def index(look: Look) -> Iterator[Finding]:
+def index(look: VaultInspection) -> Iterator[Finding]:
     """Find an index that is not as the files are, and what embedders lack."""
     machine = look.machine
     fix = Fix("reindex", "make the index anew")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memvault.upkeep.doctor.findings import Finding
-from memvault.upkeep.doctor.look import Look, Note, Other
+from memvault.upkeep.doctor.look import InspectedFile, InspectedMemory, VaultInspection
 
 
-def in_texts(look: Look) -> Iterator[Finding]:
+def in_texts(look: VaultInspection) -> Iterator[Finding]:
     """Find files that hold a secret and do not say that it is fine; the secret is not told."""
-    entries: tuple[Note | Other, ...] = (*look.notes, *look.others)
+    entries: tuple[InspectedMemory | InspectedFile, ...] = (*look.notes, *look.others)
     for entry in entries:
         if entry.secrets:
             said = f"It holds a secret: {entry.secrets}; take it out, and revoke it if"

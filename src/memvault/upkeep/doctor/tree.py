@@ -13,7 +13,7 @@ _Kind = Literal["file", "folder", "link out", "unreadable", "dangling", "special
 """What an entry of a folder is, in the order of ``Tree``."""
 
 
-class Tree(NamedTuple):
+class FileTree(NamedTuple):
     """Plain files and folders by their paths; ``unreadable`` could not be listed.
 
     ``links_out`` are links that lead out of the vault, ``dangling`` those that lead
@@ -31,7 +31,7 @@ class Tree(NamedTuple):
     too_deep: tuple[str, ...] = ()
 
 
-def walked(root: Path, ignore: tuple[str, ...]) -> Tree:
+def walk_tree(root: Path, ignore: tuple[str, ...]) -> FileTree:
     """Return what lies in a vault."""
     real = os.path.realpath(root)
     found: dict[_Kind, list[str]] = {kind: [] for kind in get_args(_Kind)}
@@ -54,7 +54,7 @@ def walked(root: Path, ignore: tuple[str, ...]) -> Tree:
         except OSError as error:
             is_deep = error.errno == errno.ENAMETOOLONG
             found["too deep" if is_deep else "unreadable"].append(folder)
-    return Tree(*(tuple(sorted(paths)) for paths in found.values()))
+    return FileTree(*(tuple(sorted(paths)) for paths in found.values()))
 
 
 def _kind(entry: os.DirEntry[str], real: str) -> _Kind | None:

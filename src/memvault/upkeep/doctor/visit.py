@@ -11,30 +11,30 @@ from memvault.call import Call
 from memvault.errors import MemvaultError, UsageError
 from memvault.upkeep.doctor import fixing, headers, links, names, place, secrets
 from memvault.upkeep.doctor.findings import CODES, SEVERITIES, Finding
-from memvault.upkeep.doctor.look import Look, look
+from memvault.upkeep.doctor.look import VaultInspection, inspect
 
-CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (
-    headers.readable,
-    headers.marked,
-    headers.doubled,
+CHECKS: tuple[Callable[[VaultInspection], Iterator[Finding]], ...] = (
+    headers.unreadable_files,
+    headers.check_conflict_markers,
+    headers.check_duplicate_keys,
     headers.unusable_ids,
     headers.shared_ids,
     headers.types,
-    headers.times,
+    headers.future_times,
     names.conflict_copies,
-    names.merging,
+    names.case_collisions,
     names.titles,
     links.superseding,
     links.circles,
     links.kept_twice,
     links.kept_twice_by_agents,
-    links.to_nowhere,
+    links.broken_links,
     secrets.in_texts,
-    place.nested,
+    place.nested_vaults,
     place.repositories,
-    place.no_files,
+    place.special_files,
     place.private,
-    place.past,
+    place.history_problems,
     place.index,
 )
 """Every check."""
@@ -44,7 +44,7 @@ _LONGEST = 400
 """Characters of a message: it may quote what a stranger wrote."""
 
 
-def found(seen: Look, only: Iterable[str] = ()) -> list[Finding]:
+def run_checks(seen: VaultInspection, only: Iterable[str] = ()) -> list[Finding]:
     """Return what all checks find, or only some codes, the gravest first."""
     wanted = frozenset(only) or CODES.keys()
     every = (finding for check in CHECKS for finding in check(seen))
@@ -54,7 +54,7 @@ def found(seen: Look, only: Iterable[str] = ()) -> list[Finding]:
     )
 
 
-def visit(
+def run_doctor(
     call: Call, fix: bool, only: Iterable[str] | None, limit: int, offset: int
 ) -> dict[str, Any]:
     """Return what is wrong, and with ``fix`` what was put right before.
@@ -68,8 +68,8 @@ def visit(
     for code in codes:
         if code not in CODES:
             raise UsageError(f"There is no code {code!r}", f"the codes are {', '.join(CODES)}")
-    seen = look(call)
-    findings = found(seen, codes)
+    seen = inspect(call)
+    findings = run_checks(seen, codes)
     fixed: list[Finding] = []
     given_up: set[Finding] = set()
     for _ in range(_ROUNDS if fix else 0):
@@ -78,8 +78,8 @@ def visit(
         if not done:
             break
         fixed += done
-        seen = look(call)
-        findings = found(seen, codes)
+        seen = inspect(call)
+        findings = run_checks(seen, codes)
     counts = Counter(finding.severity for finding in findings)
     more = len(findings) - offset - limit
     return {
@@ -89,7 +89,7 @@ def visit(
         "total": len(findings),
         **({"more": more} if more > 0 else {}),
         **({"fixed": [_shown(finding) for finding in fixed]} if fix else {}),
-        **({"changeId": call.deed.change_id} if call.deed.files else {}),
+        **({"changeId": call.change_set.change_id} if call.change_set.files else {}),
         "errors": counts["error"],
         "counts": {severity: counts[severity] for severity in SEVERITIES},
     }

@@ -19,8 +19,8 @@ from typing import NamedTuple
 from memvault import grants, plain_files
 from memvault.errors import MemvaultError, Refused
 from memvault.upkeep.git.place import Place
-from memvault.user_folders import home_expanded
-from memvault.vault.codec import printable
+from memvault.user_folders import expand_home
+from memvault.vault.codec import replace_surrogates
 
 _KIND, _NAME = "git", "repository"
 _HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]')
@@ -70,7 +70,7 @@ def parts(place: Place) -> list[Part]:
 def allowed(root: Path, place: Place) -> list[Part] | None:
     """Return what was allowed in a vault's repository; None where its user allowed nothing."""
     try:
-        kept = grants.granted(root, _KIND, _NAME)
+        kept = grants.get(root, _KIND, _NAME)
         if kept.get("folder") != str(place.folder):
             return None
         return [Part(str(name), str(digest)) for name, digest in kept.get("covers", [])]
@@ -93,7 +93,7 @@ def new(now: list[Part], before: list[Part]) -> list[str]:
 def allow(root: Path, place: Place, found: list[Part]) -> None:
     """Keep that git may run in a repository as it is; errors as for ``grants.grant``."""
     covers = [list(part) for part in found]
-    grants.grant(root, _KIND, _NAME, {"folder": str(place.folder), "covers": covers})
+    grants.add(root, _KIND, _NAME, {"folder": str(place.folder), "covers": covers})
 
 
 def remotes(place: Place) -> dict[str, str]:
@@ -125,7 +125,7 @@ class _Line(NamedTuple):
         key = self.text.partition("=")[0].strip()
         name = ".".join(part for part in (self.section, self.below, key) if part)
         said = f"{name} = {self.value}" if self.key else self.text.strip()
-        return printable(_CREDENTIALS.sub("", said)[:_SHOWN])
+        return replace_surrogates(_CREDENTIALS.sub("", said)[:_SHOWN])
 
 
 def _lines(data: bytes) -> Iterator[_Line]:
@@ -160,9 +160,9 @@ class _Look:
         """Yield what counts: settings in their order, then files."""
         top, folder, common = self._place
         if folder != top / ".git":
-            yield _part(f".git = {printable(str(folder))}", str(folder))
+            yield _part(f".git = {replace_surrogates(str(folder))}", str(folder))
         if common != folder:
-            yield _part(f".git/commondir = {printable(str(common))}", str(common))
+            yield _part(f".git/commondir = {replace_surrogates(str(common))}", str(common))
         for file in dict.fromkeys((common / "config", folder / "config.worktree")):
             yield from self._settings(file)
         for hooks in self._hooks:
@@ -202,7 +202,7 @@ class _Look:
     def _named(self, value: str, below: Path) -> Path:
         if not value or value.startswith("%"):
             raise Refused(f"The settings name a file as {value!r}", "name it by its path")
-        return Path(os.path.realpath(below / home_expanded(value)))
+        return Path(os.path.realpath(below / expand_home(value)))
 
     def _words(self, value: str) -> Iterator[Part]:
         """Yield the files of the vault that a command names."""
@@ -235,8 +235,8 @@ class _Look:
     def _name(self, file: Path) -> str:
         for above in (self._place.folder, self._place.common, self._place.top):
             if file.is_relative_to(above):
-                return printable(file.relative_to(above).as_posix())
-        return printable(file.name)
+                return replace_surrogates(file.relative_to(above).as_posix())
+        return replace_surrogates(file.name)
 
 
 def _part(name: str, data: bytes | str) -> Part:
@@ -255,5 +255,5 @@ def _read(file: Path) -> bytes | None:
     except OSError as error:
         if not os.path.lexists(file):
             return None
-        said = f"{printable(file.name)} of git cannot be read: {error.strerror}"
+        said = f"{replace_surrogates(file.name)} of git cannot be read: {error.strerror}"
         raise Refused(said, "git would read it; make it a plain file, or move it away") from error

@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from memvault import plain_files
-from memvault.agents.locking import locks_of
+from memvault.agents.locking import locks_for_paths
 from memvault.errors import Conflict, MemvaultError, Refused
 from memvault.model import FileState
-from memvault.upkeep.git.objects import Difference, Objects, is_private
-from memvault.upkeep.git.program import QUIET_INSIDE, GitFailed, Repository
+from memvault.upkeep.git.objects import ChangedPath, Objects, is_private
+from memvault.upkeep.git.program import QUIET_INSIDE, GitError, Repository
 from memvault.vault import atomic, layout
-from memvault.vault.store import Store
+from memvault.vault.store import MemoryStore
 from memvault.vault.walk import walk
 
 _NOTE = "memvault-sync.json"
@@ -29,7 +29,7 @@ _NOTE = "memvault-sync.json"
 _NAME = re.compile(r"[0-9a-f]{40,64}")
 
 
-class Busy(Conflict):
+class ConcurrentEdit(Conflict):
     """A file changed meanwhile; nothing is lost, and another try sees it."""
 
     def __init__(self, path: str) -> None:
@@ -37,7 +37,7 @@ class Busy(Conflict):
 
 
 def switch(
-    repository: Repository, objects: Objects, store: Store, branch: str, old: str, new: str
+    repository: Repository, objects: Objects, store: MemoryStore, branch: str, old: str, new: str
 ) -> None:
     """Take folder, index and branch from one commit, or none, to another.
 
@@ -51,28 +51,28 @@ def switch(
     objects.check_names(new)
     try:
         git.run("read-tree", "-m", "-i", "--dry-run", before, new)
-    except GitFailed as error:
+    except GitError as error:
         hint = "commit it, or take it back with git restore --staged"
         raise Refused(f"What is staged is in the way: {error.message}", hint) from error
     found = _shared(objects, before, new)
     memories = _memories(repository, store, found)
     with _held(store, found):
         if git.commit_id("HEAD") != old:
-            raise Busy(branch)
+            raise ConcurrentEdit(branch)
         _check(repository, found, memories)
         noted = json.dumps({"before": before, "new": new}).encode()
-        atomic.put(repository.folder / _NOTE, noted)
+        atomic.write(repository.folder / _NOTE, noted)
         _change(repository, objects, store, new, found, memories)
         git.run("read-tree", "-m", "-i", before, new)
         try:
             git.run("update-ref", "-m", "memvault git sync", f"refs/heads/{branch}", new, old)
-        except GitFailed as error:
-            raise Busy(branch) from error
+        except GitError as error:
+            raise ConcurrentEdit(branch) from error
         (repository.folder / _NOTE).unlink(missing_ok=True)
     git.run("update-index", "-q", "--refresh", good=(0, 1))
 
 
-def recover(repository: Repository, objects: Objects, store: Store) -> None:
+def recover(repository: Repository, objects: Objects, store: MemoryStore) -> None:
     """Take back what a change that did not come to its end has done to files.
 
     What was changed since is nobody's but the person's who did it, and stays.
@@ -94,7 +94,7 @@ def recover(repository: Repository, objects: Objects, store: Store) -> None:
     git = repository.git
     head = git.commit_id("HEAD")
     with _held(store, _shared(objects, new, before)):
-        if not head or git.tried("merge-base", "--is-ancestor", new, head).code:
+        if not head or git.run_unchecked("merge-base", "--is-ancestor", new, head).code:
             git.run("read-tree", head or before)
             files = objects.files(head or before)
             found = [
@@ -117,15 +117,15 @@ def recover(repository: Repository, objects: Objects, store: Store) -> None:
 
 
 @contextlib.contextmanager
-def _held(store: Store, found: list[Difference]) -> Iterator[None]:
+def _held(store: MemoryStore, found: list[ChangedPath]) -> Iterator[None]:
     """Hold the locks of all who may be writing these files."""
     with contextlib.ExitStack() as locks:
-        for lock in locks_of(store.root, [entry.path for entry in found]):
+        for lock in locks_for_paths(store.root, [entry.path for entry in found]):
             locks.enter_context(lock)
         yield
 
 
-def _shared(objects: Objects, before: str, after: str) -> list[Difference]:
+def _shared(objects: Objects, before: str, after: str) -> list[ChangedPath]:
     """Return what two trees differ in, but for what is of one machine: that is never touched."""
     return [entry for entry in objects.differences(before, after) if not is_private(entry.path)]
 
@@ -133,12 +133,12 @@ def _shared(objects: Objects, before: str, after: str) -> list[Difference]:
 def _is_inside(root: Path, path: str) -> bool:
     """Return whether no folder on the way to a path is a link."""
     with contextlib.suppress(Refused):
-        layout.check_folders(root, PurePosixPath(path).parent.as_posix())
+        layout.require_plain_folders(root, PurePosixPath(path).parent.as_posix())
         return True
     return False
 
 
-def _memories(repository: Repository, store: Store, found: list[Difference]) -> set[str]:
+def _memories(repository: Repository, store: MemoryStore, found: list[ChangedPath]) -> set[str]:
     """Return the paths of plain files whose bytes are the same in git and in the folder."""
     paths = [
         entry.path
@@ -157,7 +157,7 @@ def _memories(repository: Repository, store: Store, found: list[Difference]) -> 
     return {path for path in paths if path not in other and _is_inside(store.root, path)}
 
 
-def _check(repository: Repository, found: list[Difference], memories: set[str]) -> None:
+def _check(repository: Repository, found: list[ChangedPath], memories: set[str]) -> None:
     """Make sure that nothing else is in the way of the files that change.
 
     Raises:
@@ -180,20 +180,20 @@ def _check(repository: Repository, found: list[Difference], memories: set[str]) 
     for entry in others:
         file = repository.top / entry.path
         if entry.before is None and os.path.lexists(file) and not file.is_dir():
-            raise Busy(entry.path)
+            raise ConcurrentEdit(entry.path)
     repository.git.run("update-index", "-q", "--refresh", good=(0, 1))
     changed = repository.git.run("diff-files", QUIET_INSIDE, "--name-only", "-z").split(b"\0")
     for entry in others:
         if entry.path.encode("utf-8", "surrogateescape") in changed:
-            raise Busy(entry.path)
+            raise ConcurrentEdit(entry.path)
 
 
 def _change(
     repository: Repository,
     objects: Objects,
-    store: Store,
+    store: MemoryStore,
     tree: str,
-    found: list[Difference],
+    found: list[ChangedPath],
     memories: set[str],
     is_recovery: bool = False,
 ) -> None:
@@ -212,7 +212,7 @@ def _change(
     _write(objects, store, [entry for entry in own if entry.after is not None], is_recovery)
 
 
-def _restore(repository: Repository, tree: str, found: list[Difference]) -> None:
+def _restore(repository: Repository, tree: str, found: list[ChangedPath]) -> None:
     paths = [entry.path for entry in found if entry.after is not None]
     for entry in found:
         if entry.after is None and _is_inside(repository.top, entry.path):
@@ -224,13 +224,15 @@ def _restore(repository: Repository, tree: str, found: list[Difference]) -> None
         repository.git.run("restore", f"--source={tree}", "--worktree", *stdin, data=data)
 
 
-def _write(objects: Objects, store: Store, found: list[Difference], is_recovery: bool) -> None:
+def _write(
+    objects: Objects, store: MemoryStore, found: list[ChangedPath], is_recovery: bool
+) -> None:
     sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
     data = objects.read(sides)
     for entry in found:
         before = data[entry.before.name] if entry.before else None
         after = data[entry.after.name] if entry.after else None
-        with contextlib.suppress(_Already, *((Busy,) if is_recovery else ())):
+        with contextlib.suppress(_Already, *((ConcurrentEdit,) if is_recovery else ())):
             _write_one(store, entry.path, before, after)
 
 
@@ -238,9 +240,9 @@ class _Already(Exception):
     """The file is as it should become."""
 
 
-def _write_one(store: Store, path: str, before: bytes | None, after: bytes | None) -> None:
+def _write_one(store: MemoryStore, path: str, before: bytes | None, after: bytes | None) -> None:
     file = store.root / path
-    layout.check_folders(store.root, PurePosixPath(path).parent.as_posix())
+    layout.require_plain_folders(store.root, PurePosixPath(path).parent.as_posix())
     try:
         if before is None:
             assert after is not None
@@ -252,26 +254,26 @@ def _write_one(store: Store, path: str, before: bytes | None, after: bytes | Non
             atomic.replace(file, after, partial(_last_look, store, path, before, after))
     except FileExistsError as error:
         if plain_files.read(file) != after:
-            raise Busy(path) from error
+            raise ConcurrentEdit(path) from error
     except FileNotFoundError as error:
         if after is not None:
-            raise Busy(path) from error
+            raise ConcurrentEdit(path) from error
     except OSError as error:
-        with atomic.explained(path):
+        with atomic.map_os_errors(path):
             raise error from None
 
 
-def _last_look(store: Store, path: str, before: bytes, after: bytes | None) -> None:
+def _last_look(store: MemoryStore, path: str, before: bytes, after: bytes | None) -> None:
     """Give a file a second name as its revision; make sure that it is what is to be replaced."""
     memory = store.parse(before, FileState(path, len(before), 0, 0, 0))
     kept = ""
     with contextlib.suppress(MemvaultError):
-        kept = store.history.keep(memory.mem_id, before, store.root / path)
+        kept = store.history.save(memory.mem_id, before, store.root / path)
     now = plain_files.read(store.root / path)
     if now == before:
         return
     if kept:
-        store.history.drop(memory.mem_id, kept)
+        store.history.delete(memory.mem_id, kept)
     if now == after:
         raise _Already
-    raise Busy(path)
+    raise ConcurrentEdit(path)

@@ -11,7 +11,7 @@ from memvault.call import Call
 from memvault.errors import MemvaultError
 from memvault.upkeep.git import inner, setup
 from memvault.upkeep.git.place import find
-from memvault.upkeep.git.program import QUIET_INSIDE, Git, GitFailed, Repository, check_idle
+from memvault.upkeep.git.program import QUIET_INSIDE, Git, GitError, Repository, require_idle_branch
 from memvault.vault.lock import FileLock
 from memvault.vault.private import private_folder
 
@@ -53,10 +53,10 @@ def message(tool: str, titles: Iterable[str], agent: str) -> str:
     return f"{first}\n\n{listed}Agent: {agent}\n"
 
 
-def of_call(call: Call) -> list[str]:
+def commit_call(call: Call) -> list[str]:
     """Commit what a call wrote; return what to say of it."""
-    files = call.deed.files
-    text = message(call.deed.tool, [file.title for file in files], call.deed.agent)
+    files = call.change_set.files
+    text = message(call.change_set.tool, [file.title for file in files], call.change_set.agent)
     said = commit(call.root, [file.path for file in files], text)
     return [said] if said else []
 
@@ -72,9 +72,9 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
         if place is None:
             return f"{_SET}, but the vault is in no git repository: memvault git init"
         found = setup.as_allowed(root, place)
-        check_idle(found)
+        require_idle_branch(found)
         with lock(root, _SHORTLY):
-            patiently(lambda: _commit(found, list(dict.fromkeys(paths)), message))
+            retry_while_locked(lambda: _commit(found, list(dict.fromkeys(paths)), message))
     except setup.NotAllowed as error:
         if not error.was_allowed:
             return f"{_SET}, but nobody at this machine set git up: memvault git init"
@@ -85,7 +85,7 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
     return ""
 
 
-def commit_all(repository: Repository, subject: str, look: Callable[[str], None]) -> int:
+def commit_all(repository: Repository, subject: str, check_tree: Callable[[str], None]) -> int:
     """Commit whatever changed in the vault; return how many files that were.
 
     ``look`` is shown the tree that is about to be committed. Where it raises, or a
@@ -95,8 +95,8 @@ def commit_all(repository: Repository, subject: str, look: Callable[[str], None]
         GitFailed: a hook refused it, or git cannot do it.
     """
     git = repository.git
-    staged = patiently(lambda: git.line("write-tree"))
-    patiently(lambda: _add_all(git))
+    staged = retry_while_locked(lambda: git.line("write-tree"))
+    retry_while_locked(lambda: _add_all(git))
     try:
         tree = git.line("write-tree")
         before = git.commit_id("HEAD") or git.empty_tree()
@@ -104,13 +104,13 @@ def commit_all(repository: Repository, subject: str, look: Callable[[str], None]
         changed = git.run(*words).count(b"\0")
         if not changed:
             return 0
-        look(tree)
+        check_tree(tree)
         files = "1 file" if changed == 1 else f"{changed:,} files"
         message = ("commit", "--quiet", "--message", f"{subject}: {files}")
         hint = "a hook may have refused it; nothing was pulled or pushed"
-        patiently(lambda: git.run(*message, more=git.identity(), hint=hint))
+        retry_while_locked(lambda: git.run(*message, more=git.identity(), hint=hint))
     except BaseException:
-        git.tried("read-tree", staged)
+        git.run_unchecked("read-tree", staged)
         raise
     return changed
 
@@ -122,7 +122,7 @@ def _add_all(git: Git) -> None:
     git.run("update-index", "--add", "--remove", "-z", "--stdin", data=changed + new)
 
 
-def patiently(action: Callable[[], Result]) -> Result:
+def retry_while_locked(action: Callable[[], Result]) -> Result:
     """Do something, and again for a second where somebody else's git is at it.
 
     Raises:
@@ -132,8 +132,8 @@ def patiently(action: Callable[[], Result]) -> Result:
     while True:
         try:
             return action()
-        except GitFailed as error:
-            held = any(mark in error.said for mark in _HELD)
+        except GitError as error:
+            held = any(mark in error.stderr for mark in _HELD)
             if not held or time.monotonic() > deadline:
                 raise
         time.sleep(_PAUSE)

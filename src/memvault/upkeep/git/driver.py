@@ -13,10 +13,10 @@ from pathlib import Path
 
 from memvault import plain_files
 from memvault.secrets_found.detect import masked
-from memvault.upkeep.git.merge import Merger, version
+from memvault.upkeep.git.merge import MemoryMerger, version
 from memvault.upkeep.git.program import Git
 from memvault.vault import atomic
-from memvault.vault.codec import printable
+from memvault.vault.codec import replace_surrogates
 
 _CONFLICT = 1
 
@@ -31,14 +31,17 @@ def main(arguments: Sequence[str]) -> int:
     base, ours, theirs = (plain_files.read(name) for name in names)
     marks = int(arguments[3]) if arguments[3:4] and arguments[3].isdigit() else 7
     given = Path(os.environ.get("GIT_DIR") or ".git").absolute()
-    merger = Merger(Git(Path.cwd()), given if given.is_dir() else Path.cwd())
+    merger = MemoryMerger(Git(Path.cwd()), given if given.is_dir() else Path.cwd())
     merged = merger.file(base or None, ours, theirs) if _are_one(ours, theirs) else None
     if merged is not None:
-        atomic.put(names[1], merged.data, durable=False)
-        for value in merged.lost:
-            print(f"not kept of {printable(path)}: {printable(masked(value))}", file=sys.stderr)
+        atomic.write(names[1], merged.data, durable=False)
+        for value in merged.dropped_values:
+            print(
+                f"not kept of {replace_surrogates(path)}: {replace_surrogates(masked(value))}",
+                file=sys.stderr,
+            )
         return 0
-    atomic.put(names[1], _marked(merger, base, ours, theirs, marks), durable=False)
+    atomic.write(names[1], _marked(merger, base, ours, theirs, marks), durable=False)
     return _CONFLICT
 
 
@@ -48,7 +51,7 @@ def _are_one(ours: bytes, theirs: bytes) -> bool:
     return len(ids - {""}) < 2
 
 
-def _marked(merger: Merger, base: bytes, ours: bytes, theirs: bytes, marks: int) -> bytes:
+def _marked(merger: MemoryMerger, base: bytes, ours: bytes, theirs: bytes, marks: int) -> bytes:
     """Return ours with both texts between marks, and both headers together where they are one."""
     old, here, there = version(base), version(ours), version(theirs)
     if old is None or here is None or there is None:

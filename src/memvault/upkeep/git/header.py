@@ -19,14 +19,16 @@ _LINKS = ("supersedes", "conflict_with")
 """Keys whose one link is as good as a list of it."""
 
 
-class Values(NamedTuple):
+class MergedHeader(NamedTuple):
     """The values put together, and ``key: value`` of what another value won over."""
 
     values: dict[str, Any]
-    lost: list[str]
+    dropped_values: list[str]
 
 
-def together(base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Values:
+def merge_headers(
+    base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> MergedHeader:
     """Put the values of three headers together; the order is ours, then theirs."""
     return _merged(base, ours, theirs, _is_newer(theirs, ours), "")
 
@@ -37,7 +39,7 @@ def _merged(
     theirs: Mapping[str, Any],
     newer: bool,
     above: str,
-) -> Values:
+) -> MergedHeader:
     values: dict[str, Any] = {}
     lost: list[str] = []
     for key in dict.fromkeys((*ours, *theirs)):
@@ -51,16 +53,16 @@ def _merged(
         elif isinstance(here, Mapping) and isinstance(there, Mapping):
             below = _merged(_mapping(old), here, there, newer, f"{above}{key}.")
             value = below.values
-            lost += below.lost
+            lost += below.dropped_values
         elif _is_list(key, here) and _is_list(key, there):
-            value = _as_sets(_listed(old), _listed(here), _listed(there))
+            value = _merge_lists(_listed(old), _listed(here), _listed(there))
         else:
             value = _chosen(key, old, here, there, newer)
             if key not in (*MODIFIED, _COUNT):
                 lost.append(f"{above}{key}: {there if value == here else here}")
         if value is not None:
             values[key] = value
-    return Values(values, lost)
+    return MergedHeader(values, lost)
 
 
 def _chosen(key: str, old: Any, here: Any, there: Any, newer: bool) -> Any:
@@ -93,6 +95,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _as_sets(old: list[Any], here: list[Any], there: list[Any]) -> list[Any]:
+def _merge_lists(old: list[Any], here: list[Any], there: list[Any]) -> list[Any]:
     kept = [entry for entry in here if entry in there or entry not in old]
     return kept + [entry for entry in there if entry not in here and entry not in old]

@@ -15,26 +15,26 @@ from memvault.errors import MemvaultError
 from memvault.upkeep.git import header
 from memvault.upkeep.git.program import Git
 from memvault.vault import atomic, layout
-from memvault.vault.codec import Text, decode
-from memvault.vault.frontmatter import Parts, patch_header, split
+from memvault.vault.codec import DecodedText, decode
+from memvault.vault.frontmatter import FrontMatter, patch_header, split_front_matter
 from memvault.vault.plain_yaml import parse_header
 
 _LONG = 40
 _MARKS = tuple(mark * _LONG for mark in "<|=>")
 
 
-class Merged(NamedTuple):
+class MergedFile(NamedTuple):
     """A file put together, and ``key: value`` of what its header says no more."""
 
     data: bytes
-    lost: list[str]
+    dropped_values: list[str]
 
 
-class Version(NamedTuple):
+class FileVersion(NamedTuple):
     """One version of a file: how its bytes are spelled, its parts, its header's values."""
 
-    spelling: Text
-    parts: Parts
+    spelling: DecodedText
+    parts: FrontMatter
     values: Mapping[str, Any]
 
     @property
@@ -44,48 +44,50 @@ class Version(NamedTuple):
         return own if isinstance(own, str) and layout.is_mem_id(own) else ""
 
 
-def version(data: bytes) -> Version | None:
+def version(data: bytes) -> FileVersion | None:
     """Read one version of a file; None where it is no text or its header is broken."""
     spelling = decode(data)
     if spelling.encoding == "binary":
         return None
-    parts = split(spelling.text)
+    parts = split_front_matter(spelling.text)
     try:
-        return Version(spelling, parts, parse_header(parts.header))
+        return FileVersion(spelling, parts, parse_header(parts.header))
     except ValueError:
         return None
 
 
-class Merger:
+class MemoryMerger:
     """Puts versions together with git's help; ``scratch`` is a folder for its short-lived files."""
 
     def __init__(self, git: Git, scratch: Path) -> None:
         self._git = git
         self._scratch = scratch
 
-    def file(self, base: bytes | None, ours: bytes, theirs: bytes) -> Merged | None:
+    def file(self, base: bytes | None, ours: bytes, theirs: bytes) -> MergedFile | None:
         """Put three versions of a memory together; None where both sides changed the same text.
 
         Without a base both sides are new.
         """
         if ours == theirs or theirs == base:
-            return Merged(ours, [])
+            return MergedFile(ours, [])
         if ours == base:
-            return Merged(theirs, [])
+            return MergedFile(theirs, [])
         old, here, there = (version(data) for data in (base or b"", ours, theirs))
         if old is None or here is None or there is None:
             return None
         body = self.body(old.parts.body, here.parts.body, there.parts.body)
         return None if body is None else self.with_body(old, here, there, body)
 
-    def with_body(self, old: Version, here: Version, there: Version, body: str) -> Merged | None:
+    def with_body(
+        self, old: FileVersion, here: FileVersion, there: FileVersion, body: str
+    ) -> MergedFile | None:
         """Put three headers together above a body; None where they cannot be patched."""
-        found = header.together(old.values, here.values, there.values)
+        found = header.merge_headers(old.values, here.values, there.values)
         frame = here.parts if here.parts.before else there.parts
         try:
             lines = self._lines(old, here, there, found.values)
             text = f"{frame.before}{lines}{frame.after}{body}"
-            return Merged(here.spelling.encode(text), found.lost)
+            return MergedFile(here.spelling.encode(text), found.dropped_values)
         except (MemvaultError, ValueError):
             return None
 
@@ -141,16 +143,18 @@ class Merger:
             names = []
             for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
                 file = Path(folder, name)
-                atomic.put(file, data, durable=False)
+                atomic.write(file, data, durable=False)
                 names.append(str(file))
             style = ["--diff3"] if marks == _LONG else []
             words = ("-p", "-q", *style, f"--marker-size={marks}", "-L", "ours", "-L", "base", "-L")
-            ran = self._git.tried("merge-file", *words, "theirs", *names)
+            ran = self._git.run_unchecked("merge-file", *words, "theirs", *names)
         # The code is the number of conflicts; from 128 on, such as for binary files, a failure.
-        whole = ran.data if ran.code == 0 else None
-        return whole, ran.data
+        whole = ran.stdout if ran.code == 0 else None
+        return whole, ran.stdout
 
-    def _lines(self, old: Version, here: Version, there: Version, values: Mapping[str, Any]) -> str:
+    def _lines(
+        self, old: FileVersion, here: FileVersion, there: FileVersion, values: Mapping[str, Any]
+    ) -> str:
         """Return a header's lines with the values, and the comments and order of both sides."""
         newline = here.parts.newline
         before, ours, theirs = (_patched(side, values, newline) for side in (old, here, there))
@@ -169,7 +173,7 @@ class Merger:
         return ours
 
 
-def _patched(side: Version, values: Mapping[str, Any], newline: str) -> str:
+def _patched(side: FileVersion, values: Mapping[str, Any], newline: str) -> str:
     gone: dict[str, Any] = {key: None for key in side.values if key not in values}
     changed = {key: value for key, value in values.items() if side.values.get(key) != value}
     return patch_header(side.parts.header, {**gone, **changed}, newline)

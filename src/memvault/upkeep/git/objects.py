@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from memvault.errors import Refused
 from memvault.upkeep.git.program import Git
-from memvault.vault.codec import printable
-from memvault.vault.normal_form import normal_form
+from memvault.vault.codec import replace_surrogates
+from memvault.vault.normal_form import normalize
 
 SCRATCH = "memvault-sync-"
 """How the folders begin that a killed sync leaves in git's own."""
@@ -23,7 +23,7 @@ _SHORT = re.compile(r"(?:git|memvau)~[0-9]+")
 _FIELDS = "%H%x00%T%x00%P%x00%an%x00%ae%x00%ad%x00%B"
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """A file in a tree: its mode, and the name of its bytes."""
 
     mode: str
@@ -35,12 +35,12 @@ class Entry(NamedTuple):
         return self.mode.startswith("100")
 
 
-class Difference(NamedTuple):
+class ChangedPath(NamedTuple):
     """A path that two trees differ in; None where there is no such file."""
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: TreeEntry | None
+    after: TreeEntry | None
 
 
 class Commit(NamedTuple):
@@ -78,23 +78,23 @@ class Objects:
     ) -> None:
         self._folder.cleanup()
 
-    def files(self, tree: str) -> dict[str, Entry]:
+    def files(self, tree: str) -> dict[str, TreeEntry]:
         """Return the files of a tree by path."""
         found = {}
         for line in _parts(self._git.run("ls-tree", "-r", "-z", "--full-tree", tree)):
             about, path = line.split("\t", 1)
             mode, _, name = about.split(" ")
-            found[path] = Entry(mode, name)
+            found[path] = TreeEntry(mode, name)
         return found
 
-    def differences(self, before: str, after: str) -> list[Difference]:
+    def differences(self, before: str, after: str) -> list[ChangedPath]:
         """Return what two trees differ in."""
         words = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index", before, after)
         parts = _parts(self._git.run(*words))
         found = []
         for about, path in zip(parts[::2], parts[1::2], strict=True):
             mode, new_mode, name, new_name, _ = about.lstrip(":").split(" ")
-            found.append(Difference(path, _entry(mode, name), _entry(new_mode, new_name)))
+            found.append(ChangedPath(path, _entry(mode, name), _entry(new_mode, new_name)))
         return found
 
     def check_names(self, tree: str) -> None:
@@ -109,14 +109,16 @@ class Objects:
         for path in _parts(self._git.run(*words)):
             if is_private(path):
                 hint = "take it out with git rm -r --cached where it was committed, and push that"
-                raise Refused(f"{printable(path)} is of one machine, and no file to share", hint)
+                raise Refused(
+                    f"{replace_surrogates(path)} is of one machine, and no file to share", hint
+                )
             above = _folded(path)
             files[above] = path
             while (above := above.rpartition("/")[0]) and above not in folders:
                 folders.add(above)
         for name in folders & files.keys():
             hint = "rename one of the two where it was committed, and push that with git"
-            raise Refused(f"{printable(files[name])} is a file and a folder at once", hint)
+            raise Refused(f"{replace_surrogates(files[name])} is a file and a folder at once", hint)
 
     def read(self, names: Iterable[str]) -> dict[str, bytes]:
         """Return the bytes of files by their names."""
@@ -145,10 +147,10 @@ class Objects:
 
     def begin_tree(self, tree: str) -> None:
         """Begin with the files of a tree."""
-        self._nothing = Entry("0", "0" * len(tree))
+        self._nothing = TreeEntry("0", "0" * len(tree))
         self._git.run("read-tree", tree, more=self._own)
 
-    def tree(self, changes: Mapping[str, Entry | None]) -> str:
+    def tree(self, changes: Mapping[str, TreeEntry | None]) -> str:
         """Change the files that were begun with; return the name of the tree that they make."""
         if changes:
             ordered = sorted(changes.items(), key=lambda change: change[1] is not None)
@@ -201,11 +203,11 @@ def _folded(path: str) -> str:
     if path.isascii():
         return path.lower()
     kept = "".join(char for char in path if unicodedata.category(char) != "Cf")
-    return normal_form("NFC", normal_form("NFC", kept).casefold())
+    return normalize("NFC", normalize("NFC", kept).casefold())
 
 
-def _entry(mode: str, name: str) -> Entry | None:
-    return None if set(mode) == {"0"} else Entry(mode, name)
+def _entry(mode: str, name: str) -> TreeEntry | None:
+    return None if set(mode) == {"0"} else TreeEntry(mode, name)
 
 
 def _parts(data: bytes) -> list[str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from memvault import plain_files
 from memvault.errors import Refused
-from memvault.vault.codec import printable
+from memvault.vault.codec import replace_surrogates
 
 _UNDER_WAY = {
     "rebase-merge": "rebase",
@@ -114,7 +114,7 @@ def check_plain(place: Place) -> None:
             mode = os.stat(path).st_mode
             if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
                 hint = "git would wait for it; move it away"
-                named = printable(os.path.relpath(path, place.top))
+                named = replace_surrogates(os.path.relpath(path, place.top))
                 raise Refused(f"{named} is a pipe or a device, and no file", hint)
 
 

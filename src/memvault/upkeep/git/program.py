@@ -16,7 +16,7 @@ from memvault import process
 from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
 from memvault.upkeep.git.place import Place, check_plain
 from memvault.user_folders import is_owned
-from memvault.vault.codec import printable
+from memvault.vault.codec import replace_surrogates
 
 _MOST = 4 << 30
 _SECONDS = 120.0
@@ -38,12 +38,12 @@ QUIET_INSIDE = "--ignore-submodules=dirty"
 LARGER = "The repository holds more than the vault, which sync would push along"
 
 
-class GitFailed(MemvaultError):
+class GitError(MemvaultError):
     """Git did not do what it was asked for; ``said`` is all that it said of it."""
 
     def __init__(self, message: str, hint: str, said: str) -> None:
         super().__init__(message, hint)
-        self.said = said
+        self.stderr = said
 
 
 _SETTINGS = (
@@ -76,7 +76,7 @@ class Git:
         self.folder = folder
         kept = process.environment(folder)
         try:
-            program = process.located("git", folder, kept)
+            program = process.find_program("git", folder, kept)
         except UsageError as error:
             raise Refused("There is no git program on this machine", "install git") from error
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
@@ -90,13 +90,13 @@ class Git:
             GIT_EDITOR=":", GIT_SEQUENCE_EDITOR=":", GIT_NO_LAZY_FETCH="1", **leads,
         )  # fmt: skip
 
-    def tried(
+    def run_unchecked(
         self,
         *words: str,
         data: bytes = b"",
         seconds: float = 0,
         more: Mapping[str, str] | None = None,
-    ) -> process.Finished:
+    ) -> process.ProcessResult:
         """Run git, whatever comes of it.
 
         Raises:
@@ -111,7 +111,7 @@ class Git:
             folder, quiet = Path(environment.pop("GIT_WORK_TREE", folder)), []
         command = [*self._prefix, *quiet, *words]
         # Gently: git takes its locks away when it is asked to end.
-        ran = process.run(command, data, seconds, _MOST, folder, environment, gently=True)
+        ran = process.run(command, data, seconds, _MOST, folder, environment, terminate_first=True)
         if ran.timed_out:
             hint = "try again; a pipe in the vault or in .git may keep git waiting"
             raise TimedOut(f"git {words[0]} took more than {seconds:.0f} seconds", hint)
@@ -131,19 +131,19 @@ class Git:
         Raises:
             GitFailed: it ended with another code than the ``good`` ones.
         """
-        ran = self.tried(*words, data=data, seconds=seconds, more=more)
+        ran = self.run_unchecked(*words, data=data, seconds=seconds, more=more)
         if ran.code not in good:
             raise self.failed(words[0], ran, hint)
-        return ran.data
+        return ran.stdout
 
-    def failed(self, what: str, ran: process.Finished, hint: str = "") -> GitFailed:
+    def failed(self, what: str, ran: process.ProcessResult, hint: str = "") -> GitError:
         """Return the error for one of git's commands that failed."""
-        said, printed = map(without_credentials, (ran.complaint.strip(), ran.output.strip()))
+        said, printed = map(without_credentials, (ran.stderr.strip(), ran.output.strip()))
         why = _reason(said) or _reason(printed) or "it does not say why"
         message = f"git {what} failed: {why}"
         if _LEFT in said:
             hint = "if no git is at work in the vault, delete that file"
-        return GitFailed(message, hint or f"git {what} by hand says more", said or printed)
+        return GitError(message, hint or f"git {what} by hand says more", said or printed)
 
     def line(self, *words: str, good: tuple[int, ...] = (0,)) -> str:
         """Run git and return what it prints as text, without the line's end."""
@@ -216,7 +216,7 @@ def at(root: Path, place: Place) -> Repository:
     )
 
 
-def check_idle(repository: Repository) -> str:
+def require_idle_branch(repository: Repository) -> str:
     """Return the branch that is checked out, where git is not in the middle of something.
 
     Raises:
@@ -224,7 +224,7 @@ def check_idle(repository: Repository) -> str:
     """
     under_way = repository.under_way
     if under_way:
-        hint = f"{to_go_on(repository)}; or give it up with git {under_way} --abort"
+        hint = f"{resume_hint(repository)}; or give it up with git {under_way} --abort"
         raise Refused(f"A {under_way} is under way in the repository", hint)
     branch = repository.branch
     if not branch:
@@ -232,11 +232,11 @@ def check_idle(repository: Repository) -> str:
     return branch
 
 
-def to_go_on(repository: Repository) -> str:
+def resume_hint(repository: Repository) -> str:
     """Return how a person ends what git is in the middle of."""
     files = repository.unmerged
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    named = ", ".join(map(printable, files[:_SHOWN])) + more
+    named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + more
     settled = f"settle {named}, git add them, then " if files else ""
     return f"{settled}git {repository.under_way} --continue"
 

@@ -19,17 +19,17 @@ from typing import NamedTuple
 from memvault.errors import MemvaultError
 from memvault.model import FileState, Memory
 from memvault.secrets_found.detect import masked
-from memvault.upkeep.git.merge import Merger, version
-from memvault.upkeep.git.objects import Difference, Entry, Objects
+from memvault.upkeep.git.merge import MemoryMerger, version
+from memvault.upkeep.git.objects import ChangedPath, Objects, TreeEntry
 from memvault.vault import codec, layout
 from memvault.vault.markdown import first_heading
-from memvault.vault.replaced import names_under
+from memvault.vault.replaced import referenced_names
 
 LINK = "conflict_with"
 """The header's key under which two files of one memory name each other."""
 
 
-class Twice(NamedTuple):
+class ConflictCopy(NamedTuple):
     """A file that is kept twice: under its path as others have it, and under ``copy``.
 
     ``link`` is the copy's memId, where the two name each other.
@@ -44,7 +44,7 @@ class Placed(NamedTuple):
     """Where a file of the local side is now, and as what."""
 
     path: str
-    entry: Entry
+    entry: TreeEntry
 
 
 class _Step(NamedTuple):
@@ -52,8 +52,8 @@ class _Step(NamedTuple):
 
     old_path: str
     path: str
-    old: Entry | None
-    new: Entry | None
+    old: TreeEntry | None
+    new: TreeEntry | None
 
 
 class Replay:
@@ -67,7 +67,7 @@ class Replay:
     def __init__(
         self,
         objects: Objects,
-        merger: Merger,
+        merger: MemoryMerger,
         base: str,
         others: str,
         ignore: tuple[str, ...] = (),
@@ -78,13 +78,13 @@ class Replay:
         self._merger = merger
         self._base = base
         self._others = others
-        self._files: dict[str, Entry] = {}
+        self._files: dict[str, TreeEntry] = {}
         self._folders: Counter[str] = Counter()
         self._where: dict[str, Placed] = {}
-        self._changed: dict[str, Entry | None] = {}
-        self.twice: list[Twice] = []
-        self.stayed: list[str] = []
-        self.lost: list[str] = []
+        self._changed: dict[str, TreeEntry | None] = {}
+        self.twice: list[ConflictCopy] = []
+        self.undeleted: list[str] = []
+        self.dropped_values: list[str] = []
         self.renamed: dict[str, str] = {}
         for path, entry in objects.files(others).items():
             self._put(path, entry)
@@ -102,7 +102,7 @@ class Replay:
                 self._change(old_path, path, old, new)
         return self._objects.tree(self._changed)
 
-    def _steps(self, found: list[Difference]) -> list[_Step]:
+    def _steps(self, found: list[ChangedPath]) -> list[_Step]:
         """Return what was deleted, then what was changed or moved, then what was added."""
         moved = self._moves(found)
         sources = set(moved.values())
@@ -115,7 +115,7 @@ class Replay:
                 steps.append(_Step(path, path, old, new))
         return sorted(steps, key=lambda step: (step.new is not None, step.old is None))
 
-    def _moves(self, found: list[Difference]) -> dict[str, str]:
+    def _moves(self, found: list[ChangedPath]) -> dict[str, str]:
         """Return where files were moved from, by where they are."""
         gone = {path: old for path, old, new in found if old and new is None}
         came = {path: new for path, old, new in found if new and old is None}
@@ -125,7 +125,7 @@ class Replay:
         marks = self._marks(came)
         return {path: by_mark.pop(mark) for path, mark in marks.items() if mark in by_mark}
 
-    def _marks(self, files: dict[str, Entry]) -> dict[str, str]:
+    def _marks(self, files: dict[str, TreeEntry]) -> dict[str, str]:
         """Return what tells which file it is: its memory's id, else the name of its bytes."""
         plain = {path: entry for path, entry in files.items() if entry.is_plain}
         notes = {path: entry for path, entry in plain.items() if self._is_memory(path)}
@@ -142,7 +142,7 @@ class Replay:
         marks = self._marks({path: new for path, old, new in found if new and old is None})
         return {mark: path for path, mark in marks.items()}
 
-    def _found(self, path: str, old: Entry) -> Placed | None:
+    def _found(self, path: str, old: TreeEntry) -> Placed | None:
         """Return where a file of the local side is by now."""
         placed = self._where.get(path)
         if placed is not None:
@@ -153,21 +153,21 @@ class Replay:
         moved = self._came.get(self._marks({path: old}).get(path, ""))
         return Placed(moved, old) if moved in self._files else None
 
-    def _delete(self, path: str, old: Entry) -> None:
+    def _delete(self, path: str, old: TreeEntry) -> None:
         placed = self._found(path, old)
         self._where.pop(path, None)
         self.renamed.pop(path, None)
         if placed is None:
             return
         if self._files[placed.path] != placed.entry:
-            self.stayed.append(placed.path)
+            self.undeleted.append(placed.path)
             return
         self._put(placed.path, None)
         for entry in [entry for entry in self.twice if entry.copy == placed.path]:
             self.twice.remove(entry)
             self._part(entry)
 
-    def _add(self, path: str, new: Entry) -> None:
+    def _add(self, path: str, new: TreeEntry) -> None:
         there = self._files.get(path)
         if there is None:
             self._place(path, self._renamed(path, self._free(path)), new)
@@ -179,20 +179,22 @@ class Replay:
             free = self._renamed(path, self._beside(path))
             self._place(path, free, self._named(path, free, new))
 
-    def _change(self, old_path: str, path: str, old: Entry, new: Entry) -> None:
+    def _change(self, old_path: str, path: str, old: TreeEntry, new: TreeEntry) -> None:
         placed = self._found(old_path, old)
         is_followed = self._where.pop(old_path, None) is not None
         if placed is None:
             if old != new:
                 free = self._renamed(path, self._free(path))
-                self.stayed.append(free)
+                self.undeleted.append(free)
                 self._place(path, free, new)
         elif path == old_path or (placed.path != old_path and not is_followed):
             self._merge(placed.path, path, placed.path, old, new)  # others moved it, perhaps
         else:
             self._merge(placed.path, path, self._renamed(path, self._free(path)), old, new)
 
-    def _merge(self, here: str, path: str, target: str, old: Entry | None, new: Entry) -> None:
+    def _merge(
+        self, here: str, path: str, target: str, old: TreeEntry | None, new: TreeEntry
+    ) -> None:
         """Put the local change of a file and what is there together, under ``target``."""
         merged = self._together(path, old, self._files[here], new)
         if merged is None:
@@ -202,7 +204,9 @@ class Replay:
             self._put(here, None)
         self._place(path, target, merged)
 
-    def _together(self, path: str, old: Entry | None, there: Entry, new: Entry) -> Entry | None:
+    def _together(
+        self, path: str, old: TreeEntry | None, there: TreeEntry, new: TreeEntry
+    ) -> TreeEntry | None:
         if there == new or new == old:
             return there
         if there == old:
@@ -216,12 +220,12 @@ class Replay:
             merged = self._merger.file(before, data[there.name], data[new.name])
             if merged is None:
                 return None
-            self.lost += [f"{path}: {masked(value)}" for value in merged.lost]
-            return Entry(mode, self._objects.write(merged.data))
+            self.dropped_values += [f"{path}: {masked(value)}" for value in merged.dropped_values]
+            return TreeEntry(mode, self._objects.write(merged.data))
         whole = self._merger.plain(before or b"", data[there.name], data[new.name])
-        return None if whole is None else Entry(mode, self._objects.write(whole))
+        return None if whole is None else TreeEntry(mode, self._objects.write(whole))
 
-    def _twice(self, here: str, path: str, new: Entry) -> None:
+    def _twice(self, here: str, path: str, new: TreeEntry) -> None:
         """Keep what is there, and the local version beside it, each with the other's name."""
         copy, there, own = self._beside(path), self._files[here], ""
         if self._is_memory(path) and there.is_plain and new.is_plain:
@@ -233,32 +237,32 @@ class Replay:
             other = _linked(data[new.name], second, first.mem_id, more)
             own = made if other else second.mem_id
             if other:
-                new = Entry(new.mode, self._objects.write(other))
+                new = TreeEntry(new.mode, self._objects.write(other))
             linked = _linked(data[there.name], first, own, {})
             if linked:
-                self._put(here, Entry(there.mode, self._objects.write(linked)))
-        self.twice.append(Twice(here, copy, own))
+                self._put(here, TreeEntry(there.mode, self._objects.write(linked)))
+        self.twice.append(ConflictCopy(here, copy, own))
         self._place(path, copy, new)
 
-    def _part(self, twice: Twice) -> None:
+    def _part(self, twice: ConflictCopy) -> None:
         """Take the link to a copy, which is gone again, out of the file."""
         entry = self._files.get(twice.path)
         if entry is None or not twice.link:
             return
         data = self._objects.read([entry.name])[entry.name]
-        links = names_under(_memory(twice.path, data).metadata, LINK)
+        links = referenced_names(_memory(twice.path, data).metadata, LINK)
         left = [f"[[{link}]]" for link in links if link != twice.link]
         changed = codec.edit(data, {LINK: left or None}, None)
-        self._put(twice.path, Entry(entry.mode, self._objects.write(changed)))
+        self._put(twice.path, TreeEntry(entry.mode, self._objects.write(changed)))
 
-    def _is_one(self, path: str, there: Entry, new: Entry) -> bool:
+    def _is_one(self, path: str, there: TreeEntry, new: TreeEntry) -> bool:
         """Say whether two files that came under one path are one memory, or no memories."""
         if not self._is_memory(path) or not (there.is_plain and new.is_plain):
             return True
         data = self._objects.read([there.name, new.name])
         return _own_id(data[there.name]) == _own_id(data[new.name])
 
-    def _named(self, path: str, free: str, new: Entry) -> Entry:
+    def _named(self, path: str, free: str, new: TreeEntry) -> TreeEntry:
         """Return a memory that keeps its title under another name."""
         memory = _memory(path, self._objects.read([new.name])[new.name])
         changes = _titled(memory, free)
@@ -266,7 +270,7 @@ class Replay:
             return new
         data = self._objects.read([new.name])[new.name]
         with contextlib.suppress(MemvaultError):
-            return Entry(new.mode, self._objects.write(codec.edit(data, changes, None)))
+            return TreeEntry(new.mode, self._objects.write(codec.edit(data, changes, None)))
         return new
 
     def _renamed(self, path: str, free: str) -> str:
@@ -302,13 +306,13 @@ class Replay:
     def _is_taken(self, path: str) -> bool:
         return path in self._files or self._folders[path] > 0
 
-    def _place(self, path: str, target: str, entry: Entry) -> None:
+    def _place(self, path: str, target: str, entry: TreeEntry) -> None:
         """Put a file under a path, and know it again by the path that the local side has for it."""
         self._put(target, entry)
         if target != path:
             self._where[path] = Placed(target, entry)
 
-    def _put(self, path: str, entry: Entry | None) -> None:
+    def _put(self, path: str, entry: TreeEntry | None) -> None:
         if (path in self._files) != (entry is not None):
             for folder in PurePosixPath(path).parents:
                 self._folders[str(folder)] += 1 if entry else -1
@@ -337,7 +341,7 @@ def _titled(memory: Memory, path: str) -> dict[str, str]:
 
 def _linked(data: bytes, memory: Memory, other: str, more: Mapping[str, str]) -> bytes:
     """Return a memory's bytes with a link to its other version; none where it cannot be edited."""
-    links = dict.fromkeys([*names_under(memory.metadata, LINK), other])
+    links = dict.fromkeys([*referenced_names(memory.metadata, LINK), other])
     try:
         return codec.edit(data, {**more, LINK: [f"[[{link}]]" for link in links]}, None)
     except MemvaultError:

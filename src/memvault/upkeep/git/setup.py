@@ -111,7 +111,7 @@ def begin(call: Call, agree: Agree | None = None) -> tuple[Repository, bool]:
         folder = Path(os.path.realpath(folder))
         _allow(call, Place(folder.parent, folder, folder), agree)  # git may mend it
         on_new = agree
-    if not call.caller.programs:
+    if not call.caller.may_run_programs:
         raise NotAllowed([], None)
     named = [] if Git(call.root).config("init.defaultBranch") else ["--initial-branch=main"]
     git.run("init", "--quiet", *named)
@@ -131,7 +131,7 @@ def _allow(call: Call, place: Place, agree: Agree | None) -> None:
     before, now = approval.allowed(call.root, place), approval.parts(place)
     if before is not None and approval.is_within(now, before):
         return
-    if not call.caller.programs or (now and agree is None):
+    if not call.caller.may_run_programs or (now and agree is None):
         raise NotAllowed(now, before)
     if now and agree is not None:
         agree(NotAllowed(now, before))
@@ -159,7 +159,7 @@ def driver_command(repository: Repository) -> str:
     """Return the command of the merge driver: ``memvault``, or this interpreter where it has to."""
     root = repository.git.folder
     try:
-        process.located("memvault", root, process.environment(root))
+        process.find_program("memvault", root, process.environment(root))
     except UsageError:
         # -P: a module in the vault's folder is none of memvault's.
         return f"{shlex.quote(sys.executable)} -P -m memvault {_ARGUMENTS}"

@@ -13,25 +13,25 @@ from memvault.upkeep.git.program import (
     QUIET_INSIDE,
     Git,
     Repository,
-    to_go_on,
+    resume_hint,
     without_credentials,
 )
 from memvault.upkeep.git.replay import LINK
-from memvault.vault.codec import printable
-from memvault.vault.replaced import names_under
+from memvault.vault.codec import replace_surrogates
+from memvault.vault.replaced import referenced_names
 
 if TYPE_CHECKING:
-    from memvault.index.protocol import Record
+    from memvault.index.protocol import MemoryRecord
 
 
-class Pair(NamedTuple):
+class ConflictPair(NamedTuple):
     """Two files that one memory became when both sides changed its text."""
 
     path: str
     other: str
 
 
-def pairs(memories: Iterable[Record]) -> list[Pair]:
+def pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
     """Return the memories that are kept as two files, each pair once, the shorter path first."""
     known = sorted(memories, key=lambda memory: memory.path)
     paths: dict[str, str] = {}
@@ -40,10 +40,12 @@ def pairs(memories: Iterable[Record]) -> list[Pair]:
     found = {
         (memory.path, paths[link])
         for memory in known
-        for link in names_under(memory.metadata, LINK)
+        for link in referenced_names(memory.metadata, LINK)
         if link in paths and paths[link] != memory.path
     }
-    return sorted({Pair(*sorted(pair, key=lambda path: (len(path), path))) for pair in found})
+    return sorted(
+        {ConflictPair(*sorted(pair, key=lambda path: (len(path), path))) for pair in found}
+    )
 
 
 def status(call: Call) -> dict[str, Any]:
@@ -55,7 +57,7 @@ def status(call: Call) -> dict[str, Any]:
 
     Git(call.root)  # there is one
     place = find(call.root)
-    twice = pairs(call.engine.listed(Filters()))
+    twice = pairs(call.engine.list_records(Filters()))
     shown = {
         "autocommit": call.settings.autocommit,
         "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
@@ -76,9 +78,12 @@ def status(call: Call) -> dict[str, Any]:
 def _without_git(call: Call, place: Place) -> Mapping[str, Any]:
     known = approval.remotes(place)
     remote = "origin" if "origin" in known else next(iter(known), "")
-    about: dict[str, Any] = {"branch": printable(place.branch), "remote": printable(remote)}
-    if remote and call.caller.paths:
-        about["url"] = printable(without_credentials(known[remote]))
+    about: dict[str, Any] = {
+        "branch": replace_surrogates(place.branch),
+        "remote": replace_surrogates(remote),
+    }
+    if remote and call.caller.may_see_paths:
+        about["url"] = replace_surrogates(without_credentials(known[remote]))
     if place.under_way:
         about["underWay"] = place.under_way
     return {**about, "driver": False, "todo": ["memvault git init"]}
@@ -91,7 +96,7 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
     remotes = git.line("remote").split()
     remote = name or ("origin" if "origin" in remotes else next(iter(remotes), ""))
     about: dict[str, Any] = {"branch": branch, "remote": remote}
-    if remote and call.caller.paths:
+    if remote and call.caller.may_see_paths:
         about["url"] = without_credentials(git.config(f"remote.{remote}.url"))
     others = git.commit_id(f"refs/remotes/{remote}/{branch}") if remote else ""
     head = git.commit_id("HEAD")
@@ -105,12 +110,12 @@ def _about(call: Call, found: Repository) -> Mapping[str, Any]:
     about["changed"] = sum(part[2:3] == b" " for part in listed.split(b"\0"))
     apart = [] if found.prefix else inner.repositories(found)
     if apart:
-        about["notSynced"] = list(map(printable, apart))
+        about["notSynced"] = list(map(replace_surrogates, apart))
     about["driver"] = setup.is_registered(found)
     todo = [] if about["driver"] else ["memvault git init"]
     if found.under_way:
         about["underWay"] = found.under_way
-        todo.insert(0, to_go_on(found))
+        todo.insert(0, resume_hint(found))
     elif not branch:
         todo.append("git switch BRANCH")
     if not remote:

@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 from memvault.call import Call
 from memvault.errors import Conflict, Refused
 from memvault.upkeep.git import inner, setup
-from memvault.upkeep.git.checkout import Busy, recover, switch
+from memvault.upkeep.git.checkout import ConcurrentEdit, recover, switch
 from memvault.upkeep.git.commit import commit_all, lock
-from memvault.upkeep.git.merge import Merger
+from memvault.upkeep.git.merge import MemoryMerger
 from memvault.upkeep.git.objects import SCRATCH, Commit, Objects
 from memvault.upkeep.git.program import (
     LARGER,
     NETWORK_SECONDS,
     Git,
     Repository,
-    check_idle,
+    require_idle_branch,
 )
 from memvault.upkeep.git.replay import Replay
 from memvault.vault import layout, new_secrets, walk
-from memvault.vault.codec import decode, printable
-from memvault.vault.markdown import in_conflict
+from memvault.vault.codec import decode, replace_surrogates
+from memvault.vault.markdown import has_conflict_markers
 
 _TRIES = 6
 _LARGEST = 64 << 20
@@ -37,7 +37,7 @@ _HEAD = 8_000
 _REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
 
 
-class Remote(NamedTuple):
+class RemoteBranch(NamedTuple):
     """The branch that is synced with: the remote's name, and the branch's there."""
 
     name: str
@@ -50,25 +50,25 @@ class Remote(NamedTuple):
         return f"refs/remotes/{self.name}/{self.branch}"
 
 
-class Synced:
+class SyncReport:
     """What a sync did."""
 
     def __init__(self) -> None:
         self.committed = self.pulled = self.pushed = 0
         self.twice: dict[str, str] = {}
-        self.stayed: dict[str, None] = {}
-        self.lost: dict[str, None] = {}
+        self.undeleted: dict[str, None] = {}
+        self.dropped_values: dict[str, None] = {}
         self.renamed: dict[str, str] = {}
-        self.apart: list[str] = []
+        self.nested_repositories: list[str] = []
 
     def result(self) -> dict[str, Any]:
         """Return it as a tool's result."""
         copies = [
-            {"filePath": printable(path), "copyPath": printable(copy)}
+            {"filePath": replace_surrogates(path), "copyPath": replace_surrogates(copy)}
             for copy, path in self.twice.items()
         ]
         renames = [
-            {"from": printable(path), "filePath": printable(now)}
+            {"from": replace_surrogates(path), "filePath": replace_surrogates(now)}
             for path, now in self.renamed.items()
         ]
         return {
@@ -77,9 +77,21 @@ class Synced:
             "pushed": self.pushed,
             **({"keptTwice": copies} if copies else {}),
             **({"renamed": renames} if renames else {}),
-            **({"notSynced": list(map(printable, self.apart))} if self.apart else {}),
-            **({"notDeleted": list(map(printable, self.stayed))} if self.stayed else {}),
-            **({"notKept": list(map(printable, self.lost))} if self.lost else {}),
+            **(
+                {"notSynced": list(map(replace_surrogates, self.nested_repositories))}
+                if self.nested_repositories
+                else {}
+            ),
+            **(
+                {"notDeleted": list(map(replace_surrogates, self.undeleted))}
+                if self.undeleted
+                else {}
+            ),
+            **(
+                {"notKept": list(map(replace_surrogates, self.dropped_values))}
+                if self.dropped_values
+                else {}
+            ),
         }
 
 
@@ -95,12 +107,12 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
     if found.prefix:
         hint = "commit and pull it as you are used to; memories are merged there too"
         raise Refused(LARGER, hint)
-    branch = check_idle(found)
+    branch = require_idle_branch(found)
     if found.unmerged:
         raise Refused("Git holds files in conflict", "git status names them; settle them first")
     remote = _remote(found, branch)
     setup.prepare(call, found)
-    done = Synced()
+    done = SyncReport()
     agent = call.caller.agent
     with lock(call.root):
         for left in found.folder.glob(f"{SCRATCH}*"):
@@ -112,19 +124,19 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
                 done.committed += commit_all(found, f"memvault sync ({agent})", look)
             others = _fetched(found, remote)
             try:
-                head = _brought_together(call, found, branch, others, done)
-            except Busy:
+                head = _merge_remote(call, found, branch, others, done)
+            except ConcurrentEdit:
                 continue
             if head == others or _pushed(found, remote, head):
                 done.pushed = _count(found, others, head)
-                done.apart = inner.repositories(found)
-                call.notes += map(_is_apart, done.apart)
+                done.nested_repositories = inner.repositories(found)
+                call.notes += map(_is_apart, done.nested_repositories)
                 return {"branch": branch, "remote": remote.name, **done.result()}
     raise Conflict(f"Others changed or pushed meanwhile, {_TRIES} times", "memvault git sync")
 
 
 def _is_apart(path: str) -> str:
-    said = f"{printable(path)} is a git repository of its own, so it is not synced"
+    said = f"{replace_surrogates(path)} is a git repository of its own, so it is not synced"
     return f"{said}: {inner.HINT}"
 
 
@@ -146,27 +158,29 @@ def _look(call: Call, repository: Repository, objects: Objects, tree: str) -> No
         after = data.get(new.name, b"")
         if b"\0" in after[:_HEAD] and not layout.is_memory_path(path):
             continue  # no text
-        if in_conflict(decode(after).text):
-            call.notes.append(f"{printable(path)} is shared with the marks of a conflict in it")
+        if has_conflict_markers(decode(after).text):
+            call.notes.append(
+                f"{replace_surrogates(path)} is shared with the marks of a conflict in it"
+            )
         on_write = call.settings.secrets.on_write
         before = data.get(old.name, b"") if old else b""
-        secrets = new_secrets.of(before, after) if on_write != "off" else []
+        secrets = new_secrets.added_secrets(before, after) if on_write != "off" else []
         if secrets and on_write == "refuse":
             raise Refused(
-                f"{printable(path)} holds a secret, and memvault.toml says that none is kept",
+                f"{replace_surrogates(path)} holds a secret, and memvault.toml says that none is kept",
                 "take it out of the file; nothing was committed, pulled or pushed",
             )
         if secrets:
-            call.notes.append(new_secrets.warning(printable(path), secrets))
+            call.notes.append(new_secrets.warning(replace_surrogates(path), secrets))
 
 
-def _remote(repository: Repository, branch: str) -> Remote:
+def _remote(repository: Repository, branch: str) -> RemoteBranch:
     git = repository.git
     name = git.config(f"branch.{branch}.remote")
     merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
     known = git.line("remote").split()
     if name in known and merge:  # else it is a path, whose repository has hooks of its own
-        return Remote(name, merge, True)
+        return RemoteBranch(name, merge, True)
     if not known:
         raise Refused("The repository has no remote to sync with", "git remote add origin URL")
     if "origin" not in known and len(known) > 1:
@@ -174,10 +188,10 @@ def _remote(repository: Repository, branch: str) -> Remote:
             f"The branch {branch} belongs to none of the remotes {', '.join(known)}",
             f"git push --set-upstream REMOTE {branch}",
         )
-    return Remote("origin" if "origin" in known else known[0], branch, False)
+    return RemoteBranch("origin" if "origin" in known else known[0], branch, False)
 
 
-def _fetched(repository: Repository, remote: Remote) -> str:
+def _fetched(repository: Repository, remote: RemoteBranch) -> str:
     """Fetch what others pushed; return its last commit, empty where nobody pushed anything."""
     git = repository.git
     hint = f"git ls-remote {remote.name} says whether it can be reached"
@@ -200,8 +214,8 @@ def _fetched(repository: Repository, remote: Remote) -> str:
     return git.commit_id(remote.tracking)
 
 
-def _brought_together(
-    call: Call, repository: Repository, branch: str, others: str, done: Synced
+def _merge_remote(
+    call: Call, repository: Repository, branch: str, others: str, done: SyncReport
 ) -> str:
     """Put the local commits on top of those of others; return the last commit."""
     git = repository.git
@@ -218,8 +232,8 @@ def _brought_together(
     done.pulled += _count(repository, head, others)
     if replay is not None:
         done.twice.update({entry.copy: entry.path for entry in replay.twice})
-        done.stayed.update(dict.fromkeys(replay.stayed))
-        done.lost.update(dict.fromkeys(replay.lost))
+        done.undeleted.update(dict.fromkeys(replay.undeleted))
+        done.dropped_values.update(dict.fromkeys(replay.dropped_values))
         done.renamed.update(replay.renamed)
     return new
 
@@ -230,20 +244,20 @@ def _replayed(
     git = repository.git
     nothing = git.empty_tree()
     base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0] or nothing
-    replay = Replay(objects, Merger(git, objects.scratch), base, others, ignore)
+    replay = Replay(objects, MemoryMerger(git, objects.scratch), base, others, ignore)
     commits = objects.commits(others, head)
     if any(len(commit.parents) > 1 for commit in commits):
         # How somebody merged is not to be lost: such commits stay as they are, and are merged.
         last = commits[-1]
         tree = replay.step(base, head)
-        text = _message(f"Merge what others pushed\n\n{_why(last)}", replay.lost)
+        text = _message(f"Merge what others pushed\n\n{_why(last)}", replay.dropped_values)
         return objects.commit(tree, [head, others], last, text), replay
     new, below, before = others, git.line("rev-parse", f"{others}^{{tree}}"), base
     old = git.line("rev-parse", f"{base}^{{tree}}")
     for commit in commits:
-        known = len(replay.lost)
+        known = len(replay.dropped_values)
         tree = replay.step(before, commit.name)
-        lost = replay.lost[known:]
+        lost = replay.dropped_values[known:]
         # What others did too is no change any more; a value that is lost stands in a message.
         if tree != below or commit.tree == old or lost:
             text = _message(commit.message, lost)
@@ -264,7 +278,7 @@ def _message(text: str, lost: list[str]) -> str:
     return f"{text.rstrip()}\n\nNot kept, since what others have counts:\n{listed}"
 
 
-def _pushed(repository: Repository, remote: Remote, head: str) -> bool:
+def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:
     """Push; say no where others pushed meanwhile.
 
     Raises:
@@ -275,9 +289,9 @@ def _pushed(repository: Repository, remote: Remote, head: str) -> bool:
     git = repository.git
     target = f"{head}:refs/heads/{remote.branch}"
     words = ("push", "--porcelain", "--", remote.name, target)
-    ran = git.tried(*words, seconds=NETWORK_SECONDS)
+    ran = git.run_unchecked(*words, seconds=NETWORK_SECONDS)
     if ran.code:
-        said = f"{ran.output}\n{ran.complaint}"
+        said = f"{ran.output}\n{ran.stderr}"
         if any(mark in said for mark in _REJECTED):
             return False
         hint = "a hook or the other side refused it; all is committed here: sync again later"
@@ -285,12 +299,12 @@ def _pushed(repository: Repository, remote: Remote, head: str) -> bool:
     git.run("update-ref", remote.tracking, head)
     if not remote.is_set:
         branch = f"--set-upstream-to={remote.name}/{remote.branch}"
-        git.tried("branch", branch)
+        git.run_unchecked("branch", branch)
     return True
 
 
 def _has(git: Git, commit: str, earlier: str) -> bool:
-    return git.tried("merge-base", "--is-ancestor", earlier, commit).code == 0
+    return git.run_unchecked("merge-base", "--is-ancestor", earlier, commit).code == 0
 
 
 def _count(repository: Repository, since: str, until: str) -> int:
