@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import bm25s
 from py_rust_stemmers import SnowballStemmer
 
-from memvault.index.analysis import stop_words
-from memvault.vault.codec import encode_new
+from memvault.index.text.analysis import stop_words
+from memvault.vault.document import encode_new
 
 DEPTH = 10
 HEADER_KEYS = ("memory_type", "date", "author", "keywords", "tags", "file")

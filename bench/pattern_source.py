@@ -20,8 +20,8 @@ _FLAGS = {"compile": 1, "split": 3, "sub": 4, "subn": 4}
 
 
 BOUNDS = {
-    "memvault.consolidation.contradictions._VALUE": 300,  # statements are no longer
-    "memvault.plugins.fingerprint._VAULT": 4_000,  # nor are the commands of tools
+    "memvault.consolidation.rules._VALUE": 300,  # statements are no longer
+    "memvault.plugins.trust._VAULT": 4_000,  # nor are the commands of tools
 }
 """Characters of the longest text that a pattern ever meets, where its time may grow faster."""
 
@@ -39,7 +39,7 @@ class Used(NamedTuple):
 
 
 def _hints() -> list[re.Pattern[str]]:
-    from memvault.index.analysis import query_analyser
+    from memvault.index.text.analysis import query_analyser
     from memvault.recall.query import parse
 
     texts = ("which database do we use", "src/app.py getUserName 数据库", " ".join(_LONG_WORDS))
@@ -47,7 +47,7 @@ def _hints() -> list[re.Pattern[str]]:
 
 
 def _ignored() -> list[re.Pattern[str]]:
-    from memvault.vault.layout import _ignore_pattern
+    from memvault.vault.paths import _ignore_pattern
 
     globs = ("drafts/**", "*a*a*a*a*a*a*b", "**/**/**/x", "[!a-c]*?*[]-]", "?*" * 50)
     return [found for glob in globs if (found := _ignore_pattern((glob,)))]
@@ -60,25 +60,25 @@ def _dates() -> list[re.Pattern[str]]:
 
 
 def _parts_of_spans() -> list[re.Pattern[str]]:
-    from memvault.recall.parts_of_spans import _PARTS, _pattern
+    from memvault.recall.dates import _PARTS, _pattern
 
     return [_pattern(words) for words, _, _ in _PARTS]
 
 
 def _secrets() -> list[re.Pattern[str]]:
-    from memvault.secrets_found.formats import FORMS, pattern
+    from memvault.secrets.patterns import FORMS, pattern
 
     return [pattern(form) for form in FORMS]
 
 
 def _folders() -> list[re.Pattern[str]]:
-    from memvault.upkeep.paths import _any_of
+    from memvault.local_paths import _any_of
 
     return [_any_of(["/home/me/notes", "/home/me", "/tmp"]), _any_of(["/a" * 60, "/a" * 59])]
 
 
 def _scalars() -> list[re.Pattern[str]]:
-    from memvault.vault.plain_yaml import loader
+    from memvault.vault.front_matter import loader
 
     resolvers = loader().yaml_implicit_resolvers
     return [pattern for entries in resolvers.values() for _, pattern in entries]
@@ -87,12 +87,12 @@ def _scalars() -> list[re.Pattern[str]]:
 _LONG_WORDS = ("a" * 60, "ab" * 30, "a" * 59 + "b")
 _MADE: Mapping[str, tuple[Callable[[], list[re.Pattern[str]]], tuple[str, ...]]] = {
     "memvault.recall.query.Query.hint": (_hints, ("search", "findall")),
-    "memvault.vault.layout._ignore_pattern": (_ignored, ("match",)),
+    "memvault.vault.paths._ignore_pattern": (_ignored, ("match",)),
     "memvault.recall.dates._patterns": (_dates, ("finditer", "sub", "search")),
-    "memvault.recall.parts_of_spans._pattern": (_parts_of_spans, ("search",)),
-    "memvault.secrets_found.formats.pattern": (_secrets, ("finditer",)),
-    "memvault.upkeep.paths._any_of": (_folders, ("sub",)),
-    "memvault.vault.plain_yaml.loader": (_scalars, ("match",)),
+    "memvault.recall.dates._pattern": (_parts_of_spans, ("search",)),
+    "memvault.secrets.patterns.pattern": (_secrets, ("finditer",)),
+    "memvault.local_paths._any_of": (_folders, ("sub",)),
+    "memvault.vault.front_matter.loader": (_scalars, ("match",)),
 }
 """Patterns that are put together when the program runs: examples of them, and their methods."""
 

@@ -42,7 +42,7 @@ from judged import (
 )
 from measures import Difference, Values, differences, mean, values
 from memvault import open_vault
-from memvault.upkeep import sending
+from memvault.engine import publish
 from memvault.workspace import Workspace
 
 EVERYDAY = Path(__file__).with_name("everyday")
@@ -94,7 +94,7 @@ def send(root: Path, engine: Path) -> None:
     settings = f'version = 1\n\n[index]\nengine = "milvus"\nuri = "{engine}"\n'
     (root / "memvault.toml").write_text(settings, "utf-8")
     workspace = Workspace(root)
-    sending.push(workspace)
+    publish.push(workspace)
     workspace.close()
 
 

@@ -20,9 +20,9 @@ from statistics import mean
 from typing import Any
 
 from judged import read_lines
-from memvault import Vault, open_vault, visible
+from memvault import Vault, open_vault, sanitize
 from memvault.cli import render
-from memvault.index.embedding import tokens
+from memvault.index.embedding import static
 from memvault.mcp import profiles
 
 NOTES = Path(__file__).with_name("everyday") / "everyday-ops"
@@ -39,7 +39,7 @@ def fill(vault: Vault) -> None:
 def counted(texts: Iterable[str]) -> tuple[float, float]:
     """Return the mean tokens of some texts, by the tokenizer and as a quarter of the characters."""
     every = list(texts)
-    return mean(map(tokens.count_tokens, every)), mean(len(text) / 4 for text in every)
+    return mean(map(static.count_tokens, every)), mean(len(text) / 4 for text in every)
 
 
 def answers(vault: Vault, questions: list[str]) -> list[tuple[str, float, float]]:
@@ -52,14 +52,14 @@ def answers(vault: Vault, questions: list[str]) -> list[tuple[str, float, float]
     brief = [line for found in asked(brief=True) for line in found["brief"]]
     shown = [vault.call("memory_show", memId=found["memories"][0]["memId"]) for found in ten]
     rows: list[tuple[str, Iterable[str]]] = [
-        ("recall, ten memories, JSON", map(visible.safe_json, ten)),
+        ("recall, ten memories, JSON", map(sanitize.safe_json, ten)),
         ("recall, ten memories, text", (text("memory_recall", found) for found in ten)),
         ("recall --brief, a hit", brief),
-        ("recall --budget 500, JSON", map(visible.safe_json, asked(budget=500, limit=20))),
-        ("recall --budget 1500, JSON", map(visible.safe_json, asked(budget=1500, limit=20))),
-        ("show, JSON", map(visible.safe_json, shown)),
-        ("list, 50 memories, JSON", [visible.safe_json(vault.call("memory_list"))]),
-        ("list, all, JSON", [visible.safe_json(vault.call("memory_list", limit=1_000))]),
+        ("recall --budget 500, JSON", map(sanitize.safe_json, asked(budget=500, limit=20))),
+        ("recall --budget 1500, JSON", map(sanitize.safe_json, asked(budget=1500, limit=20))),
+        ("show, JSON", map(sanitize.safe_json, shown)),
+        ("list, 50 memories, JSON", [sanitize.safe_json(vault.call("memory_list"))]),
+        ("list, all, JSON", [sanitize.safe_json(vault.call("memory_list", limit=1_000))]),
         (
             "context, its text",
             (vault.call("context", task=question)["context"] for question in questions),

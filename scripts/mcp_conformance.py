@@ -20,9 +20,9 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
 from memvault import open_vault
 from memvault.call import Caller
-from memvault.mcp import progress
+from memvault.mcp import calls
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.serving import McpServer
+from memvault.mcp.server import McpServer
 from memvault.workspace import Workspace
 
 # Each unknown setting is a note, and so a log message.
@@ -71,7 +71,7 @@ async def renamed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> H
 
 def main(port: str) -> None:
     """Serve until ended by a signal."""
-    progress.SILENCE = 0.5  # the suite waits for a few seconds only
+    calls.SILENCE = 0.5  # the suite waits for a few seconds only
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         (root / "memvault.toml").write_text(SETTINGS)

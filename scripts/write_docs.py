@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from memvault import command_table
-from memvault.cli import shell_words
+from memvault.cli import completion
 from memvault.cli.examples import EXAMPLES
 from memvault.mcp import profiles
-from memvault.tools.core import reference, skill
+from memvault.tools.core import agent_guide, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -25,8 +25,8 @@ def generated() -> dict[Path, str]:
         DOCS / "reference.md": reference.markdown(EXAMPLES),
         DOCS / "tools.schema.json": f"{document}\n",
         DOCS / "mcp.md": with_profiles((DOCS / "mcp.md").read_text("utf-8")),
-        shell_words.FILE: shell_words.table(),
-        ROOT / "vault-template" / "AGENTS.md": skill.agents_page(),
+        completion.FILE: completion.table(),
+        ROOT / "vault-template" / "AGENTS.md": agent_guide.agents_page(),
     }
 
 

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from launcher import Launcher, close_all, launcher_with
 from memvault import Vault, open_vault
-from memvault.index.place import prepare_folder
+from memvault.index.folder import prepare_folder
 from racing import Racing
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -391,7 +391,7 @@ def followers(folder: Path) -> list[int]:
         except OSError:
             continue
         number = int(path.parent.name)
-        if b"memvault.index.follower" in words and os.fsencode(folder) in words:
+        if b"memvault.index.embedding_worker" in words and os.fsencode(folder) in words:
             found += [number] if is_alive(number) else []
     return found
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memvault import open_vault
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
 from tool_calls import WRITING_BY_ITSELF, soon
 
 TEXTS = {

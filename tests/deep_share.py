@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memvault.index import deep_side, following
+from memvault.files.lock import FileLock
+from memvault.index.local import embedding_lock, transformer_vectors
 from memvault.index.protocol import COMPLETE
-from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
 _FEW = 10
@@ -27,10 +27,10 @@ def stopped_at(root: Path, share: float) -> Iterator[None]:
     count = sum(1 for _ in view.records())
     wanted = count * (1 - share)
     assert index.deep.folder is not None
-    with FileLock(index.deep.folder / following.BACKGROUND_LOCK):  # no other process begins
+    with FileLock(index.deep.folder / embedding_lock.BACKGROUND_LOCK):  # no other process begins
         if index.pending_transformer() > wanted and index.deep.mode != "off":
             if count < _FEW:
-                deep_side._BATCH = 1
+                transformer_vectors._BATCH = 1
             index.embed_deep(lambda: index.pending_transformer() > wanted)
         workspace.close()
         yield

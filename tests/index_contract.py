@@ -13,7 +13,6 @@ import pytest
 
 from conftest import write
 from memvault import clock
-from memvault.index.analysis import query_analyser
 from memvault.index.protocol import (
     COMPLETE,
     Index,
@@ -24,6 +23,7 @@ from memvault.index.protocol import (
     VectorQuery,
     View,
 )
+from memvault.index.text.analysis import query_analyser
 from memvault.workspace import Workspace
 
 NOTES = {

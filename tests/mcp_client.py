@@ -29,8 +29,8 @@ HELLO = {
 LIMIT = 60.0
 """Seconds after which a test of something that never ends fails."""
 LOADED = (
-    "memvault.mcp.over_http",
-    "memvault.mcp.serving",
+    "memvault.server.http_server",
+    "memvault.mcp.server",
     "anyio._backends._asyncio",
 )
 """What a server begins with that is forked; it takes half a second to load."""

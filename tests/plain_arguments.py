@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from conftest import examples
-from memvault import schema
-from memvault.leniency import LENIENCIES, NO_MATCH, Leniency
-from memvault.schema import Parameter
+from memvault.arguments.binding import LENIENCIES, NO_MATCH, Leniency
+from memvault.arguments.parameters import Parameter, normal_key, property_schema
 from memvault.tools.core.registry import Tool
 
 
@@ -21,10 +20,10 @@ def plain_arguments(
     expected: Iterable[Parameter], sent: Mapping[str, Any], used: set[Leniency], more: bool = False
 ) -> dict[str, Any]:
     """Return arguments as the schema has them, by the table; ``used`` gets its entries."""
-    known = {schema.normal_key(parameter.key): parameter for parameter in expected}
+    known = {normal_key(parameter.key): parameter for parameter in expected}
     found = {}
     for key, value in sent.items():
-        parameter = known.get(key if more else schema.normal_key(key))
+        parameter = known.get(key if more else normal_key(key))
         if parameter is None:
             found[key] = value
             continue
@@ -36,7 +35,7 @@ def plain_arguments(
 
 def _meant(parameter: Parameter, value: Any, used: set[Leniency]) -> Any:
     """Return one argument as its schema has it, or as it is where the table knows nothing."""
-    shallow = schema.property_schema(parameter)
+    shallow = property_schema(parameter)
     if parameter.items:
         shallow = {**shallow, "items": {"type": "object"}}
     while not Draft202012Validator(shallow).is_valid(value):

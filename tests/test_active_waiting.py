@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from conftest import Run, index_of, indexed, write
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
 
 
 def test_an_agent_does_not_wait_for_what_active_memory_has_indexed(folder: Path, run: Run) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conftest import only_with, write
 from made_secrets import MADE
 from memvault import Vault
-from memvault.anthropic.place import relative_path
+from memvault.anthropic.memory_tool import relative_path
 from memvault.errors import UsageError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from memvault.workspace import Workspace
 HOLDER = """
 import sys
 from pathlib import Path
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
 
 with FileLock(Path(sys.argv[1])):
     print("held", flush=True)

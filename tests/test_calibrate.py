@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 from conftest import SHARED, Run, explained, index_of, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
+from memvault.files.lock import FileLock
 from memvault.index.embedding import calibrate
 from memvault.index.embedding.embedder import Calibration, Embedder
-from memvault.index.embedding.loading import load_embedder
 from memvault.index.embedding.static import StaticEmbedder
-from memvault.index.embedding.transformer import read_calibration
-from memvault.vault.lock import FileLock
+from memvault.index.embedding.transformer import load_embedder, read_calibration
 from test_embedders import make_model
 
 MINILM = SHARED / "models" / "all-MiniLM-L6-v2"

@@ -17,7 +17,7 @@ import pytest
 
 from conftest import Ran, Run, write
 from copies import Copy
-from memvault.cli.overview import EXTRA_COMMANDS
+from memvault.cli.help_pages import EXTRA_COMMANDS
 from memvault.command_table import COMMANDS
 from memvault.tools.core import registry
 from tool_calls import WORKING, call_of, normal, typed, words

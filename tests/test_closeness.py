@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from conftest import explained, write
 from memvault import Vault
-from memvault.index.analysis import Analyser, analyser, query_analyser
-from memvault.index.closeness import compute
 from memvault.index.protocol import SentenceFeatures, SentenceQuery
-from memvault.index.sentences import encode_blocks, split_memory
+from memvault.index.sentence_features import compute
+from memvault.index.text.analysis import Analyser, analyser, query_analyser
+from memvault.index.text.indexed_text import encode_blocks, split_memory
 from memvault.model import Memory
 
 ENGLISH = ("english",)

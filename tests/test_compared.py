@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from conftest import explained, write
 from memvault import Vault
-from memvault.index.analysis import query_analyser
 from memvault.index.protocol import COMPLETE, SentenceFeatures, View
-from memvault.recall.compared import Compared
+from memvault.index.text.analysis import query_analyser
+from memvault.recall.answer import RecallRequest, ScoredMemory
+from memvault.recall.features import Compared
 from memvault.recall.query import parse
 from memvault.recall.retrieve import retrieve
-from memvault.recall.values import RecallRequest, ScoredMemory
 from memvault.workspace import Workspace
 
 QUERY = "which harbour has a crane"

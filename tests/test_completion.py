@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Run, refused, succeeded
-from memvault.cli import shell_words
-from memvault.cli.completing import candidates
+from memvault.cli import completion
+from memvault.cli.completion import candidates
 from shells import completing_shell, hostile_names, typed_in_shell
 
 SHELLS = ["bash", "zsh", "fish"]
@@ -64,8 +64,8 @@ def test_the_vault_on_the_line_counts(filled: Path, tmp_path: Path) -> None:
 
 def test_every_command_and_option_is_known() -> None:
     """The table holds what the program's own commands take."""
-    words = shell_words.read()
-    assert "".join("\t".join(word) + "\n" for word in words) == shell_words.table()
+    words = completion.read()
+    assert "".join("\t".join(word) + "\n" for word in words) == completion.table()
     assert {"--type", "--tags"} <= {word.name for word in words if word.command == "remember"}
 
 

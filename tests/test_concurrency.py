@@ -20,8 +20,8 @@ import pytest
 
 from conftest import SOAK, Run, index_of, titles, write
 from memvault import Vault, open_vault
+from memvault.files.lock import FileLock
 from memvault.index.protocol import COMPLETE, KeywordQuery
-from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 from racing import Racing, raced
 
@@ -308,7 +308,7 @@ def test_a_locked_manifest_is_not_a_damaged_one(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another process holds the manifest nothing is thrown away, vectors least of all."""
-    monkeypatch.setattr("memvault.index.database.PATIENCE", 0.2)
+    monkeypatch.setattr("memvault.index.local.manifest.PATIENCE", 0.2)
     write(folder, "a.md", "# A\n\nwombat\n")
     assert run("recall", "wombat").code == 0
     index = index_of(folder)

@@ -14,8 +14,9 @@ from conftest import Run, refused, write
 from episodes import ERROR, RELEASE, UNRELATED, WEEK, put, put_all
 from memvault import Vault
 from memvault.call import Call
-from memvault.consolidation import in_vault, rules
-from memvault.index.analysis import analyser
+from memvault.consolidation import rules
+from memvault.consolidation.apply import apply_proposals, load_input
+from memvault.index.text.analysis import analyser
 from memvault.workspace import Workspace
 
 
@@ -322,10 +323,10 @@ def test_what_a_person_changed_meanwhile_is_passed_over(folder: Path) -> None:
     put(folder, "kept", importance=0.1, days=120)
     workspace = Workspace(folder)
     call = Call(workspace)
-    given = in_vault.load_input(call.store, call.engine, {}, 7, datetime.now(UTC))
+    given = load_input(call.store, call.engine, {}, 7, datetime.now(UTC))
     proposals = rules.propose(given, analyser("english"), datetime.now(UTC))
     edited = write(folder, "episode/kept.md", "---\nid: kept-id\n---\n\nA person's words\n")
-    writing = in_vault.apply_proposals(call.store, call.engine, proposals, ())
+    writing = apply_proposals(call.store, call.engine, proposals, ())
     assert [memory.mem_id for memory in writing.written.values()] == ["gone-id"]
     assert "episode/kept.md was changed meanwhile" in writing.passed_over[0]
     assert edited.read_text("utf-8").endswith("A person's words\n")

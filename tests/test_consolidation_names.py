@@ -11,7 +11,7 @@ import pytest
 from conftest import until, write
 from episodes import WEEK, put, put_all
 from memvault import Vault
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
 from test_consolidate import consolidated, contents, fact
 
 

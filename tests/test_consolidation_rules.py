@@ -17,8 +17,8 @@ from episodes import WEEK, put, put_all
 from memvault import Vault
 from memvault.consolidation import rules
 from memvault.consolidation.proposals import ConsolidationInput, Proposals
-from memvault.consolidation.sequences import parts, step
-from memvault.index.analysis import analyser
+from memvault.consolidation.rules import parts, step
+from memvault.index.text.analysis import analyser
 from memvault.memories.episodes import Episode
 from memvault.memories.facts import TYPE
 from memvault.model import Memory

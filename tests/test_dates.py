@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from conftest import explained, write
 from memvault import Vault
-from memvault.recall.dates import find_date
-from memvault.recall.memory_days import span_proximity
-from memvault.vault.daily import DateRange
+from memvault.recall.dates import find_date, span_proximity
+from memvault.vault.file_names import DateRange
 
 TODAY = date(2024, 3, 15)
 """A Friday, in a leap year."""

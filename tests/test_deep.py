@@ -29,17 +29,16 @@ from conftest import (
     write,
 )
 from memvault import Vault, open_vault
-from memvault.config import Settings
-from memvault.index import following
-from memvault.index.deep_side import TransformerVectors
-from memvault.index.deep_vectors import TransformerVectorFile
+from memvault.files.lock import FileLock
 from memvault.index.embedding import transformer
 from memvault.index.embedding.embedder import BUILTIN
 from memvault.index.embedding.transformer import BuiltinTransformer
-from memvault.index.flat_vectors import VectorCard
+from memvault.index.local import embedding_lock
+from memvault.index.local.transformer_vectors import TransformerVectorFile, TransformerVectors
+from memvault.index.local.vectors import VectorCard
 from memvault.index.protocol import COMPLETE
-from memvault.vault.lock import FileLock
-from memvault.vault.store import MemoryStore
+from memvault.settings.vault_settings import Settings
+from memvault.store.memory_store import MemoryStore
 from memvault.workspace import Workspace
 
 NAME = "all-MiniLM-L6-v2-int8"
@@ -132,7 +131,14 @@ def test_there_is_one_process_a_vault(folder: Path, auto: None) -> None:
     with FileLock(deep / "following.lock"):  # as the process that is at it holds it
         recall_four_times_at_once()
         assert not followers(folder)
-        late = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder), str(deep)]
+        late = [
+            sys.executable,
+            "-P",
+            "-m",
+            "memvault.index.embedding_worker",
+            str(folder),
+            str(deep),
+        ]
         subprocess.run(late, check=True)
         assert _deep(folder)["vectors"] == 0
     recall_four_times_at_once()
@@ -223,8 +229,15 @@ def test_a_process_that_could_add_nothing_lets_others_wait(
         succeeded(run("recall", "green"))
     assert _deep(folder)["waiting"] == 1
     shutil.copy(folder / "n" / "0.md", folder / "n" / "1.md")  # what the index lacks is gone
-    following.failed(deep, BUILTIN, "for a test")
-    command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder), str(deep)]
+    embedding_lock.failed(deep, BUILTIN, "for a test")
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "memvault.index.embedding_worker",
+        str(folder),
+        str(deep),
+    ]
     subprocess.run(command, check=True)
     assert (deep / "state.json").exists()
 

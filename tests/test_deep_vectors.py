@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from memvault.index.deep_vectors import TransformerVectorFile
-from memvault.index.flat_vectors import VectorCard
-from memvault.index.nearest import ScoredPassages, nearest
+from memvault.index.local.nearest import ScoredPassages, nearest
+from memvault.index.local.transformer_vectors import TransformerVectorFile
+from memvault.index.local.vectors import VectorCard
 
 
 def test_who_waits_neither_gains_nor_loses() -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, Run, child, examples, refused, titles, without_rights, write
 from memvault import Vault, clock, open_vault
-from memvault.vault.normal_form import normalize_title
+from memvault.vault.file_names import normalize_title
 
 EVERY = [sys.executable, str(ROOT / "tests" / "every_tool.py")]
 SHIM = [sys.executable, str(ROOT / "tests" / "without_locks.py"), "ENOLCK", EVERY[1]]

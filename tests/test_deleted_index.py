@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from conftest import Run, followers, index_of, succeeded, until, write
-from memvault.index import following
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
+from memvault.index.local import embedding_lock
 
 
 def test_a_deleted_index_stays_deleted(folder: Path, run: Run, auto: None, tmp_path: Path) -> None:
@@ -35,7 +35,14 @@ def test_a_process_that_starts_too_late_makes_no_index(
     succeeded(run("recall", "green"))
     deep = index_of(folder) / "deep"
     shutil.rmtree(tmp_path / "cache")
-    command = [sys.executable, "-P", "-m", "memvault.index.follower", str(folder), str(deep)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "memvault.index.embedding_worker",
+        str(folder),
+        str(deep),
+    ]
     done = subprocess.run(command, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert not (tmp_path / "cache").exists()
@@ -57,9 +64,9 @@ def test_the_program_ends_the_process_before_it_deletes(run: Run, tmp_path: Path
     succeeded(run("recall", "green", "--vault", str(root)))
     deep = index_of(root) / "deep"
     command = [sys.executable, "-m", "memvault", "vaults", "remove", "team"]
-    with FileLock(deep / following.BACKGROUND_LOCK):
+    with FileLock(deep / embedding_lock.BACKGROUND_LOCK):
         removing = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        until(lambda: following.is_running(deep, following.FOREGROUND_LOCK))
+        until(lambda: embedding_lock.is_running(deep, embedding_lock.FOREGROUND_LOCK))
         assert (deep.parent / "index").is_dir()
     assert removing.wait(60) == 0
     assert not deep.parent.exists()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.index.diff import diff_folder
-from memvault.index.manifest import IndexedFile
+from memvault.index.local.manifest import IndexedFile
+from memvault.index.local.refresh import diff_folder
 from memvault.model import FileState
-from memvault.vault.scan import Scan
+from memvault.vault.reader import Scan
 
 paths = st.sampled_from(["a.md", "b.md", "d/a.md", "d/e/a.md", "de/a.md"])
 

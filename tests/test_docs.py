@@ -13,7 +13,7 @@ import pytest
 
 from memvault import __all__ as public
 from memvault import __version__
-from memvault.cli.overview import everything, overview
+from memvault.cli.help_pages import everything, overview
 from memvault.tools.core import registry
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,9 +12,9 @@ import pytest
 
 from conftest import ROOT, Git, Run, child, contents, index_of, without_rights, write
 from memvault import Vault, open_vault
-from memvault.index.deep_side import TransformerVectors
-from memvault.upkeep.doctor.findings import CODES
-from memvault.vault.lock import FileLock
+from memvault.doctor.findings import CODES
+from memvault.files.lock import FileLock
+from memvault.index.local.transformer_vectors import TransformerVectors
 from wrong_vaults import FAULTS, GONE, HEADER, Fault, examined, files, named, told
 
 
@@ -245,14 +245,14 @@ def test_deep_vectors_that_are_missing_or_old_are_told(
 def test_a_file_that_changes_meanwhile_is_left_alone(vault: Vault, folder: Path) -> None:
     """A fix is for the bytes that were looked at; others stay, and a note says so."""
     from memvault.call import Call
+    from memvault.doctor import doctor
+    from memvault.doctor.findings import Fix
     from memvault.errors import Conflict
-    from memvault.upkeep.doctor import fixing
-    from memvault.upkeep.doctor.findings import Fix
 
     write(folder, "a.md", "---\nid: a\n---\n\nNew.\n")
     for kind in ("header", "trash"):
         with pytest.raises(Conflict):
-            fixing.apply(Call(vault._workspace), Fix(kind, "", "a.md", "0" * 20, (("id", "b"),)))
+            doctor.apply(Call(vault._workspace), Fix(kind, "", "a.md", "0" * 20, (("id", "b"),)))
     assert (folder / "a.md").read_text() == "---\nid: a\n---\n\nNew.\n"
 
 
@@ -314,7 +314,7 @@ def test_a_caller_who_is_elsewhere_is_told_no_path_of_the_machine(
     vault: Vault, folder: Path
 ) -> None:
     """Over MCP findings are no failure, and none names a folder outside of the vault."""
-    from memvault import visible
+    from memvault import sanitize
     from memvault.call import Caller
     from memvault.tools.core.invoke import call_result
 
@@ -333,7 +333,7 @@ def test_a_caller_who_is_elsewhere_is_told_no_path_of_the_machine(
         "model-missing",
         "vault-inside",
     }
-    assert str(folder.parent) not in visible.safe_json(found)
+    assert str(folder.parent) not in sanitize.safe_json(found)
 
 
 def test_names_that_are_no_text_are_told(vault: Vault, folder: Path) -> None:

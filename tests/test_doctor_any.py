@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import Run, refused, write
 from memvault import open_vault
-from memvault.upkeep.doctor.git_index import paths
+from memvault.git.index_file import paths
 from memvault.vault.markdown import has_conflict_markers
 from wrong_vaults import MARKS, examined, files
 

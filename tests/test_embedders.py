@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from conftest import SHARED, Run, index_of, titles, until, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
+from memvault.files.lock import FileLock
 from memvault.index.embedding.embedder import Calibration
-from memvault.index.embedding.loading import load_embedder
 from memvault.index.embedding.static import StaticEmbedder
-from memvault.vault.lock import FileLock
+from memvault.index.embedding.transformer import load_embedder
 
 TEACHER = SHARED / "models" / "all-MiniLM-L6-v2"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "database", "postgres", "cat", "fish", "storage"]

@@ -17,8 +17,8 @@ pytest.importorskip("pymilvus", reason="pymilvus is not installed: pip install '
 pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
 
 from memvault import open_vault
-from memvault.config import load_settings
-from memvault.index import opening
+from memvault.index import factory
+from memvault.settings.vault_settings import load_settings
 from memvault.tools.core.registry import all_tools
 from tool_calls import soon
 
@@ -127,7 +127,7 @@ def test_an_engine_without_a_token_gets_none_later(
     assert "does not answer" in refused(run("index", "push"), 1)
     monkeypatch.setenv("MEMVAULT_MILVUS_TOKEN", "sesame")
     root = folder.resolve()
-    assert opening.engine_of(load_settings(root).shared).where.token == ""
+    assert factory.engine_of(load_settings(root).shared).where.token == ""
     assert "does not answer" in refused(run("recall", "tea"), 1)
     refused(run("index", "push"), 1)
-    assert opening.engine_of(load_settings(root).shared).where.token == "sesame"
+    assert factory.engine_of(load_settings(root).shared).where.token == "sesame"

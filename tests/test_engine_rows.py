@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from conftest import only_with
 from memvault.errors import MemvaultError
-from memvault.index.milvus import copies, words
-from memvault.index.milvus.card import Publication
-from memvault.index.milvus.where import EngineAddress, EngineRefused, EngineUnavailable, map_error
+from memvault.index.milvus import keyword_rows, text_rows
+from memvault.index.milvus.client import EngineAddress, EngineRefused, EngineUnavailable, map_error
+from memvault.index.milvus.publication import Publication
 from memvault.index.protocol import MemoryRecord
 
 pytestmark = only_with("pymilvus", extra="milvus")
@@ -48,9 +48,9 @@ RECORD = {
 )
 def test_what_others_write_in_an_engine_is_no_bug(record: str) -> None:
     """A record that could be no memory's is left out; what could be one is read."""
-    assert copies.kept_of(1, record) is None
+    assert text_rows.kept_of(1, record) is None
     whole = {"record": RECORD, "lengths": {"body": 3}, "times": [0, 0], "is_text": True}
-    found = copies.kept_of(1, json.dumps(whole))
+    found = text_rows.kept_of(1, json.dumps(whole))
     assert found is not None
     assert found.record.title == "Tea"
 
@@ -58,14 +58,14 @@ def test_what_others_write_in_an_engine_is_no_bug(record: str) -> None:
 @pytest.mark.parametrize("lengths", [[1], "abc", {"body": "x"}, {"body": [1]}, {"body": -1}, None])
 def test_lengths_that_cannot_be_are_left_out(lengths: object) -> None:
     """Only whole numbers of terms by the names of fields are scored."""
-    assert not words.are_lengths(lengths)
-    assert words.are_lengths({"body": 3})
+    assert not keyword_rows.are_lengths(lengths)
+    assert keyword_rows.are_lengths({"body": 3})
 
 
 @given(st.text(), st.booleans())
 def test_a_text_is_bytes_whatever_it_is_said_to_be(text: str, is_text: bool) -> None:
     """What is no text's code is nothing, which its etag tells."""
-    assert isinstance(copies.bytes_of(text, is_text), bytes)
+    assert isinstance(text_rows.bytes_of(text, is_text), bytes)
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_a_record_is_read_whatever_it_says(told: dict[str, object]) -> None:
     for name, value in told.items():
         record = {**RECORD, "metadata": {"supersedes": value}, name: value}
         text = json.dumps({"record": record, "lengths": {"body": value}, "times": [value, 0]})
-        copies.kept_of(1, text)
-        copies.kept_of(1 << 70, text)
+        text_rows.kept_of(1, text)
+        text_rows.kept_of(1 << 70, text)

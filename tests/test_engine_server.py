@@ -17,9 +17,8 @@ import launcher
 from conftest import Ran, Run, only_with, refused, succeeded, write
 from engine_server import LOADED, Server, served
 from launcher import Process
-from memvault.index.milvus import terms
-from memvault.index.milvus.engine import EngineClient
-from memvault.index.milvus.where import EngineAddress
+from memvault.index.milvus import keyword_rows
+from memvault.index.milvus.client import EngineAddress, EngineClient
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -268,7 +267,7 @@ def test_what_a_push_that_was_cut_off_left_is_never_found(tmp_path: Path, server
     engine = EngineClient(EngineAddress(server.uri, "memvault", ""))
     ((vault, card),) = engine.cards().items()
     row = {"vault": vault, "generation": card.words, "uid": 2, "block": 3, "lengths": {"body": 1}}
-    text = " ".join(terms.encode_document({"body": Counter({"wombat": 1})}))
+    text = " ".join(keyword_rows.encode_document({"body": Counter({"wombat": 1})}))
     engine.put("words", [{"id": "left", "text": text, **row}], lambda _: None)
     engine.close()
     write(machine.vault, "fact/b.md", "The second.\n")

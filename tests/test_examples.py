@@ -16,7 +16,7 @@ from copies import Copy
 from git_clones import git
 from memvault import open_vault
 from memvault.cli.examples import EXAMPLES, NOT_RUN
-from memvault.cli.overview import EXTRA_COMMANDS
+from memvault.cli.help_pages import EXTRA_COMMANDS
 from memvault.command_table import COMMANDS
 from tool_calls import typed
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from conftest import SOAK, Run, examples, indexed, refused, write
 from memvault import Vault, open_vault
+from memvault.files.lock import FileLock
 from memvault.memories import procedures
-from memvault.vault.lock import FileLock
-from memvault.vault.private import private_folder
+from memvault.vault.paths import private_folder
 from racing import Racing, raced
 
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import Run, is_alive, refused, until
 from episodes import WEEK, put_all
 from memvault import Vault
-from memvault.consolidation import extracting
+from memvault.consolidation.extractor import extract
 from memvault.errors import Refused, TimedOut
 from memvault.process import run as run_command
 
@@ -151,7 +151,7 @@ def test_an_extractor_that_hangs_is_ended_with_all_that_it_started(folder: Path)
         seconds *= 2
         assert seconds < 300
         with pytest.raises(TimedOut, match=f"did not end within {seconds:g} seconds"):
-            extracting.extract(command(folder, code), [], seconds=seconds)
+            extract(command(folder, code), [], seconds=seconds)
     until(lambda: not is_alive(int(note.read_text("utf-8"))))
 
 
@@ -159,7 +159,7 @@ def test_an_extractor_that_never_stops_talking_is_stopped(folder: Path) -> None:
     """Output beyond the limit ends the command; memory does not fill up."""
     code = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
     with pytest.raises(Refused, match="printed more than"):
-        extracting.extract(command(folder, code), [], seconds=300)
+        extract(command(folder, code), [], seconds=300)
 
 
 def test_a_command_may_leave_its_input_unread(folder: Path) -> None:

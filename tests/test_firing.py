@@ -11,12 +11,19 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from conftest import Git, write
-from memvault.agents.address import Address
-from memvault.agents.locking import agent_lock
-from memvault.agents.plans import agenda, firing
+from memvault.agents.address import Address, agent_lock
+from memvault.agents.plans.plans import (
+    PlanRequest,
+    PlanStatus,
+    fire,
+    inbox,
+    list_plans,
+    next_due,
+    put,
+)
 from memvault.agents.plans.schedule import Schedule
-from memvault.config import Settings
-from memvault.vault.store import MemoryStore
+from memvault.settings.vault_settings import Settings
+from memvault.store.memory_store import MemoryStore
 
 START = datetime(2026, 2, 18, 8, 30, tzinfo=UTC)
 MAIN = Address("main")
@@ -30,13 +37,13 @@ class Agent:
             write(root, "memvault.toml", "version = 1\n")
         self.root, self.now, self.zone = root, now, zone
         self.store = MemoryStore(root, Settings())
-        self.inbox = firing.inbox(self.store, MAIN, zone, lambda: self.now)
+        self.inbox = inbox(self.store, MAIN, zone, lambda: self.now)
         self.handed: list[tuple[str, str]] = []
 
-    def plan(self, name: str, kind: str, text: str) -> agenda.PlanStatus:
+    def plan(self, name: str, kind: str, text: str) -> PlanStatus:
         """Set a plan."""
-        wanted = agenda.PlanRequest(name, f"Do {name}", Schedule(kind, text))
-        return agenda.put(self.store, MAIN, [wanted], self.now, self.zone)[0]
+        wanted = PlanRequest(name, f"Do {name}", Schedule(kind, text))
+        return put(self.store, MAIN, [wanted], self.now, self.zone)[0]
 
     def look(self, after: timedelta | None = None) -> list[tuple[str, str]]:
         """Let time pass, take every event out; return plans' names and moments."""
@@ -48,14 +55,14 @@ class Agent:
         self.handed += new
         return new
 
-    def stands(self) -> dict[str, agenda.PlanStatus]:
+    def stands(self) -> dict[str, PlanStatus]:
         """How the plans stand, by name."""
-        found = agenda.list_plans(self.store, MAIN, self.now, self.zone)[0]
+        found = list_plans(self.store, MAIN, self.now, self.zone)[0]
         return {stand.plan.name: stand for stand in found}
 
     def next_due(self) -> datetime | None:
         """When the next plan is due."""
-        return firing.next_due(self.store, MAIN, self.zone, self.now)
+        return next_due(self.store, MAIN, self.zone, self.now)
 
 
 @pytest.fixture
@@ -138,7 +145,7 @@ def test_a_run_that_broke_off_is_completed(agent: Agent, before: bool) -> None:
 
     agent.now = START + hours(1)
     with agent_lock(agent.root, MAIN), pytest.raises(KeyboardInterrupt):
-        firing.fire(agent.store, MAIN, agent.now, UTC, cut_off)
+        fire(agent.store, MAIN, agent.now, UTC, cut_off)
     assert agent.next_due() == datetime(2026, 2, 18, 9, tzinfo=UTC)
     assert agent.look(hours(2)) == [("Report", "2026-02-18T09:00:00.000Z")]
     assert agent.look(hours(3)) == []
@@ -156,7 +163,7 @@ def test_a_plan_may_change_or_go_while_its_run_is_under_way(agent: Agent) -> Non
 
     agent.now = START + hours(1)
     with agent_lock(agent.root, MAIN), pytest.raises(KeyboardInterrupt):
-        firing.fire(agent.store, MAIN, agent.now, UTC, cut_off)
+        fire(agent.store, MAIN, agent.now, UTC, cut_off)
     text = files[1].read_bytes()
     files[0].rename(files[0].with_name("other.md"))
     files[1].write_bytes(b"---\ncron: [\n")

@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from conftest import examples
 from killing import Killing
-from memvault.agents.locking import agent_lock
-from memvault.agents.plans import firing
+from memvault.agents.address import agent_lock
+from memvault.agents.plans import plans
 from racing import Racing, raced
 from test_firing import MAIN, START, Agent
 
@@ -67,7 +67,7 @@ class Days(RuleBasedStateMachine):
 
         agent = self.agent
         with agent_lock(agent.root, MAIN), contextlib.suppress(KeyboardInterrupt):
-            firing.fire(agent.store, MAIN, agent.now, UTC, deliver)
+            plans.fire(agent.store, MAIN, agent.now, UTC, deliver)
 
     @rule()
     def taken_back(self) -> None:
@@ -125,8 +125,8 @@ TestDays.settings = settings(max_examples=examples(25), stateful_step_count=25)
 LOOKING = """
 from datetime import datetime, timedelta, UTC
 from pathlib import Path
-from memvault.config import Settings
-from memvault.vault.store import Store
+from memvault.settings.vault_settings import Settings
+from memvault.store.memory_store import Store
 from memvault.agents.plans import firing
 from memvault.agents.address import Address
 

@@ -13,11 +13,11 @@ import pytest
 
 from conftest import Run, refused, succeeded, titles, write
 from memvault import Vault
+from memvault.arguments.parameters import Parameter, kebab, normal_key
 from memvault.cli import commands
+from memvault.cli.help_pages import EXTRA_COMMANDS
 from memvault.cli.options import GlobalOptions
-from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.command_table import COMMANDS
-from memvault.schema import Parameter, kebab, normal_key
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from tool_calls import typed

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from memvault.errors import Refused
 from memvault.model import FileState, Memory
-from memvault.vault import codec
-from memvault.vault.frontmatter import dump_header, patch_header, split_front_matter
-from memvault.vault.plain_yaml import parse_header
+from memvault.vault import document
+from memvault.vault.front_matter import dump_header, parse_header, patch_header, split_front_matter
 
 NEWLINES = st.sampled_from(["\n", "\r\n", "\r"])
 KEYS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True).filter(
@@ -122,7 +121,7 @@ def _wanted(found: list[Block]) -> dict[str, Any]:
 
 
 def _memory(data: bytes) -> Memory:
-    return codec.read_memory(data, FileState("notes/a.md", len(data), 0, 0, 0), frozenset())
+    return document.read_memory(data, FileState("notes/a.md", len(data), 0, 0, 0), frozenset())
 
 
 @given(headers(), NEWLINES, VALUES, st.integers(0, 3))
@@ -211,11 +210,11 @@ def test_header_and_body_are_edited_apart(
     memory = _memory(data)
     assert memory.metadata == _wanted(found)
     assert memory.body == old
-    assert codec.edit(data, {}, None) == data
-    assert codec.edit(data, {}, new) == (bom + head + new).encode(encoding)
-    assert codec.edit(codec.edit(data, {}, new), {}, old) == data
+    assert document.edit(data, {}, None) == data
+    assert document.edit(data, {}, new) == (bom + head + new).encode(encoding)
+    assert document.edit(document.edit(data, {}, new), {}, old) == data
     key = next(block.key for block in found if block.key)
-    edited = codec.edit(data, {key: [str(value)]}, None)
+    edited = document.edit(data, {key: [str(value)]}, None)
     assert edited.startswith((bom + "--- " + newline).encode(encoding))
     assert edited.endswith((closing + newline + old).encode(encoding))
     assert _memory(edited).metadata == {**_wanted(found), key: [str(value)]}
@@ -244,13 +243,13 @@ def test_any_bytes_are_read_and_edited_right_or_refused(
 ) -> None:
     """No file, however broken, makes reading fail or an edit do anything but what was asked."""
     memory = _memory(data)
-    assert memory.etag == codec.etag(data)
+    assert memory.etag == document.etag(data)
     json.dumps(memory.metadata, allow_nan=False)
     readable = "front matter" not in memory.problem and "binary" not in memory.problem
     if readable:
-        assert codec.edit(data, {}, None) == data
+        assert document.edit(data, {}, None) == data
     try:
-        edited = codec.edit(data, changes, None)
+        edited = document.edit(data, changes, None)
     except Refused:
         return
     again = _memory(edited)
@@ -275,7 +274,7 @@ def test_whatever_is_written_reads_back_equal(header: dict[str, Any], body: str)
     """Any text, number, list or mapping in a new memory's header comes back as it was given."""
     assert parse_header(dump_header(header)) == header
     assert parse_header(dump_header(header, "\r\n")) == header
-    memory = _memory(codec.encode_new({"id": "an-id", **header}, body))
+    memory = _memory(document.encode_new({"id": "an-id", **header}, body))
     assert memory.problem == ""
     assert memory.metadata == {"id": "an-id", **header}
     lines = body.replace("\r\n", "\n").replace("\r", "\n")
@@ -286,7 +285,7 @@ def test_whatever_is_written_reads_back_equal(header: dict[str, Any], body: str)
 @pytest.mark.parametrize("text", ["\udcff", "a\ud83d b", "\ude00\ud83d"])
 def test_bytes_that_are_no_text_never_break_a_header(text: str) -> None:
     """A value that UTF-8 cannot hold costs its odd characters and never the whole header."""
-    memory = _memory(codec.encode_new({"id": "an-id", "source": text, "tags": [text]}, text))
+    memory = _memory(document.encode_new({"id": "an-id", "source": text, "tags": [text]}, text))
     assert memory.problem == ""
     assert memory.mem_id == "an-id"
 
@@ -315,7 +314,7 @@ def test_odd_headers_are_edited_exactly_or_refused(header: str) -> None:
     assert memory.problem == ""
     for key in [*memory.metadata, "new"]:
         try:
-            edited = codec.edit(data, {key: "changed"}, None)
+            edited = document.edit(data, {key: "changed"}, None)
         except Refused:
             continue
         assert _memory(edited).metadata == {**memory.metadata, key: "changed"}

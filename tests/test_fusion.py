@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.recall.fusion import fuse
+from memvault.recall.retrieve import fuse
 
 sides = st.dictionaries(st.integers(1, 30), st.floats(0, 1, allow_subnormal=False), max_size=12)
 

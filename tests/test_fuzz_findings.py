@@ -7,29 +7,28 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memvault import schema
 from memvault.agents.plans.schedule import latest, next_after
-from memvault.arguments import bind
+from memvault.arguments import parameters
+from memvault.arguments.binding import bind
 from memvault.errors import Refused, UsageError
-from memvault.index.analysis import analyser, query_analyser
+from memvault.index.text.analysis import analyser, query_analyser
 from memvault.model import FileState
-from memvault.plugins.definition import tool_definition
+from memvault.plugins.tool_file import tool_definition
 from memvault.recall import dates
-from memvault.vault import codec
-from memvault.vault.frontmatter import dump_header, patch_header
-from memvault.vault.plain_yaml import parse_header
+from memvault.vault import document
+from memvault.vault.front_matter import dump_header, parse_header, patch_header
 
 
 def test_taking_a_key_away_adds_no_header() -> None:
     """A file without front matter stays as it is where a key is taken away that it never had."""
-    assert codec.edit(b"text\n", {"status": None}, None) == b"text\n"
-    assert codec.edit(b"text\n", {"status": None, "a": 1}, None) == b"---\na: 1\n---\n\ntext\n"
+    assert document.edit(b"text\n", {"status": None}, None) == b"text\n"
+    assert document.edit(b"text\n", {"status": None, "a": 1}, None) == b"---\na: 1\n---\n\ntext\n"
 
 
 @pytest.mark.parametrize("text", ["{" * 200, "[" * 200 + "]", "- " * 150 + "-", "? " * 120 + "x"])
 def test_a_text_of_brackets_reads_back(text: str) -> None:
     """A value that only looks deeply nested is a text, and does not break its header."""
-    header, _ = codec.read_header(codec.encode_new({"a": text, "b": [text]}, "body"))
+    header, _ = document.read_header(document.encode_new({"a": text, "b": [text]}, "body"))
     assert header == {"a": text, "b": [text]}
     assert parse_header(patch_header("c: 1\n", {"a": text})) == {"c": 1, "a": text}
 
@@ -64,16 +63,16 @@ def _nested(depth: int) -> object:
 def test_a_header_that_could_not_be_read_is_not_written(value: object) -> None:
     """What is too much for a header is refused before a file is written that nobody can read."""
     with pytest.raises(Refused):
-        codec.encode_new({"a": value}, "body")
+        document.encode_new({"a": value}, "body")
     for file in (b"---\nb: 1\n---\n", b"body\n"):
         with pytest.raises(Refused):
-            codec.edit(file, {"a": value}, None)
+            document.edit(file, {"a": value}, None)
 
 
 def test_a_header_of_escapes_is_as_long_as_it_is_written() -> None:
     """A text that fits, but not once it is spelled out, is refused and not cut off."""
     with pytest.raises(Refused):
-        codec.encode_new({"a": "\x07" * 100_000}, "body")
+        document.encode_new({"a": "\x07" * 100_000}, "body")
     with pytest.raises(Refused):
         patch_header("b: 1\n", {"a": "\x07" * 100_000})
 
@@ -82,36 +81,36 @@ def test_a_header_of_escapes_is_as_long_as_it_is_written() -> None:
 def test_a_key_without_a_value_at_the_end_takes_nothing_along(rest: str) -> None:
     """Setting a mapping whose last value is not written keeps the lines that follow it."""
     header = f"facts:\n  ? x\n{rest}"
-    fresh = codec.edit(f"---\n{header}---\nbody\n".encode(), {"facts": "none"}, None).decode()
+    fresh = document.edit(f"---\n{header}---\nbody\n".encode(), {"facts": "none"}, None).decode()
     assert fresh.endswith(f"\n{rest}---\nbody\n")
-    assert codec.read_header(fresh.encode())[0] == {**parse_header(rest), "facts": "none"}
+    assert document.read_header(fresh.encode())[0] == {**parse_header(rest), "facts": "none"}
 
 
 def test_an_entry_is_set_where_a_key_is_given_twice() -> None:
     """Of two values under one key the last counts, also where an entry of it is set."""
     file = b"---\nfacts: [b]\nfacts:\n  x: 1\n---\n"
-    assert codec.edit_entry(file, "facts", "x", 2) == file.replace(b"1", b"2")
-    assert codec.edit(b"---\na: 1\na: 2\n---\n", {"a": 3}, None) == b"---\na: 1\na: 3\n---\n"
+    assert document.edit_entry(file, "facts", "x", 2) == file.replace(b"1", b"2")
+    assert document.edit(b"---\na: 1\na: 2\n---\n", {"a": 3}, None) == b"---\na: 1\na: 3\n---\n"
 
 
 @pytest.mark.parametrize("marks", ["\ufeff", "\ufeff\ufeff"])
 def test_a_mark_of_byte_order_in_a_header_moves_no_edit(marks: str) -> None:
     """An edit finds its place behind a mark of byte order, and keeps the mark and other lines."""
     file = f"---\n{marks}a: 1\nb: 2\n---\n".encode()
-    assert codec.edit(file, {"b": "x"}, None) == f"---\n{marks}a: 1\nb: x\n---\n".encode()
-    assert codec.edit(file, {"a": None}, None) == f"---\n{marks}b: 2\n---\n".encode()
+    assert document.edit(file, {"b": "x"}, None) == f"---\n{marks}a: 1\nb: x\n---\n".encode()
+    assert document.edit(file, {"a": None}, None) == f"---\n{marks}b: 2\n---\n".encode()
     tagged = f"---\n{marks}!\nb:\n-\n---".encode()  # what is left would be no mapping
     with pytest.raises(Refused, match="cannot be edited safely"):
-        codec.edit(tagged, {"b": None}, None)
+        document.edit(tagged, {"b": None}, None)
 
 
 def test_an_edit_after_which_the_file_would_read_otherwise_is_refused() -> None:
     """Where one byte told that a file is not UTF-8, taking it away may not change the rest."""
     file = b"---\na: \xff\n---\n" + "Grüße".encode() + b"\n"
-    assert codec.decode(file).encoding == "cp1252"
+    assert document.decode(file).encoding == "cp1252"
     with pytest.raises(Refused):
-        codec.edit(file, {"a": None}, None)
-    assert codec.edit(b"---\na: \xff\n---\nplain\n", {"a": None}, None) == b"---\n---\nplain\n"
+        document.edit(file, {"a": None}, None)
+    assert document.edit(b"---\na: \xff\n---\nplain\n", {"a": None}, None) == b"---\n---\nplain\n"
 
 
 @pytest.mark.parametrize("half", ["a\ud800", "\udcff"])
@@ -128,7 +127,7 @@ def test_half_a_character_reads_back_as_it_was_written(half: str) -> None:
 def test_a_refusal_does_not_repeat_pages(given: dict[str, object]) -> None:
     """A key or a choice of any length is named by its beginning."""
     with pytest.raises(UsageError) as failed:
-        bind(schema.parameters_of(tool_definition), given, "it")
+        bind(parameters.parameters_of(tool_definition), given, "it")
     assert len(failed.value.message) < 300
 
 
@@ -171,13 +170,13 @@ def test_a_run_before_half_an_hour_that_is_left_out_is_found() -> None:
 def test_a_lone_mark_of_git_in_a_header_is_not_patched_around() -> None:
     """A header is read without a mark that git writes, so a line beside one is never set."""
     with pytest.raises(Refused):
-        codec.edit(b"---\n<<<<<<< a: #b\n tag: 2\n---\n\nText.\n", {"status": "active"}, None)
+        document.edit(b"---\n<<<<<<< a: #b\n tag: 2\n---\n\nText.\n", {"status": "active"}, None)
 
 
 @pytest.mark.parametrize("header", [b"<<<<<<< \n---", b"<<<<<<< \x1f\n---", b"<<<<<<< a\nid: b"])
 def test_a_lone_mark_of_git_in_a_header_is_a_problem(header: bytes) -> None:
     """What is read of a header without a mark of git's is said not to be all of it."""
-    memory = codec.read_memory(
+    memory = document.read_memory(
         b"---\n" + header + b"\n---\n\nText.\n", FileState("a.md", 9, 0, 0, 0), frozenset()
     )
     assert memory.problem

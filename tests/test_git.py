@@ -13,11 +13,10 @@ from git_clones import Clone, cloned, git, without_identity
 from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.errors import Refused
-from memvault.upkeep.git.commit import commit, message
-from memvault.upkeep.git.sync import sync
-from memvault.vault.frontmatter import split_front_matter
+from memvault.git.commit import commit, message
+from memvault.git.sync import sync
+from memvault.vault.front_matter import parse_header, split_front_matter
 from memvault.vault.markdown import has_conflict_markers
-from memvault.vault.plain_yaml import parse_header
 from memvault.workspace import Workspace
 
 NOTE = """---

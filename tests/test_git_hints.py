@@ -245,7 +245,7 @@ def test_a_commit_that_takes_too_long_leaves_no_lock(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hook that does not end is ended with its git, and the next call is committed."""
-    monkeypatch.setattr("memvault.upkeep.git.commit._SECONDS", 0.5)
+    monkeypatch.setattr("memvault.git.commit._SECONDS", 0.5)
     slow = repository / ".git/hooks/pre-commit"
     slow.write_text("#!/bin/sh\nsleep 60\n")
     slow.chmod(0o755)

@@ -17,10 +17,11 @@ import pytest
 
 from conftest import Run, refused, succeeded, write
 from git_clones import git, without_identity
-from memvault import Vault, grants, open_vault
+from memvault import Vault, open_vault
 from memvault.call import Call, Caller
 from memvault.errors import Refused
-from memvault.upkeep.git.sync import sync
+from memvault.git.sync import sync
+from memvault.settings import grants
 from memvault.workspace import Workspace
 
 CLIENT = Caller(may_run_programs=False, may_see_paths=False)
@@ -170,7 +171,7 @@ def test_a_git_that_waits_is_ended_with_a_hint(
     (folder / "deep").mkdir()
     os.mkfifo(folder / "deep/.gitignore")
     write(folder, "deep/a.md", "x\n")
-    monkeypatch.setattr("memvault.upkeep.git.program._SECONDS", 0.5)
+    monkeypatch.setattr("memvault.git.program._SECONDS", 0.5)
     failed = vault.call("git_status")["error"]
     assert failed["code"] == "timed_out", failed
     assert "pipe" in failed["hint"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from copies import Copy
-from memvault.schema import Parameter
+from memvault.arguments.parameters import Parameter
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from plain_arguments import plain_arguments

@@ -15,9 +15,9 @@ import pytest
 from conftest import ROOT, Ran, Run, index_of, sooner_or_later, succeeded, write
 from made_secrets import made
 from memvault import Vault, open_vault
-from memvault.cli import hooking
-from memvault.cli.hooking import EVENTS
-from memvault.index.embedding import tokens
+from memvault.cli import hook
+from memvault.cli.hook import EVENTS
+from memvault.index.embedding import static
 
 EVENT_FILES = sorted((ROOT / "tests/clients").glob("*/events.json"))
 CASES = [
@@ -39,7 +39,7 @@ os.open = slow
 HOLDER = """
 import sys
 from pathlib import Path
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
 
 with FileLock(Path(sys.argv[1])):
     print("held", flush=True)
@@ -136,7 +136,7 @@ def test_what_is_recalled_is_short_safe_and_current(folder: Path, run: Run, vaul
 
     for prompt in ("where does the zebra sleep", "what is the zebra token"):
         out = asked(prompt)
-        assert tokens.count_tokens(out) <= 400
+        assert static.count_tokens(out) <= 400
         lines = out.splitlines()
         assert 0 < sum(line.startswith("> ") for line in lines) <= 5
         assert lines[0] == "<memory-data>"
@@ -320,5 +320,5 @@ def test_its_limits_are_those_that_its_help_names(run: Run) -> None:
     """It gives up a session's start within 5 seconds, and any other event within one."""
     said = " ".join(succeeded(run("hook", "--help")).out.split())
     assert "at session-start within 5 seconds, else within one" in said
-    assert hooking._LIMIT < 1
-    assert 1 < hooking._SESSION_START <= 5
+    assert hook._LIMIT < 1
+    assert 1 < hook._SESSION_START <= 5

@@ -11,11 +11,10 @@ import pytest
 
 from conftest import write
 from growth import said, seconds
-from memvault.index.overlay import header_problem
+from memvault.index.local.refresh import header_problem
 from memvault.model import FileState
-from memvault.vault.codec import read_memory
-from memvault.vault.frontmatter import patch_header, patch_mapping
-from memvault.vault.plain_yaml import parse_header
+from memvault.vault.document import read_memory
+from memvault.vault.front_matter import parse_header, patch_header, patch_mapping
 
 _AS_WRITTEN = {
     "!!int 5": "5",

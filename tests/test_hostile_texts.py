@@ -19,12 +19,12 @@ from conftest import SOAK, Run, write
 from growth import Steps, check_growth, said, seconds
 from memvault import Vault
 from memvault.consolidation.proposals import steps_of
-from memvault.consolidation.sequences import repeated
-from memvault.index.analysis import analyser, query_analyser
-from memvault.index.diff import batches
+from memvault.consolidation.rules import repeated
+from memvault.index.local.refresh import batches
+from memvault.index.text.analysis import analyser, query_analyser
 from memvault.model import FileState
 from memvault.recall.query import parse
-from memvault.vault.normal_form import normalize
+from memvault.vault.file_names import normalize
 
 Command = Callable[..., str]
 Fresh = Callable[[], Path]

@@ -20,8 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from conftest import Run, examples, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
-from memvault.agents.messages.inbox import Event, Inbox
-from memvault.agents.messages.leases import Lease
+from memvault.agents.messages.inbox import Event, Inbox, Lease
 from racing import Racing, raced
 
 WORKER = Path(__file__).with_name("inbox_worker.py")

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from conftest import Run, only_with, refused, succeeded, write
 from engine_server import LOADED as LOADED  # what commands begin with, see conftest
 from index_contract import NOTES, IndexContract, note
-from memvault.config import load_settings
-from memvault.index.analysis import query_analyser
-from memvault.index.milvus import terms
-from memvault.index.milvus.engine import EngineClient
-from memvault.index.milvus.shared import PublishedIndex
-from memvault.index.milvus.where import EngineAddress, EngineUnavailable
-from memvault.index.place import prepare_folder
+from memvault.index.folder import prepare_folder
+from memvault.index.milvus import keyword_rows
+from memvault.index.milvus.client import EngineAddress, EngineClient, EngineUnavailable
+from memvault.index.milvus.published import PublishedIndex
 from memvault.index.protocol import Index, KeywordQuery
-from memvault.vault.store import MemoryStore
+from memvault.index.text.analysis import query_analyser
+from memvault.settings.vault_settings import load_settings
+from memvault.store.memory_store import MemoryStore
 from milvus_script import elsewhere
 
 pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
@@ -353,10 +352,10 @@ LONG = st.text(min_size=1, max_size=4).map(lambda text: text * 60)
 @given(st.text(min_size=1, max_size=60) | LONG, st.sampled_from(["title", "body", "identifier"]))
 def test_a_token_is_letters_and_digits_and_one_terms(term: str, field: str) -> None:
     """Whatever a term is, its token is one word for every analyser, and no other term's."""
-    made = terms.encode_term(field, term)
+    made = keyword_rows.encode_term(field, term)
     assert made.isascii()
     assert made.isalnum()
     assert made == made.lower()
-    assert made != terms.encode_term("tags", term)
-    assert made != terms.encode_term(field, f"{term}x")
+    assert made != keyword_rows.encode_term("tags", term)
+    assert made != keyword_rows.encode_term(field, f"{term}x")
     assert len(made) < 200

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from conftest import Run, child, examples, index_of, titles, without_rights, write
 from memvault import Vault, open_vault
-from memvault.index import whoosh_pickles
-from memvault.index.file_states import state_of
-from memvault.index.place import delete_abandoned, prepare_folder
+from memvault.files.file_stamps import state_of
+from memvault.files.lock import FileLock
+from memvault.index.folder import delete_abandoned, prepare_folder
+from memvault.index.local import whoosh_schema
 from memvault.index.protocol import COMPLETE
-from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
 
@@ -133,7 +133,7 @@ def test_no_part_of_whoosh_reads_plain_pickles(filled: Path, tmp_path: Path) -> 
                         read(data)
         assert readers >= 2
     assert not (tmp_path / "ran").exists()
-    assert ("posix", "system") not in whoosh_pickles.ALLOWED
+    assert ("posix", "system") not in whoosh_schema.ALLOWED
 
 
 def test_recall_leaves_nothing_in_the_vault(filled: Path) -> None:

@@ -11,15 +11,14 @@ import pytest
 from conftest import only_with, write
 from index_contract import IndexContract, note
 from memvault import clock
-from memvault.config import load_settings
 from memvault.errors import Refused
-from memvault.index.milvus.engine import EngineClient
-from memvault.index.milvus.sent import RemoteIndex, RemoteStore
-from memvault.index.milvus.shared import PublishedIndex
-from memvault.index.milvus.where import EngineAddress
-from memvault.index.place import prepare_folder
+from memvault.index.folder import prepare_folder
+from memvault.index.milvus.client import EngineAddress, EngineClient
+from memvault.index.milvus.published import PublishedIndex
+from memvault.index.milvus.remote import RemoteIndex, RemoteStore
 from memvault.index.protocol import Index, StaleView, View, WaitPolicy
-from memvault.vault.store import MemoryStore
+from memvault.settings.vault_settings import load_settings
+from memvault.store.memory_store import MemoryStore
 
 pytestmark = only_with("pymilvus", "milvus_lite", extra="milvus")
 

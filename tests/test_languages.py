@@ -9,10 +9,10 @@ import pytest
 
 from conftest import Run, explained, index_of, titles, write
 from memvault import Vault, open_vault
-from memvault.index.analysis import query_analyser
-from memvault.index.bm25f import FIELDS, KeywordDocument, QueryTerm, memory_segment, score
-from memvault.index.languages import detect_language
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
+from memvault.index.text.analysis import query_analyser
+from memvault.index.text.bm25f import FIELDS, KeywordDocument, QueryTerm, memory_segment, score
+from memvault.index.text.languages import detect_language
 
 SENTENCES = {
     "danish": "Vi mødes på kontoret om mandagen, men hvis nogen er syg, skal de blive hjemme.",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conftest import write
 from memvault import Vault, open_vault
 from memvault.errors import MemvaultError, Refused, UsageError
-from memvault.vault import layout
+from memvault.vault import paths
 
 ANY = st.text(st.characters(), max_size=40)
 PATHS = st.lists(
@@ -33,7 +33,7 @@ PATHS = st.lists(
 @example("字" * 200)
 def test_a_slug_is_a_safe_file_name(title: str) -> None:
     """Any title gives a short, visible file name that every system can store."""
-    slug = layout.slug(title)
+    slug = paths.slug(title)
     assert 1 <= len(slug.encode()) <= 128
     assert {unicodedata.category(char)[0] for char in slug} & set("LN"), "nothing in it is seen"
     assert all(char == "-" or unicodedata.category(char)[0] in "LMN" for char in slug)
@@ -51,8 +51,8 @@ def test_a_slug_is_a_safe_file_name(title: str) -> None:
 @example("A" * 119 + " b")
 def test_a_slug_of_a_slug_is_itself(title: str) -> None:
     """A file name made from a title stays what it is when it is taken for a title."""
-    slug = layout.slug(title)
-    assert layout.slug(slug) == slug
+    slug = paths.slug(title)
+    assert paths.slug(slug) == slug
 
 
 @given(ANY)
@@ -63,11 +63,11 @@ def test_a_slug_of_a_slug_is_itself(title: str) -> None:
 @example(" ")
 def test_a_title_is_a_files_name_where_it_can_be(title: str) -> None:
     """A file that is called like its memory is seen, stored on every system, and linked to."""
-    name = layout.file_name(title)
-    assert layout.is_memory_path(f"{name}.md")
+    name = paths.file_name(title)
+    assert paths.is_memory_path(f"{name}.md")
     assert not set('\\/:*?"<>|#^[]\n\0') & set(name)
     assert 1 <= len(name.encode()) <= 128
-    assert name in (title, layout.slug(title))
+    assert name in (title, paths.slug(title))
 
 
 @given(st.text(st.characters(categories=("Ll", "Lo", "Nd"), codec="utf-8"), min_size=1, max_size=9))
@@ -78,13 +78,13 @@ def test_letters_of_every_script_are_kept(word: str) -> None:
     """A title in any language keeps its letters in the file's name."""
     assume(not re.fullmatch(r"con|prn|aux|nul|(com|lpt)[1-9]", word))
     wanted = unicodedata.normalize("NFC", unicodedata.normalize("NFC", word).lower())
-    assert layout.slug(word) == wanted
+    assert paths.slug(word) == wanted
 
 
 @given(st.lists(st.from_regex(r"[a-z]{1,9}", fullmatch=True), min_size=1, max_size=40))
 def test_a_long_slug_is_cut_between_words(words: list[str]) -> None:
     """A long title's name ends with a whole word."""
-    slug = layout.slug(" ".join(words))
+    slug = paths.slug(" ".join(words))
     cut = slug.removesuffix("-memory").split("-")
     assert cut == words[: len(cut)]
 
@@ -92,7 +92,7 @@ def test_a_long_slug_is_cut_between_words(words: list[str]) -> None:
 @pytest.mark.parametrize("name", ["CON", "nul", "Aux", "com1", "LPT9", "prn.", " con "])
 def test_names_that_windows_reserves_are_made_longer(name: str) -> None:
     """A vault written on Linux can be checked out on Windows."""
-    assert layout.slug(name) == f"{name.strip(' .').lower()}-memory"
+    assert paths.slug(name) == f"{name.strip(' .').lower()}-memory"
 
 
 @given(ANY)
@@ -101,18 +101,18 @@ def test_names_that_windows_reserves_are_made_longer(name: str) -> None:
 def test_ids_are_safe_in_a_shell_and_begin_with_the_slug(name: str) -> None:
     """A memId never needs quoting and begins with the name's slug."""
     path = name.replace("/", "_").replace("\0", "") + "x.md"
-    for found, named in ((layout.new_id(name), name), (layout.derived_id(path), path[:-3])):
-        assert layout.is_mem_id(found), found
-        assert found.startswith(layout.slug(named, 40))
+    for found, named in ((paths.new_id(name), name), (paths.derived_id(path), path[:-3])):
+        assert paths.is_mem_id(found), found
+        assert found.startswith(paths.slug(named, 40))
         assert len(found.encode()) <= 60
         assert not re.search(r"[\s\"'`$&|;<>(){}*?!\\/~#=,]", found)
-    assert layout.derived_id(path) == layout.derived_id(path)
-    assert layout.new_id(name) != layout.new_id(name)
+    assert paths.derived_id(path) == paths.derived_id(path)
+    assert paths.new_id(name) != paths.new_id(name)
 
 
 def test_ids_of_different_files_differ() -> None:
     """Two files with one title have different ids."""
-    assert len({layout.derived_id(f"{number}/a.md") for number in range(2_000)}) == 2_000
+    assert len({paths.derived_id(f"{number}/a.md") for number in range(2_000)}) == 2_000
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_ids_of_different_files_differ() -> None:
 )
 def test_types_are_kebab_case(given_name: str, wanted: str) -> None:
     """However a type is spelled, it is one name and one folder."""
-    assert layout.normal_type(given_name) == wanted
+    assert paths.normal_type(given_name) == wanted
 
 
 @given(ANY)
@@ -144,12 +144,12 @@ def test_types_are_kebab_case(given_name: str, wanted: str) -> None:
 def test_a_type_is_a_folders_name_or_refused(name: str) -> None:
     """No type leads out of the vault, into a reserved folder, or to an unusable name."""
     try:
-        kind = layout.normal_type(name)
+        kind = paths.normal_type(name)
     except UsageError as error:
         assert str(error)  # noqa: PT017  # either outcome is right
         return
-    assert layout.normal_type(kind) == kind
-    assert kind not in layout.RESERVED
+    assert paths.normal_type(kind) == kind
+    assert kind not in paths.RESERVED
     assert not kind.startswith(".")
     assert Path(kind).name == kind
 
@@ -157,7 +157,7 @@ def test_a_type_is_a_folders_name_or_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["निर्णय", "การตัดสินใจ", "de\u0301cision"])
 def test_a_type_may_be_a_word_of_any_language(name: str) -> None:
     """A vault in Hindi or Thai names its types in Hindi or Thai."""
-    assert layout.normal_type(name) == unicodedata.normalize("NFC", name)
+    assert paths.normal_type(name) == unicodedata.normalize("NFC", name)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def linked(folder: Path) -> Path:
 def test_a_path_stays_in_the_vault_or_is_refused(linked: Path, path: str) -> None:
     """Whatever path is named, nothing outside the vault is ever meant."""
     try:
-        found = layout.resolve_inside(linked, path)
+        found = paths.resolve_inside(linked, path)
     except MemvaultError:
         return
     assert ".." not in found.split("/")
@@ -205,7 +205,7 @@ def test_a_path_stays_in_the_vault_or_is_refused(linked: Path, path: str) -> Non
 def test_paths_out_of_the_vault_are_refused(linked: Path, path: str) -> None:
     """Dots, absolute paths, links and NUL never name a file outside."""
     with pytest.raises((Refused, UsageError)):
-        layout.resolve_inside(linked, path)
+        paths.resolve_inside(linked, path)
     with open_vault(linked) as opened:
         for tool, arguments in (
             ("memory_show", {"memId": path}),
@@ -220,12 +220,12 @@ def test_paths_out_of_the_vault_are_refused(linked: Path, path: str) -> None:
 
 def test_paths_in_the_vault_are_understood(linked: Path) -> None:
     """Dots and links that stay inside come to the file that they mean."""
-    assert layout.resolve_inside(linked, "notes/a.md") == "notes/a.md"
-    assert layout.resolve_inside(linked, "./notes//a.md") == "notes/a.md"
-    assert layout.resolve_inside(linked, "x/../notes/a.md") == "notes/a.md"
-    assert layout.resolve_inside(linked, "inner/a.md") == "notes/a.md"
-    assert layout.resolve_inside(linked, str(linked / "notes/a.md")) == "notes/a.md"
-    assert layout.resolve_inside(linked, "new/folder/b.md") == "new/folder/b.md"
+    assert paths.resolve_inside(linked, "notes/a.md") == "notes/a.md"
+    assert paths.resolve_inside(linked, "./notes//a.md") == "notes/a.md"
+    assert paths.resolve_inside(linked, "x/../notes/a.md") == "notes/a.md"
+    assert paths.resolve_inside(linked, "inner/a.md") == "notes/a.md"
+    assert paths.resolve_inside(linked, str(linked / "notes/a.md")) == "notes/a.md"
+    assert paths.resolve_inside(linked, "new/folder/b.md") == "new/folder/b.md"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_ignore_patterns(folder: Path, path: str, patterns: list[str], ignored: 
     with open_vault(folder) as opened:
         found = {entry["filePath"] for entry in opened.call("memory_list")["memories"]}
     assert (path in found) is not ignored
-    assert ("other.md" in found) is not layout.is_ignored("other.md", tuple(patterns))
+    assert ("other.md" in found) is not paths.is_ignored("other.md", tuple(patterns))
 
 
 @pytest.mark.parametrize("kind", ["drafts", "agents", "templates", "tools", "spaces"])

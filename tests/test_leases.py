@@ -10,8 +10,7 @@ import pytest
 
 from conftest import write
 from memvault import Vault, open_vault
-from memvault.agents.address import Address
-from memvault.agents.locking import agent_lock
+from memvault.agents.address import Address, agent_lock
 from memvault.agents.messages.inbox import Inbox
 from memvault.tools.core import invoke
 from memvault.workspace import Workspace

@@ -14,7 +14,7 @@ import pytest
 
 from conftest import index_of, write
 from memvault import Vault
-from memvault.vault import atomic
+from memvault.files import atomic
 
 _WRITER = """
 import os, signal, sys

@@ -8,9 +8,9 @@ import pytest
 
 from conftest import Run
 from memvault import Vault
+from memvault.arguments.binding import LENIENCIES, Leniency
 from memvault.cli.examples import EXAMPLES
 from memvault.errors import UsageError
-from memvault.leniency import LENIENCIES, Leniency
 from memvault.tools.core import reference, registry
 from plain_arguments import plain_arguments
 

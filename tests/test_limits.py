@@ -17,10 +17,10 @@ from conftest import ROOT, Run, refused, succeeded, titles, write
 from growth import Steps, check_growth
 from memvault import Vault, open_vault
 from memvault.__main__ import main
+from memvault.arguments.parameters import MOST_CHARACTERS, MOST_ENTRIES, input_schema
 from memvault.call import Call, Caller
 from memvault.errors import UsageError
-from memvault.plain_files import MEMORY, SETTING
-from memvault.schema import MOST_CHARACTERS, MOST_ENTRIES, input_schema
+from memvault.files.plain_files import MEMORY, SETTING
 from memvault.tools.core.registry import Tool, all_tools
 from memvault.workspace import Workspace
 from tool_calls import call_of
@@ -124,13 +124,13 @@ def test_whatever_state_a_vault_brings_along_breaks_no_tool(
 
 
 _WRITERS = {
-    "vault/atomic.py": "the one way to write",
-    "vault/lock.py": "a lock's file, never through a link",
-    "index/place.py": "the same",
-    "index/flat_vectors.py": "rows in the index's own folder",
-    "cli/streams.py": "the empty device",
-    "mcp/audit.py": "the file that --audit names",
-    "mcp/wire.py": "the empty device",
+    "files/atomic.py": "the one way to write",
+    "files/lock.py": "a lock's file, never through a link",
+    "index/folder.py": "the same",
+    "index/local/vectors.py": "rows in the index's own folder",
+    "cli/shutdown.py": "the empty device",
+    "server/audit.py": "the file that --audit names",
+    "mcp/stdio.py": "the empty device",
 }
 """Modules that may open a file for writing, and what for."""
 
@@ -163,9 +163,9 @@ def test_there_is_one_way_to_write() -> None:
         for path in (ROOT / "src" / "memvault").rglob("*.py")
         if _writes(ast.parse(path.read_text("utf-8")))
     }
-    only_read = {"plain_files.py", "plugins/fingerprint.py", "vault/walk.py"}
+    only_read = {"files/plain_files.py", "plugins/trust.py", "files/walk.py"}
     assert found <= _WRITERS.keys() | only_read, found
-    assert "vault/atomic.py" in found
+    assert "files/atomic.py" in found
 
 
 def test_a_link_with_a_temporary_files_name_is_not_followed(
@@ -225,12 +225,12 @@ READER = Caller(
 def asked_over_http(root: Path, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return what a client with a token that only reads is answered."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
-    from memvault.mcp import answers
+    from memvault.mcp import results
     from memvault.mcp.calls import PendingCall
 
     workspace = Workspace(root)
     found = PendingCall(workspace, READER, tool, arguments).run()
-    answer = answers.result(Call(workspace, READER), found)
+    answer = results.result(Call(workspace, READER), found)
     workspace.close()
     told: dict[str, Any] = answer.structured_content
     return told

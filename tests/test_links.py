@@ -9,8 +9,7 @@ import pytest
 from conftest import write
 from growth import Steps, check_growth
 from memvault import Vault
-from memvault.vault.links import links
-from memvault.vault.markdown import mask_code, tags
+from memvault.vault.markdown import links, mask_code, tags
 from wrong_vaults import examined, told
 
 LINKS = {

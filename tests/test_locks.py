@@ -14,7 +14,7 @@ import pytest
 
 from conftest import ROOT
 from memvault.errors import TimedOut
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
 
 pytest.importorskip("fcntl", reason="there is flock only on Unix")
 
@@ -23,7 +23,7 @@ REFUSALS = ["ENOLCK", "EOPNOTSUPP", "ENOSYS"]
 COUNTING = """
 import sys, time
 from pathlib import Path
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
 file = Path(sys.argv[1], "count")
 for _ in range(25):
     with FileLock(Path(sys.argv[1], "lock")):
@@ -34,7 +34,7 @@ for _ in range(25):
 HOLDING = """
 import sys
 from pathlib import Path
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
 with FileLock(Path(sys.argv[1], "lock")):
     print("held", flush=True)
     sys.stdin.read()

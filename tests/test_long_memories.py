@@ -9,8 +9,8 @@ import pytest
 
 from conftest import explained, index_of, write
 from memvault import Vault, open_vault
+from memvault.files.lock import FileLock
 from memvault.index.protocol import COMPLETE, MatchLocation
-from memvault.vault.lock import FileLock
 from memvault.workspace import Workspace
 
 SAID = "The lighthouse keeper at Aldern is called Ismene."

@@ -16,7 +16,7 @@ from memvault import Vault
 from memvault.errors import MemvaultError, UsageError
 from memvault.memories import create, delete
 from memvault.model import Memory
-from memvault.vault.store import MemoryStore
+from memvault.store.memory_store import MemoryStore
 from memvault.workspace import Workspace
 
 

@@ -245,7 +245,7 @@ def test_nothing_but_the_protocol_is_on_standard_output(folder: Path) -> None:
     """What a library or a program started by a tool prints goes to standard error."""
     code = """
 import os, subprocess
-from memvault.mcp.wire import diverted
+from memvault.mcp.stdio import diverted
 with diverted() as (read, written):
     print("library", flush=True)
     subprocess.run(["sh", "-c", "cat; echo program"], check=True)

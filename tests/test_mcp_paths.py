@@ -19,8 +19,8 @@ pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'me
 from mcp import Client, MCPError
 
 from mcp_client import session
-from memvault.mcp.answers import result
 from memvault.mcp.calls import PendingCall
+from memvault.mcp.results import result
 from tool_calls import call_of
 
 CLIENT = Caller(may_see_paths=False, budgeted=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault import Vault, visible
+from memvault import Vault, sanitize
 from memvault.mcp import texts
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -23,7 +23,7 @@ VALUES = st.recursive(
 def said(value: Any) -> list[str]:
     """Return the lines of every text in a value, as they can be shown."""
     if isinstance(value, str):
-        return [line.strip() for line in visible.escape_text(value).split("\n")]
+        return [line.strip() for line in sanitize.escape_text(value).split("\n")]
     if isinstance(value, dict):
         return [line for part in value.values() for line in said(part)]
     return [line for part in value for line in said(part)] if isinstance(value, list) else []

@@ -18,7 +18,7 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, Tool
 
 from mcp_client import LIMIT, session, structured
 from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
-from memvault.mcp import progress
+from memvault.mcp import calls
 
 ECHO = "---\ndescription: x\ncommand: python3 tools/echo.py\n---\n"
 
@@ -190,14 +190,14 @@ def test_how_far_indexing_is_is_told(folder: Path) -> None:
 
 def test_a_call_that_waits_is_said_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a tool says nothing, its client still hears that it is at work."""
-    monkeypatch.setattr(progress, "SILENCE", 0.3)
+    monkeypatch.setattr(calls, "SILENCE", 0.3)
     told: list[tuple[float, float | None, str]] = []
 
     async def heard(done: float, total: float | None, message: str) -> None:
         told.append((done, total, message))
 
     async def work() -> None:
-        steps = progress.ProgressTracker()
+        steps = calls.ProgressTracker()
         telling = asyncio.create_task(steps.tell(heard))
 
         async def hears(said: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import titles, write
 from memvault import Vault
-from memvault.vault.daily import dates_in_path, note_days
+from memvault.vault.file_names import dates_in_path, note_days
 
 NOTES = {
     "2026-11-05.md": "2026-11-05",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Run, write
-from memvault.vault import walk
+from memvault.files import walk
 
 
 def nested(folder: Path, levels: int) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import Run, index_of, titles, write
 from memvault import Vault, open_vault
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
 
 TEXTS = {
     "Releases": "Releases go out on Tuesdays after the stand-up.",

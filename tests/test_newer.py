@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Run, index_of, succeeded, write
 from memvault import Vault, open_vault
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
 
 REST = {
     "Bread": "Rye bread needs flour, water, salt and time.",

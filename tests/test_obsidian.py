@@ -10,9 +10,9 @@ import pytest
 from conftest import write
 from made_secrets import MADE
 from memvault import Vault
-from memvault.config import Settings
+from memvault.settings.vault_settings import Settings
+from memvault.store.memory_store import MemoryStore
 from memvault.vault.markdown import tags
-from memvault.vault.store import MemoryStore
 from wrong_vaults import examined, told
 
 TAGGED = {

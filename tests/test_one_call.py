@@ -15,9 +15,9 @@ from conftest import Run, index_of, write
 from memvault import Vault
 from memvault.call import Call
 from memvault.errors import NotFound
-from memvault.index.manifest import Manifest
-from memvault.recall.values import RecallRequest
-from memvault.vault.lock import FileLock
+from memvault.files.lock import FileLock
+from memvault.index.local.manifest import Manifest
+from memvault.recall.answer import RecallRequest
 from memvault.workspace import Workspace
 
 
@@ -89,7 +89,7 @@ def test_what_sqlite_cannot_open_just_now_is_no_damage(tmp_path: Path) -> None:
     made.close()
     code = (
         "import resource, sys\nfrom pathlib import Path\n"
-        "from memvault.index.manifest import Manifest\n"
+        "from memvault.index.local.manifest import Manifest\n"
         "found = Manifest(Path(sys.argv[1]) / 'manifest.db')\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))\n"
         "try:\n    found.commit('x', {})\n"

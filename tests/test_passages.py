@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memvault.index import analysis, chunks
+from memvault.index.text import analysis, passages
 
 short = ["# One", "## Two #", "###### ", "```", "~~~ python", "", "  ", "\t", "\r", "And more!"]
 long = ["x" * 1_300, "a sentence ends. " * 100, "今天天气很好。" * 80, "字" * 900, "word " * 300]
@@ -20,7 +20,7 @@ bodies = st.lists(lines, max_size=12).map("\n".join)
 @example("x" * 5_000 + "\n" * 50 + "# H")
 def test_passages_leave_nothing_out(body: str) -> None:
     """Every character that is not white space lies in one passage; they are short and in order."""
-    found = chunks.split_passages(body)
+    found = passages.split_passages(body)
     assert found
     place = 0
     for passage in found:
@@ -29,7 +29,7 @@ def test_passages_leave_nothing_out(body: str) -> None:
         assert passage.end - passage.start <= 1_200
         place = passage.end
     assert not body[place:].strip()
-    stretches = chunks.split_blocks(found)
+    stretches = passages.split_blocks(found)
     assert (stretches[0][0], stretches[-1][1]) == (found[0].start, found[-1].end)
     assert {start for start, _ in stretches} <= {passage.start for passage in found}
     assert all(one[1] <= other[0] for one, other in pairwise(stretches))

@@ -9,7 +9,7 @@ import pytest
 from conftest import Run, refused, write
 from memvault import Vault, open_vault
 from memvault.errors import Conflict
-from memvault.vault.deed import FileRef
+from memvault.store.change_set import FileRef
 from test_undo import files, remember
 
 

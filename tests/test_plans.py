@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from conftest import Run, refused, write
 from memvault import Vault, clock
 from memvault.agents.address import Address
-from memvault.agents.plans import agenda, firing, schedule
+from memvault.agents.plans import plans, schedule
 from memvault.agents.plans.schedule import Schedule
-from memvault.config import Settings
 from memvault.errors import UsageError
-from memvault.vault.store import MemoryStore
+from memvault.settings.vault_settings import Settings
+from memvault.store.memory_store import MemoryStore
 
 PLANS = "agents/main/plans"
 MAIN = Address("main")
@@ -32,12 +32,12 @@ def fire(folder: Path, now: datetime = NOW) -> tuple[list[str], list[str]]:
     def deliver(event_id: str, timestamp: datetime, data: dict[str, Any]) -> None:
         runs.append(f"{data['planName']} {data['scheduledFor']}")
 
-    return runs, firing.fire(MemoryStore(folder, Settings()), MAIN, now, UTC, deliver)
+    return runs, plans.fire(MemoryStore(folder, Settings()), MAIN, now, UTC, deliver)
 
 
-def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, agenda.PlanStatus]:
+def get(folder: Path, now: datetime = NOW, zone: tzinfo = UTC) -> dict[str, plans.PlanStatus]:
     """How the plans stand, by name."""
-    stands = agenda.list_plans(MemoryStore(folder, Settings()), MAIN, now, zone)[0]
+    stands = plans.list_plans(MemoryStore(folder, Settings()), MAIN, now, zone)[0]
     return {stand.plan.name: stand for stand in stands}
 
 
@@ -140,8 +140,8 @@ def test_any_text_is_a_schedule_or_refused(text: str) -> None:
 def test_a_moment_of_the_last_days_is_due_at_once(folder: Path) -> None:
     """What should have been a moment ago is done now; without a zone the vault's is meant."""
     store, zone = MemoryStore(folder, Settings()), ZoneInfo("Europe/Berlin")
-    wanted = agenda.PlanRequest("Late", "x", Schedule("scheduledAt", "2026-02-18T09:00"))
-    (stand,) = agenda.put(store, MAIN, [wanted], NOW, zone)
+    wanted = plans.PlanRequest("Late", "x", Schedule("scheduledAt", "2026-02-18T09:00"))
+    (stand,) = plans.put(store, MAIN, [wanted], NOW, zone)
     assert stand.plan.schedule.text == "2026-02-18T08:00:00.000Z"
     assert fire(folder) == (["Late 2026-02-18T08:00:00.000Z"], [])
     assert get(folder)["Late"].status == "completed"
@@ -154,7 +154,7 @@ def test_a_plan_written_by_hand_is_planned_when_first_seen(folder: Path) -> None
     write(folder, f"{PLANS}/Old.md", "---\nscheduledAt: 2026-01-01\n---\nToo late\n")
     write(folder, f"{PLANS}/Paused.md", '---\ncron: "* * * * *"\nstatus: paused\n---\nNot now\n')
     store = MemoryStore(folder, Settings())
-    assert firing.next_due(store, MAIN, UTC, NOW) == NOW + timedelta(minutes=10)
+    assert plans.next_due(store, MAIN, UTC, NOW) == NOW + timedelta(minutes=10)
     assert fire(folder) == ([], [])
     found = get(folder)
     assert found["Water"].next_run == datetime(2026, 2, 18, 9, tzinfo=UTC)
@@ -183,10 +183,10 @@ def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
     """Another cron line, moment or zone gets a new next run, also after the plan has ended."""
     store = MemoryStore(folder, Settings())
     wanted = [
-        agenda.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *")),
-        agenda.PlanRequest("Once", "x", Schedule("scheduledAt", "2026-02-18T08:30:00Z")),
+        plans.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *")),
+        plans.PlanRequest("Once", "x", Schedule("scheduledAt", "2026-02-18T08:30:00Z")),
     ]
-    report, once = agenda.put(store, MAIN, wanted, NOW, UTC)
+    report, once = plans.put(store, MAIN, wanted, NOW, UTC)
     assert fire(folder)[0] == ["Once 2026-02-18T08:30:00.000Z"]
     change(folder / report.plan.entry.path, 'cron: "0 9', 'cron: "45 8')
     change(folder / once.plan.entry.path, "08:30:00.000Z", "08:40:00.000Z")
@@ -202,10 +202,10 @@ def test_a_schedule_changed_by_hand_counts_from_then(folder: Path) -> None:
 def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
     """Who writes active over completed gets the delay once more, or a late moment at once."""
     wanted = [
-        agenda.PlanRequest("Tea", "x", Schedule("runAfter", "10 minutes")),
-        agenda.PlanRequest("Call", "x", Schedule("scheduledAt", "2026-02-18T08:35:00Z")),
+        plans.PlanRequest("Tea", "x", Schedule("runAfter", "10 minutes")),
+        plans.PlanRequest("Call", "x", Schedule("scheduledAt", "2026-02-18T08:35:00Z")),
     ]
-    stands = agenda.put(MemoryStore(folder, Settings()), MAIN, wanted, NOW, UTC)
+    stands = plans.put(MemoryStore(folder, Settings()), MAIN, wanted, NOW, UTC)
     later = NOW + timedelta(minutes=20)
     assert len(fire(folder, later)[0]) == 2
     for stand in stands:
@@ -217,8 +217,8 @@ def test_a_plan_that_is_made_active_again_runs_again(folder: Path) -> None:
 
 def test_a_paused_plan_makes_up_for_nothing(folder: Path) -> None:
     """What came due while a plan was paused is not run when it is active again."""
-    wanted = agenda.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *"))
-    (stand,) = agenda.put(MemoryStore(folder, Settings()), MAIN, [wanted], NOW, UTC)
+    wanted = plans.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *"))
+    (stand,) = plans.put(MemoryStore(folder, Settings()), MAIN, [wanted], NOW, UTC)
     file = folder / stand.plan.entry.path
     change(file, "status: active", "status: paused")
     assert fire(folder, NOW + timedelta(days=3)) == ([], [])
@@ -257,11 +257,11 @@ def test_broken_plans_are_named_and_block_nothing(vault: Vault, folder: Path) ->
 def test_setting_a_plan_again_keeps_what_a_person_added(folder: Path) -> None:
     """An update changes schedule and instruction; other lines of the header stay."""
     store = MemoryStore(folder, Settings())
-    wanted = agenda.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *"))
-    (before,) = agenda.put(store, MAIN, [wanted], NOW, UTC)
+    wanted = plans.PlanRequest("Report", "x", Schedule("cron", "0 9 * * *"))
+    (before,) = plans.put(store, MAIN, [wanted], NOW, UTC)
     change(folder / before.plan.entry.path, "---\n\n", "owner: me\n---\n\n")
-    again = agenda.PlanRequest("Report", "y", Schedule("runAfter", "2 hours"))
-    ((after, *_),) = agenda.put(store, MAIN, [again], NOW, UTC)
+    again = plans.PlanRequest("Report", "y", Schedule("runAfter", "2 hours"))
+    ((after, *_),) = plans.put(store, MAIN, [again], NOW, UTC)
     assert (after.id, after.instruction) == (before.plan.id, "y")
     assert after.schedule.kind == "runAfter"
     assert after.entry.header["owner"] == "me"

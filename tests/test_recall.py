@@ -10,9 +10,9 @@ import pytest
 
 from conftest import Run, explained, index_of, titles, write
 from memvault import Vault, open_vault
+from memvault.files.lock import FileLock
 from memvault.model import Memory
-from memvault.vault.lock import FileLock
-from memvault.vault.store import MemoryStore
+from memvault.store.memory_store import MemoryStore
 
 MODES = ("tag", "keyword", "vector", "hybrid")
 

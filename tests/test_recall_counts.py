@@ -7,7 +7,7 @@ from pathlib import Path
 from conftest import write
 from episodes import put
 from memvault import Vault
-from memvault.memories import recall_counts
+from memvault.memories import experience_search
 from test_consolidate import consolidated
 
 
@@ -28,7 +28,7 @@ def test_what_was_recalled_in_any_way_is_not_forgotten(vault: Vault, folder: Pat
     vault.call("memory_load", memId="loaded-id")
     vault.call("memory_load", query=said["queried"], limit=1)
     vault.call("context", task=said["told"])
-    counts = recall_counts.counts(folder)
+    counts = experience_search.counts(folder)
     assert counts.keys() >= {f"{name}-id" for name in said}
     assert consolidated(vault)["forgotten"] == []
 

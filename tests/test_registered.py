@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Run, refused, write
 from memvault import Vault
-from memvault.plain_files import SETTING
+from memvault.files.plain_files import SETTING
 
 ECHO = """
 import json, os, sys

@@ -12,7 +12,7 @@ import pytest
 from conftest import Run, index_of, refused, titles, write
 from killing import Killing
 from memvault import Vault, open_vault
-from memvault.index.manifest import Manifest
+from memvault.index.local.manifest import Manifest
 from memvault.index.protocol import MemoryRecord
 from memvault.workspace import Workspace
 

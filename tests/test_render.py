@@ -10,7 +10,7 @@ import pytest
 
 from memvault.cli import render
 from memvault.cli.forms import FORMS
-from memvault.cli.overview import EXTRA_COMMANDS
+from memvault.cli.help_pages import EXTRA_COMMANDS
 from memvault.cli.views import VIEWS
 from memvault.tools.core import registry
 

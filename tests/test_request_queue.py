@@ -19,8 +19,8 @@ from conftest import Run, index_of, until, write
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
 
 from http_client import LATEST, META, Answer, Served, named, token
+from memvault.files.lock import FileLock
 from memvault.mcp.request_queue import RequestQueue
-from memvault.vault.lock import FileLock
 
 HOOK = [{"eventType": "Hook", "parameter": "build"}]
 HEADERS = {"MCP-Protocol-Version": LATEST, "Mcp-Method": "tools/call"}
@@ -28,8 +28,8 @@ QUICK = ("--tools", "all", "--rate", "10000", "--audit", os.devnull)
 IMPATIENT = """
 import sys
 from memvault.mcp import over_http
-from memvault.mcp.audit import Audit
-from memvault.mcp.door import Limits
+from memvault.server.audit import Audit
+from memvault.server.gateway import Limits
 from memvault.mcp.profiles import Offer
 
 address = over_http.Address.read("127.0.0.1:0", [])

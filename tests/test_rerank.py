@@ -13,8 +13,8 @@ import pytest
 from conftest import Run, refused, titles, write
 from memvault import Vault, open_vault
 from memvault.errors import EmbedderError
-from memvault.index.embedding import permitted
-from memvault.index.embedding.cross_encoder import CrossEncoder
+from memvault.index.embedding import model_choice
+from memvault.index.embedding.fastembed_models import CrossEncoder
 from test_embedders import make_model, save_model
 from test_imports import NEVER, among, loaded
 
@@ -54,7 +54,7 @@ def encoder(tmp_path: Path) -> Path:
 def apples(folder: Path, encoder: Path) -> Path:
     """A vault in which the cross-encoder likes what recall alone puts last."""
     write(folder, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{encoder}"\n')
-    permitted.allow(str(encoder), folder, permitted.fingerprint(str(encoder), None))
+    model_choice.allow(str(encoder), folder, model_choice.fingerprint(str(encoder), None))
     write(folder, "best.md", "# Apple harvest\n\nThe apple harvest, apples by the crate. dull\n")
     write(folder, "middle.md", "# Orchard\n\nAn apple and its harvest, good\n")
     write(folder, "last.md", "# Weather\n\nRain on the day of the harvest, wonderful\n")
@@ -165,7 +165,7 @@ def test_the_model_is_loaded_once(apples: Path, encoder: Path) -> None:
         (encoder / "model.onnx").unlink()
         assert recall(vault, rerank=True)[0]["title"] == "Weather"
         write(apples, "memvault.toml", f'version = 1\n[rerank]\nmodel = "{other}"\n')
-        permitted.allow(str(other), apples, permitted.fingerprint(str(other), None))
+        model_choice.allow(str(other), apples, model_choice.fingerprint(str(other), None))
         assert recall(vault, rerank=True)[0]["title"] == "Apple harvest"
 
 
@@ -200,7 +200,7 @@ def test_an_incomplete_folder_is_named_with_what_it_lacks(run: Run, apples: Path
     settings = (apples / "memvault.toml").read_text("utf-8")
     folder = Path(settings.partition('model = "')[2].partition('"')[0])
     (folder / "tokenizer.json").unlink()
-    permitted.allow(str(folder), apples, permitted.fingerprint(str(folder), None))
+    model_choice.allow(str(folder), apples, model_choice.fingerprint(str(folder), None))
     assert "has no tokenizer.json" in refused(run("recall", QUESTION, "--rerank"), 1)
     assert run("recall", QUESTION).code == 0
 
@@ -208,7 +208,7 @@ def test_an_incomplete_folder_is_named_with_what_it_lacks(run: Run, apples: Path
 def test_a_damaged_model_is_one_sentence(run: Run, apples: Path, encoder: Path) -> None:
     """Bytes that are no model end a rerank with a message and the way out."""
     (encoder / "model.onnx").write_bytes(b"no model")
-    permitted.allow(str(encoder), apples, permitted.fingerprint(str(encoder), None))
+    model_choice.allow(str(encoder), apples, model_choice.fingerprint(str(encoder), None))
     ran = run("recall", QUESTION, "--rerank")
     assert "cannot be used" in refused(ran, 1)
     assert "without --rerank" in ran.err

@@ -15,11 +15,10 @@ from jsonschema import Draft202012Validator
 
 from conftest import examples
 from copies import Copy
-from memvault import schema
+from memvault.arguments.binding import Leniency
+from memvault.arguments.parameters import Arg, Parameter, bounds, input_schema
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.leniency import Leniency
-from memvault.schema import Arg, Parameter
 from memvault.tools.core import reference, registry
 from memvault.tools.core.registry import Tool
 from plain_arguments import exactly, named, plain_arguments, try_tool, try_tools
@@ -162,7 +161,7 @@ def near(parameter: Parameter) -> SearchStrategy[Any]:
     if parameter.items:
         kinds.append(st.lists(attempted(parameter.items), max_size=2))
         kinds.append(attempted(parameter.items))
-    ends = [end for end in schema.bounds(parameter) if end is not None]
+    ends = [end for end in bounds(parameter) if end is not None]
     if ends:
         kinds.append(st.sampled_from([*ends, *(end + way for end in ends for way in (-1, 1, 0.5))]))
     return st.one_of(kinds)
@@ -172,7 +171,7 @@ def test_the_schema_accepts_exactly_what_the_tool_takes(subtests: pytest.Subtest
     """Arguments that fit a tool's schema, by the table of leniencies, are taken, and no others."""
 
     def exact(tool: Tool, data: st.DataObject) -> None:
-        allows = Draft202012Validator(schema.input_schema(tool.parameters)).is_valid
+        allows = Draft202012Validator(input_schema(tool.parameters)).is_valid
         sent = data.draw(attempted(tool.parameters))
         used: set[Leniency] = set()
         plain = plain_arguments(tool.parameters, sent, used)

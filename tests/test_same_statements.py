@@ -8,8 +8,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.consolidation.same_statements import StatementIndex, shortens
-from memvault.consolidation.statements import LEAST_WORDS, Statement
+from memvault.consolidation.statements import LEAST_WORDS, Statement, StatementIndex, shortens
 
 WORDS = ["cache", "server", "backup", "log", "a1", "7", "not"]
 FIXED = frozenset({"not", "a1"})

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from memvault import schema
+from memvault.arguments import parameters
+from memvault.arguments.binding import NO_MATCH, coerce
 from memvault.errors import UsageError
-from memvault.leniency import NO_MATCH, coerce
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from plain_arguments import exactly, named, try_tools
@@ -51,7 +51,7 @@ def _object(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def _arguments(tool: Tool) -> st.SearchStrategy[dict[str, Any]]:
-    return _object(schema.input_schema(tool.parameters))
+    return _object(parameters.input_schema(tool.parameters))
 
 
 def test_a_tool_takes_what_its_schema_says(subtests: pytest.Subtests) -> None:
@@ -61,7 +61,7 @@ def test_a_tool_takes_what_its_schema_says(subtests: pytest.Subtests) -> None:
         given_values = data.draw(_arguments(tool))
         expected = exactly(named(tool.parameters, given_values))
         assert exactly(tool.bind(given_values)) == expected
-        for spell in (str.upper, str.lower, "_".join, "-{}_".format, schema.kebab):
+        for spell in (str.upper, str.lower, "_".join, "-{}_".format, parameters.kebab):
             respelled = {spell(key): value for key, value in given_values.items()}
             assert exactly(tool.bind(respelled)) == expected
 
@@ -93,7 +93,7 @@ def test_a_tool_refuses_what_its_schema_does_not_say(subtests: pytest.Subtests) 
 
     def refuses(tool: Tool, data: st.DataObject) -> None:
         fitting = data.draw(_arguments(tool))
-        whole = schema.input_schema(tool.parameters)
+        whole = parameters.input_schema(tool.parameters)
         wrong: list[dict[str, Any]] = [{**fitting, "noSuchKey": 1}]
         wrong += ({**fitting, f"{key}_": value} for key, value in fitting.items())
         wrong += ({k: v for k, v in fitting.items() if k != key} for key in whole["required"])

@@ -14,10 +14,10 @@ from copies import Copy
 from memvault import open_vault
 from memvault.call import Call, Caller, Scope
 from memvault.errors import Refused
+from memvault.settings import vaults
 from memvault.tools.core import available, invoke
 from memvault.tools.core.registry import Tool, all_tools
-from memvault.upkeep import named_vaults
-from memvault.vault import layout
+from memvault.vault import paths
 from memvault.workspace import Workspace
 from tool_calls import normal, soon
 
@@ -25,7 +25,7 @@ VALUE = "agents/bob/memories/k.md"
 HIDDEN = [
     "agents/bob/goals/g.md",
     VALUE,
-    layout.derived_id(VALUE),
+    paths.derived_id(VALUE),
     "secret:hidden-7k2m9q",
     "hidden-7k2m9q",
     "../secret/fact/hidden.md",
@@ -76,9 +76,9 @@ def side(filled: Path, place: Path, canary: str, times: int, patch: pytest.Monke
         bob.call("delete_goals", goalIds=["g"])
         changes = bob.call("memory_log")["changes"]
     patch.setenv("MEMVAULT_CONFIG", str(config))
-    named_vaults.add_vault("secret", str(other))
-    named_vaults.add_vault("team", str(root))
-    named_vaults.set_default(["secret"])
+    vaults.add_vault("secret", str(other))
+    vaults.add_vault("team", str(root))
+    vaults.set_default(["secret"])
     made = place.rename(place.with_name(f"{place.name}-made"))
     return Side(root, config, canary, changes[0]["changeId"], Copy(made, place))
 
@@ -107,7 +107,7 @@ def tries(tool: Tool, own: Side) -> Iterator[dict[str, Any]]:
 
 def answers(own: Side, scope: Scope, tool: Tool, patch: pytest.MonkeyPatch) -> list[str]:
     """Call a tool in every way; return what a client with a scope is told."""
-    from memvault.mcp import answers as told
+    from memvault.mcp import results as told
 
     patch.setenv("MEMVAULT_CONFIG", str(own.config))
     caller = Caller("ann", False, False, True, ("team",), scope)
@@ -168,7 +168,7 @@ def test_resources_and_completion_hide_it_too(
     import mcp_types as types
     from mcp.shared.exceptions import MCPError
 
-    from memvault.mcp import completion, resources
+    from memvault.mcp import resources
 
     found = []
     for own in sides:
@@ -186,7 +186,7 @@ def test_resources_and_completion_hide_it_too(
                 ref=types.PromptReference(name="recall-first"),
                 argument=types.CompletionArgument(name="tag", value=typed),
             )
-            said.append(str(completion.complete(Call(workspace, caller), params)))
+            said.append(str(resources.complete(Call(workspace, caller), params)))
         found.append([normal(own.root, text) for text in said])
         workspace.close()
     assert found[0] == found[1]

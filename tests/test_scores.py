@@ -8,15 +8,25 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memvault.config import RankingSettings
 from memvault.index.protocol import MemoryRecord, SentenceFeatures
 from memvault.model import Memory
+from memvault.recall.answer import FAIR, STRONG
 from memvault.recall.dates import DateConstraint
-from memvault.recall.ranking import FeatureRow, Ranked, columns, prefer_newer, rank
-from memvault.recall.strength import answer_probability, evidence
-from memvault.recall.values import FAIR, STRONG
-from memvault.recall.weights import RankingWeights, fits, regime_shares, weights_for
-from memvault.vault.daily import DateRange
+from memvault.recall.ranking import (
+    FeatureRow,
+    Ranked,
+    RankingWeights,
+    answer_probability,
+    columns,
+    evidence,
+    fits,
+    prefer_newer,
+    rank,
+    regime_shares,
+    weights_for,
+)
+from memvault.settings.vault_settings import RankingSettings
+from memvault.vault.file_names import DateRange
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 FITS = sorted(fits())

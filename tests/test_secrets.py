@@ -13,8 +13,8 @@ from conftest import Run, write
 from copies import Copy
 from made_secrets import MADE, made
 from memvault import Vault, open_vault
+from memvault.store import writer
 from memvault.tools.core.registry import Tool
-from memvault.vault import new_secrets
 from test_undo import files
 from tool_calls import WRITING, writing_call
 
@@ -177,7 +177,7 @@ def test_a_refusal_names_the_arguments_that_hold_a_secret(vault: Vault, folder: 
 def test_a_secret_that_only_the_whole_file_shows_is_named_by_its_kind() -> None:
     """Where no argument holds it alone, the refusal has the kind and no line."""
     value, said = made("AWS secret key")
-    refusal = new_secrets.refusal(new_secrets.added_secrets(b"", said.encode()))
+    refusal = writer.refusal(writer.added_secrets(b"", said.encode()))
     refusal.locate_in_arguments({"metadata": {"aws_secret_access_key": value}, "title": None})
     assert refusal.message.endswith("memvault.toml says: AWS secret key")
     refusal.locate_in_arguments({"metadata": {said: 1}})

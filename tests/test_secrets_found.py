@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, SHARED, examples
 from made_secrets import MADE, made
-from memvault.secrets_found.detect import allows, find_secrets, masked, masked_part, secret_values
-from memvault.secrets_found.formats import FORMS, SHORTEST_WORD, SecretPattern, pattern
+from memvault.secrets.detector import allows, find_secrets, masked, masked_part, secret_values
+from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, pattern
 
 SIZES = (30_000, 120_000)
 PROSE = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=300)

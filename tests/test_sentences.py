@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.index.analysis import analyser
 from memvault.index.protocol import DISTINCTIVE_BIT
-from memvault.index.sentences import TERM_ID_MASK, TextBlock, encode_blocks, number_of, split_memory
+from memvault.index.text.analysis import analyser
+from memvault.index.text.indexed_text import (
+    TERM_ID_MASK,
+    TextBlock,
+    encode_blocks,
+    number_of,
+    split_memory,
+)
 from memvault.model import Memory
 
 REST = "She pulls and it stays shut. The smith is away until the end of the week. "

@@ -28,9 +28,9 @@ from mcp_client import HELLO, structured
 from mcp_client import LOADED as LOADED  # what commands begin with, see conftest
 from memvault import open_vault
 from memvault.call import Caller
+from memvault.files.lock import FileLock
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
-from memvault.mcp.door import ResponseTracker
-from memvault.vault.lock import FileLock
+from memvault.server.gateway import ResponseTracker
 from memvault.workspace import Workspace
 from test_mcp_told import Heard
 

@@ -18,8 +18,8 @@ import pytest
 from conftest import Ran, Run, refused, succeeded, write
 from made_secrets import made
 from memvault import open_vault
-from memvault.upkeep.clients import NAMES
-from memvault.upkeep.clients.client import HISTORIAN
+from memvault.clients import NAMES
+from memvault.clients.client import HISTORIAN
 from terminal import at_terminal
 
 THERE = {

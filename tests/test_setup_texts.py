@@ -12,17 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from conftest import ROOT
+from memvault.clients import NAMES, json_edit, marked_blocks
+from memvault.clients.client import MARKDOWN, TOML, ClientFile, MarkedBlock, OwnedFile, SetupContext
+from memvault.clients.setup import client, with_parts, without
 from memvault.errors import Refused
-from memvault.upkeep.clients import NAMES, jsonc, marked
-from memvault.upkeep.clients.client import (
-    MARKDOWN,
-    TOML,
-    ClientFile,
-    MarkedBlock,
-    OwnedFile,
-    SetupContext,
-)
-from memvault.upkeep.clients.setup import client, with_parts, without
 
 PLACE = SetupContext(
     "project",
@@ -36,7 +29,7 @@ PLACE = SetupContext(
 )
 FORMS = ROOT / "tests/clients"
 FILES = [file for name in NAMES for file in client(name).files(PLACE)]
-JSON = [file for file in FILES if isinstance(file.parts[0], jsonc.JsonEntry)]
+JSON = [file for file in FILES if isinstance(file.parts[0], json_edit.JsonEntry)]
 BLOCKS = [file for file in FILES if isinstance(file.parts[0], MarkedBlock)]
 KEYS = ["mcpServers", "mcp", "memvault", "hooks", "SessionStart", "Stop", "version", "other", "ä"]
 
@@ -94,7 +87,7 @@ def merged(value: Any, file: ClientFile) -> Any:
     """Return what a file says with all that belongs there."""
     whole: Any = json.loads(json.dumps(value))
     for part in file.parts:
-        assert isinstance(part, jsonc.JsonEntry)
+        assert isinstance(part, json_edit.JsonEntry)
         inner = whole
         for key in part.keys[:-1]:
             inner = inner.setdefault(key, {})
@@ -111,7 +104,7 @@ def test_settings_are_as_before_afterwards(file: ClientFile, text: str) -> None:
     """Added to any JSON, with comments or without, twice, and removed: the same bytes are left."""
     try:
         after = with_parts(text, file)
-    except jsonc.JsonSyntaxError:
+    except json_edit.JsonSyntaxError:
         assume(False)
     assert with_parts(after, file) == after
     assert without(after, file) == text
@@ -124,7 +117,7 @@ def test_settings_hold_what_they_held_and_ours(file: ClientFile, value: Any, ind
     text = json.dumps(value, indent=indent)
     try:
         after = json.loads(with_parts(text, file))
-    except jsonc.JsonSyntaxError:
+    except json_edit.JsonSyntaxError:
         assume(False)
     expected = merged(value, file)
     assert after == expected
@@ -163,16 +156,16 @@ prose = st.text(st.sampled_from("ab#é <\n\n\r\t-\u2028\x0b"), max_size=30) | st
 
 @given(text=prose, marks=st.sampled_from([MARKDOWN, TOML]), windows=st.booleans())
 def test_a_text_is_as_before_afterwards(
-    text: str, marks: marked.BlockMarkers, windows: bool
+    text: str, marks: marked_blocks.BlockMarkers, windows: bool
 ) -> None:
     """A block added to any text, twice and then changed, and taken back leaves the same text."""
     if windows:
         text = text.replace("\r", "").replace("\n", "\r\n")
-    first = marked.insert_block(text, "One\n\ntwo\n", marks)
-    assert marked.insert_block(first, "One\n\ntwo\n", marks) == first
-    assert marked.remove_block(first, marks) == text
-    other = marked.insert_block(first, "Something else", marks)
-    assert marked.remove_block(other, marks) == text
+    first = marked_blocks.insert_block(text, "One\n\ntwo\n", marks)
+    assert marked_blocks.insert_block(first, "One\n\ntwo\n", marks) == first
+    assert marked_blocks.remove_block(first, marks) == text
+    other = marked_blocks.insert_block(first, "Something else", marks)
+    assert marked_blocks.remove_block(other, marks) == text
 
 
 tables = st.lists(
@@ -231,7 +224,7 @@ def test_toml_is_as_before_afterwards(text: str, end: str) -> None:
 )
 def test_what_is_broken_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
     """Settings that are no JSON, or hold something else there, are refused: the line says where."""
-    with pytest.raises(jsonc.JsonSyntaxError, match=rf"^line {line}: .*{reason}"):
+    with pytest.raises(json_edit.JsonSyntaxError, match=rf"^line {line}: .*{reason}"):
         with_parts(text, JSON[0])
 
 
@@ -241,10 +234,10 @@ def test_what_is_broken_is_refused_with_its_line(text: str, line: int, reason: s
 def test_a_mark_alone_is_refused(text: str) -> None:
     """Of a text with one of the two marks nobody knows where the block ends."""
     marks = TOML if "#" in text else MARKDOWN
-    with pytest.raises(marked.UnbalancedMarkers, match=r"line [12]: "):
-        marked.insert_block(text, "x", marks)
-    with pytest.raises(marked.UnbalancedMarkers, match=r"line [12]: "):
-        marked.remove_block(text, marks)
+    with pytest.raises(marked_blocks.UnbalancedMarkers, match=r"line [12]: "):
+        marked_blocks.insert_block(text, "x", marks)
+    with pytest.raises(marked_blocks.UnbalancedMarkers, match=r"line [12]: "):
+        marked_blocks.remove_block(text, marks)
 
 
 def test_what_somebody_adds_to_it_stays() -> None:

@@ -12,8 +12,8 @@ import pytest
 from conftest import Run, index_of, refused, succeeded, write
 from memvault import Vault, open_vault
 from memvault.call import Call, Caller
-from memvault.index.manifest import Manifest
-from memvault.upkeep.paths import hide_local_paths
+from memvault.index.local.manifest import Manifest
+from memvault.local_paths import hide_local_paths
 from memvault.workspace import Workspace
 
 HEAD = "---\nid: {}\ntitle: {}\nmemory_type: fact\n---\n\n{}\n"

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conftest import Run, refused, succeeded, write
-from memvault.cli import pretty
+from memvault.cli import terminal
 from terminal import at_terminal
 
 
@@ -168,8 +168,8 @@ def test_long_lines_count_as_the_rows_that_they_take(folder: Path, tmp_path: Pat
 @example("|a|\n|-|\n|b|", 20, "a")
 def test_any_text_is_set(text: str, width: int, query: str) -> None:
     """No text of a memory and no query is an error, and none steers the terminal."""
-    for line in pretty.markdown(text, width):
-        assert "".join(piece for piece, _ in pretty.highlight(line, query)) == "".join(
+    for line in terminal.markdown(text, width):
+        assert "".join(piece for piece, _ in terminal.highlight(line, query)) == "".join(
             piece for piece, _ in line
         )
         assert "\x1b" not in "".join(piece for piece, _ in line)

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from memvault.agents.address import Address
-from memvault.agents.locking import agent_lock
+from memvault.agents.address import Address, agent_lock
 from memvault.agents.messages.inbox import Inbox
 
 SWALLOWING = """
 import os, sys, time
-from memvault.cli.streams import guarded
+from memvault.cli.shutdown import guarded
 class Dropped:
     def __del__(self):
         os.kill(os.getpid(), int(sys.argv[1]))
@@ -96,7 +95,7 @@ def test_a_wait_can_be_ended_again_and_again(folder: Path) -> None:
 
 LEAVING = """
 import contextlib, sys, time
-from memvault.cli.streams import guarded
+from memvault.cli.shutdown import guarded
 def tidy():
     print("tidying", flush=True)
     for _ in range(50):

@@ -11,12 +11,17 @@ import frontmatter
 import pytest
 
 from conftest import ROOT, Run, refused, succeeded
+from memvault.cli.help_pages import EXTRA_COMMANDS
 from memvault.cli.options import GLOBAL_OPTIONS
-from memvault.cli.overview import EXTRA_COMMANDS
 from memvault.command_table import COMMANDS
-from memvault.tools.core import registry, skill
+from memvault.tools.core import agent_guide, registry
 
-TEXTS = (skill.agents_page, skill.instructions, skill.claude_skill, skill.plain_text)
+TEXTS = (
+    agent_guide.agents_page,
+    agent_guide.instructions,
+    agent_guide.claude_skill,
+    agent_guide.plain_text,
+)
 NAMES = {command.words for command in COMMANDS} | EXTRA_COMMANDS.keys()
 
 
@@ -32,7 +37,7 @@ def test_every_command_that_is_named_exists(text: Callable[[], str]) -> None:
     """Each command in the text is one, and has the options that the text gives it."""
     shared = {flag for _, flag, *_ in GLOBAL_OPTIONS} | {"--help"}
     lines = re.findall(r"(?:`|^\$ )memvault ((?:\w|-)+[^`\n]*)", text(), re.MULTILINE)
-    assert lines or text is skill.plain_text
+    assert lines or text is agent_guide.plain_text
     for line in lines:
         words = shlex.split(line)
         if words[0] == "COMMAND":
@@ -51,7 +56,7 @@ def test_every_command_that_is_named_exists(text: Callable[[], str]) -> None:
 
 def test_the_template_says_the_same() -> None:
     """A new vault's AGENTS.md is the page that the program prints."""
-    assert (ROOT / "vault-template/AGENTS.md").read_text("utf-8") == skill.agents_page()
+    assert (ROOT / "vault-template/AGENTS.md").read_text("utf-8") == agent_guide.agents_page()
 
 
 def test_a_skill_for_claude_keeps_its_limits(tmp_path: Path, run: Run) -> None:
@@ -68,7 +73,7 @@ def test_a_skill_for_claude_keeps_its_limits(tmp_path: Path, run: Run) -> None:
 
 def test_plain_text_has_no_marks() -> None:
     """The plain form is the same text without what markdown adds."""
-    text = skill.plain_text()
+    text = agent_guide.plain_text()
     assert not re.search(r"^#|^\||\*\*|`", text, re.MULTILINE)
     assert "memvault recall " in text
     assert "Five ways to write" in text
@@ -76,7 +81,7 @@ def test_plain_text_has_no_marks() -> None:
 
 def test_instructions_over_mcp_name_tools() -> None:
     """An MCP client is told the tools' exact names, and no command."""
-    text = skill.mcp_instructions()
+    text = agent_guide.mcp_instructions()
     assert "{" not in text
     assert "memvault " not in text
     for name in re.findall(r"\bmemory_\w+", text):

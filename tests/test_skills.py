@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from conftest import Run, write
 from memvault import Vault
-from memvault.memories import skills
+from memvault.memories import procedures
 
 parts = st.sampled_from(["a", "B", "b", "ab", "é", "a-b", "a_b", "7"])
 ids = st.lists(st.lists(parts, min_size=1, max_size=4).map(".".join), max_size=12)
@@ -78,15 +78,15 @@ def test_an_empty_tree_says_so(run: Run) -> None:
 @given(ids)
 def test_every_skill_is_counted_once_on_each_level(named: list[str]) -> None:
     """The counts of the categories add up to all skills, and each branch has what it counts."""
-    categories = skills.branches(named, 1)
+    categories = procedures.branches(named, 1)
     assert sum(categories.values()) == len(named)
     for category, count in categories.items():
-        within = skills.below(named, category)
+        within = procedures.below(named, category)
         assert len(within) == count
-        deeper = skills.branches(within, 2)
+        deeper = procedures.branches(within, 2)
         assert sum(deeper.values()) == sum("." in entry for entry in within)
         for branch, number in deeper.items():
-            assert len(skills.below(named, branch)) == number
+            assert len(procedures.below(named, branch)) == number
 
 
 def test_a_known_skill_gives_its_procedure_and_counts_no_outcome(vault: Vault) -> None:

@@ -9,8 +9,7 @@ import pytest
 from conftest import write
 from growth import Steps, check_growth
 from memvault import Vault
-from memvault.recall.snippets import beginning
-from memvault.recall.units import units
+from memvault.recall.snippets import beginning, units
 
 BODY = """# Services
 

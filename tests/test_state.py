@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from conftest import Run, examples, refused, write
 from memvault import Vault, open_vault
-from memvault.agents.entries import normal
-from memvault.vault import layout
-from memvault.vault.codec import plain_text
+from memvault.agents.agent_files import normal
+from memvault.vault import paths
+from memvault.vault.document import plain_text
 from racing import Racing, raced
 
 KEYS = "agents/main/memories"
@@ -171,7 +171,7 @@ def test_what_was_there_before_is_in_the_history(vault: Vault, folder: Path) -> 
     keep(vault, k="second")
     vault.call("delete_memories", keys=["k"])
     history = vault._workspace.store.history
-    name = layout.derived_id(f"{KEYS}/k.md")
+    name = paths.derived_id(f"{KEYS}/k.md")
     kept = [history.read(name, revision) for revision in history.revisions(name)]
     assert [data.split(b"\n\n")[1].strip() for data in kept] == [b"first", b"second"]
 

@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 
 from conftest import titles, write
 from memvault import Vault
-from memvault.config import load_settings
 from memvault.errors import Conflict, NotFound, StorageError
-from memvault.vault import atomic, codec, layout
-from memvault.vault.store import MemoryStore
+from memvault.files import atomic
+from memvault.settings.vault_settings import load_settings
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import document
+from memvault.vault.paths import new_id, numbered_names
 
 HEADER = """\
 ---
@@ -156,7 +158,7 @@ def test_etags_guard_every_change(vault: Vault, folder: Path) -> None:
     seen = _done(vault.call("memory_show", memId=name))["etag"]
     changed = _done(vault.call("memory_compound", query=name, modifications="2", ifMatch=seen))
     before = file.read_bytes()
-    assert changed["etag"] == codec.etag(before)
+    assert changed["etag"] == document.etag(before)
     for arguments in (
         {"modifications": "3", "ifMatch": seen},
         {"modifications": "3", "ifMatch": "nonsense", "mode": "replace"},
@@ -164,7 +166,7 @@ def test_etags_guard_every_change(vault: Vault, folder: Path) -> None:
     ):
         result = vault.call("memory_compound", query=name, **arguments)
         assert _error(result) == "conflict"
-        assert codec.etag(before) in result["error"]["message"]
+        assert document.etag(before) in result["error"]["message"]
         assert result["error"]["hint"]
         assert file.read_bytes() == before
     file.write_bytes(before + b"by hand\n")
@@ -203,10 +205,10 @@ def test_every_earlier_content_comes_back(vault: Vault, folder: Path) -> None:
     assert _revisions(vault, name) == made
     for revision, content in zip(made, contents, strict=False):
         shown = _done(vault.call("memory_show", memId=name, revision=revision))
-        assert shown["etag"] == codec.etag(content)
+        assert shown["etag"] == document.etag(content)
         result = _done(vault.call("memory_restore", memId=name, revision=revision))
         assert file.read_bytes() == content
-        assert result["etag"] == codec.etag(content)
+        assert result["etag"] == document.etag(content)
     assert len(_revisions(vault, name)) == 6
     newest = _revisions(vault, name)[3]
     _done(vault.call("memory_restore", memId=name, revision=newest))
@@ -352,7 +354,7 @@ def test_the_two_thousandth_memory_of_a_title_costs_what_the_second_did(store: M
     many: list[str] = []
 
     def add(paths: list[str]) -> None:
-        header = {"id": layout.new_id("again")}
+        header = {"id": new_id("again")}
         paths.append(store.add("issue", "again", header, "text").path)
 
     add([])
@@ -370,6 +372,6 @@ def test_the_two_thousandth_memory_of_a_title_costs_what_the_second_did(store: M
 def test_a_free_name_is_found_among_any_taken_ones(taken: set[int]) -> None:
     """The names offered beside a path include a free one soon, and none twice."""
     names = {f"a/b-{number}.md" for number in taken} | {"a/b.md"}
-    offered = list(islice(layout.numbered_names("a/b.md", names.__contains__), len(taken) + 3))
+    offered = list(islice(numbered_names("a/b.md", names.__contains__), len(taken) + 3))
     assert len(set(offered)) == len(offered)
     assert set(offered) - names

@@ -12,9 +12,9 @@ import pytest
 from conftest import write
 from memvault import Vault, clock, open_vault
 from memvault.agents.address import Address
-from memvault.agents.messages.talk import TalkLog
-from memvault.config import Settings
-from memvault.vault.store import MemoryStore
+from memvault.agents.messages.talks import TalkLog
+from memvault.settings.vault_settings import Settings
+from memvault.store.memory_store import MemoryStore
 from racing import Racing, raced
 
 

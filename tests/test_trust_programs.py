@@ -13,7 +13,7 @@ from conftest import Run, refused, write
 from memvault import open_vault
 from memvault.call import Call
 from memvault.plugins import tool_file, trust
-from memvault.plugins.fingerprint import fingerprint_of
+from memvault.plugins.trust import fingerprint_of
 from memvault.tools.core import available
 from memvault.workspace import Workspace
 

@@ -15,9 +15,9 @@ from conftest import Run, write
 from copies import Copy
 from episodes import WEEK, put_all
 from memvault import Vault, open_vault
+from memvault.history.undo import revert_steps
+from memvault.store.change_set import FileChange
 from memvault.tools.core.registry import Tool
-from memvault.upkeep.undo import revert_steps
-from memvault.vault.deed import FileChange
 from tool_calls import OF_THIS_MACHINE, WRITING, writing_call
 
 
@@ -319,7 +319,7 @@ LINE = {
 )
 def test_a_strangers_journal_reaches_nothing_else(vault: Vault, folder: Path, path: str) -> None:
     """A journal that came with a vault cannot have undo touch what is no file of the vault's."""
-    from memvault.vault.codec import etag
+    from memvault.vault.document import etag
 
     outside = write(folder.parent, "outside.md", "mine")
     (folder / "link").symlink_to(folder.parent)

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Run, refused, titles, write
 from memvault import open_vault
-from memvault.index.embedding import permitted
+from memvault.index.embedding import model_choice
 from test_embedders import make_model
 from test_imports import NEVER, among, loaded
 
@@ -49,7 +49,7 @@ def test_a_vaults_model_is_loaded_once_its_user_allows_it(cloned: Path, run: Run
     assert run("model", "use", "models/tiny").code == 0
     assert "warnings" not in run("recall", "zebra", "--json").json
     write(cloned, "models/tiny/more.bin", "x")
-    assert not permitted.is_allowed("models/tiny", cloned)
+    assert not model_choice.is_allowed("models/tiny", cloned)
 
 
 def test_a_copy_of_a_vault_has_to_be_allowed_too(cloned: Path, run: Run, tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_copy_of_a_vault_has_to_be_allowed_too(cloned: Path, run: Run, tmp_pat
     assert run("model", "use", "models/tiny").code == 0
     copy = tmp_path / "copy"
     shutil.copytree(cloned, copy)
-    assert permitted.is_allowed("models/tiny", cloned)
-    assert not permitted.is_allowed("models/tiny", copy)
+    assert model_choice.is_allowed("models/tiny", cloned)
+    assert not model_choice.is_allowed("models/tiny", copy)
 
 
 def test_a_folder_cannot_pass_for_a_models_name(folder: Path, run: Run) -> None:

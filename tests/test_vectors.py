@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvault.index.flat_vectors import VectorCard
-from memvault.index.nearest import NearestMemory, nearest
-from memvault.index.vectors import StaticVectorFile
+from memvault.index.local.nearest import NearestMemory, nearest
+from memvault.index.local.static_vector_file import StaticVectorFile
+from memvault.index.local.vectors import VectorCard
 
 Matrix = npt.NDArray[np.float32]
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from conftest import Run, write
 from copies import Copy
-from memvault import open_vault, visible
+from memvault import open_vault, sanitize
 from memvault.call import Call
-from memvault.cli import output, showing
+from memvault.cli import output, results
 from memvault.cli.options import GlobalOptions
 from memvault.errors import MemvaultError
 from memvault.tools.core.registry import Tool
@@ -73,7 +73,7 @@ def printed(tool: str, found: Any, as_json: bool) -> str:
         else:
             options = GlobalOptions()
             options.json = as_json
-            showing.print_result(options, tool, found)
+            results.print_result(options, tool, found)
     return out.getvalue()
 
 
@@ -112,7 +112,7 @@ def _cannot_lie(tool: Tool, found: Any, filled: Path) -> None:
     text = printed(tool.name, found, as_json=True)
     checked(text, lines=False)
     assert json.loads(text) == whole
-    answers = pytest.importorskip("memvault.mcp.answers", reason="no MCP SDK")
+    answers = pytest.importorskip("memvault.mcp.results", reason="no MCP SDK")
     answer = answers.result(Call(Workspace(filled)), whole)
     checked(answer.content[0].text)
     assert answer.structured_content == answers.whole(whole)
@@ -122,18 +122,18 @@ def _cannot_lie(tool: Tool, found: Any, filled: Path) -> None:
 def test_a_text_is_seen_whole_and_read_back_exactly(text: str) -> None:
     """Any text is one line for a person, and JSON that means exactly the text."""
     assume(not re.search("[\ud800-\udbff][\udc00-\udfff]", text))  # JSON takes two halves for one
-    checked(visible.escape_line(text), lines=False)
-    assert "\n" not in visible.escape_line(text)
-    assert visible.escape_text(text).count("\n") == text.count("\n")
-    shown = visible.safe_json({text: [text]})
+    checked(sanitize.escape_line(text), lines=False)
+    assert "\n" not in sanitize.escape_line(text)
+    assert sanitize.escape_text(text).count("\n") == text.count("\n")
+    shown = sanitize.safe_json({text: [text]})
     checked(shown, lines=False)
     assert json.loads(shown) == {text: [text]}
 
 
 def test_every_script_stays_as_it_is() -> None:
     """Letters of any script, emoji and what joins them are printed as they are."""
-    assert visible.escape_line(ORDINARY) == visible.escape_text(ORDINARY) == ORDINARY
-    assert visible.safe_json(ORDINARY) == f'"{ORDINARY}"'
+    assert sanitize.escape_line(ORDINARY) == sanitize.escape_text(ORDINARY) == ORDINARY
+    assert sanitize.safe_json(ORDINARY) == f'"{ORDINARY}"'
 
 
 def test_a_header_forges_no_line(run: Run, folder: Path) -> None:
@@ -203,7 +203,7 @@ JSON = st.recursive(
 @given(value=st.dictionaries(st.text(), JSON, max_size=5))
 def test_json_on_lines_means_the_same(value: dict[str, Any]) -> None:
     """JSON as ``--json`` writes it is the value, with a line for each key and each entry."""
-    text = visible.as_json_lines(value)
+    text = sanitize.as_json_lines(value)
     assert json.loads(text) == value
     entries = sum(len(entry) + 1 for entry in value.values() if isinstance(entry, list) and entry)
     assert text.count("\n") == max(len(value), 1) + entries + 1

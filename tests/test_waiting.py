@@ -17,10 +17,18 @@ import pytest
 from conftest import Run, refused, until, write
 from memvault import Vault, open_vault
 from memvault.agents.address import Address
-from memvault.agents.messages import watch
+
+# moved
 from memvault.agents.messages.inbox import Inbox
-from memvault.agents.messages.wait import EventPattern, WaitResult, wait
-from memvault.agents.messages.watch import FolderWatcher, PollingWatcher, Waker, waker
+from memvault.agents.messages.waiting import (
+    EventPattern,
+    FolderWatcher,
+    PollingWatcher,
+    WaitResult,
+    Waker,
+    wait,
+    waker,
+)
 from memvault.call import Call
 from memvault.tools.core import invoke
 from memvault.workspace import Workspace

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from conftest import titles, write
 from memvault import Vault
-from memvault.recall.worded_dates import find_foreign_date, parse_phrase
-from memvault.vault.daily import DateRange
+from memvault.recall.foreign_dates import find_foreign_date, parse_phrase
+from memvault.vault.file_names import DateRange
 
 TODAY = date(2026, 11, 22)
 """A Sunday."""

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from conftest import Run, refused, write
 from memvault import open_vault
 from memvault.errors import Refused
-from memvault.vault import codec
-from memvault.world.ground import Character, figure, walk
+from memvault.vault import document
+from memvault.world.world import Character, figure, walk
 
 FOREST = """\
 ---
@@ -176,7 +176,7 @@ def test_one_entry_of_a_header_is_set(header: str, expected: str) -> None:
     for newline in ("\n", "\r\n"):
         before = f"---\n{header}---\nx\n".replace("\n", newline).encode()
         after = f"---\n{expected}---\nx\n".replace("\n", newline).encode()
-        assert codec.edit_entry(before, "r", "a", 5) == after
+        assert document.edit_entry(before, "r", "a", 5) == after
 
 
 def test_what_is_not_there_is_not_gathered(world: Path) -> None:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memvault.__main__ import main
+from memvault.arguments.parameters import Parameter
 from memvault.call import Call, Caller
-from memvault.schema import Parameter
 from memvault.tools.core.registry import Tool, all_tools
 from memvault.workspace import Workspace
 
@@ -278,12 +278,12 @@ TRUSTED = Caller()
 def over_mcp(root: Path, tool: str, arguments: dict[str, Any], halves: bool = False) -> Any:
     """Return what a call over MCP gives, which its text tells but for halves of characters."""
     pytest.importorskip("mcp", reason="the MCP SDK is not installed: pip install 'memvault[mcp]'")
-    from memvault.mcp import answers, texts
+    from memvault.mcp import results, texts
     from memvault.mcp.calls import PendingCall
 
     workspace = Workspace(root)
     call = PendingCall(workspace, TRUSTED, tool, arguments)
-    answer = answers.result(Call(workspace, TRUSTED), call.run())
+    answer = results.result(Call(workspace, TRUSTED), call.run())
     call.settle()
     workspace.close()
     text = answer.content[0].text  # type: ignore[union-attr]

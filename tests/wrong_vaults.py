@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from conftest import write
 from made_secrets import made
 from memvault import Vault
-from memvault.vault.codec import etag
+from memvault.vault.document import etag
 
 OLD = time.time() - 3 * 86_400
 HEADER = "---\nid: {}\nmemory_type: fact\n---\n\n{}\n"

@@ -9,8 +9,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from memvault.arguments.parameters import input_schema
 from memvault.errors import UsageError
-from memvault.schema import input_schema
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 from targets.shapes import first_line, text_of, value_of

@@ -6,10 +6,10 @@ import math
 from datetime import UTC, date, datetime, time
 
 from memvault import clock
-from memvault.config import RankingSettings
-from memvault.index.analysis import analyser
+from memvault.index.text.analysis import analyser
 from memvault.recall import dates
-from memvault.vault.daily import dates_in_path, parse_date_range
+from memvault.settings.vault_settings import RankingSettings
+from memvault.vault.file_names import dates_in_path, parse_date_range
 from targets.shapes import text_of
 
 TOKENS = tuple(

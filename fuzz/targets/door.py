@@ -7,8 +7,8 @@ from functools import cache
 
 from memvault.cli.extra import json_arguments
 from memvault.errors import Bug, MemvaultError
+from memvault.sanitize import safe_json
 from memvault.tools.core import invoke, registry
-from memvault.visible import safe_json
 from memvault.workspace import Workspace
 from targets.arguments import JSON_TOKENS, KEYS, object_of
 from targets.shapes import first_line, folder, text_of

@@ -8,9 +8,8 @@ from typing import Any
 import yaml
 
 from memvault.errors import Refused
-from memvault.vault import codec
-from memvault.vault.frontmatter import split_front_matter
-from memvault.vault.plain_yaml import loader, to_json_values
+from memvault.vault import document
+from memvault.vault.front_matter import loader, split_front_matter, to_json_values
 from targets.shapes import HEADER_TOKENS, first_line, value_of
 
 TOKENS = (
@@ -39,26 +38,26 @@ def check(data: bytes) -> None:
 def _header(file: bytes) -> dict[str, Any] | None:
     """Return what the header says; None where it cannot be read."""
     try:
-        return codec.read_header(file)[0] or {}
+        return document.read_header(file)[0] or {}
     except ValueError:
         return None
 
 
 def _written(key: str, value: Any, body: bytes) -> None:
     """Write a new memory and read it back."""
-    text = codec.decode(body).text
+    text = document.decode(body).text
     try:
-        written = codec.encode_new({key: value}, text)
+        written = document.encode_new({key: value}, text)
     except Refused:  # too much, or nested too deeply
         return
-    header, read = codec.read_header(written)
+    header, read = document.read_header(written)
     assert header == to_json_values({key: value})
-    assert read == codec.plain_text(text).strip("\n")
+    assert read == document.plain_text(text).strip("\n")
 
 
 def _edited(file: bytes, key: str, value: Any, old: dict[str, Any] | None) -> None:
     try:
-        fresh = codec.edit(file, {key: value}, None)
+        fresh = document.edit(file, {key: value}, None)
     except Refused:
         return
     assert old is not None, "a header that cannot be read cannot be edited"
@@ -67,7 +66,7 @@ def _edited(file: bytes, key: str, value: Any, old: dict[str, Any] | None) -> No
     if value is not None:
         wanted[key] = value
     assert _header(fresh) == to_json_values(wanted)
-    before = codec.decode(file)
+    before = document.decode(file)
     assert fresh.startswith(before.bom)
     after = fresh[len(before.bom) :].decode(before.encoding)
     was, now = split_front_matter(before.text), split_front_matter(after)
@@ -84,21 +83,21 @@ def _edited(file: bytes, key: str, value: Any, old: dict[str, Any] | None) -> No
     assert now.header.startswith(was.header[:start])
     assert now.header.endswith(was.header[end:])
     with contextlib.suppress(Refused):
-        assert codec.edit(fresh, {key: value}, None) == fresh
+        assert document.edit(fresh, {key: value}, None) == fresh
 
 
 def _entry_set(file: bytes, key: str, name: str, value: Any, old: dict[str, Any]) -> None:
     """Set an entry of the mapping under the key."""
     try:
-        fresh = codec.edit_entry(file, key, name, value)
+        fresh = document.edit_entry(file, key, name, value)
     except Refused:
         return
     held = old.get(key)
     entries = {**held, name: value} if isinstance(held, dict) else {name: value}
     assert _header(fresh) == to_json_values({**old, key: entries})
     was, now = (
-        split_front_matter(codec.decode(file).text),
-        split_front_matter(codec.decode(fresh).text),
+        split_front_matter(document.decode(file).text),
+        split_front_matter(document.decode(fresh).text),
     )
     if was.before:
         assert (was.before, was.after, was.body) == (now.before, now.after, now.body)

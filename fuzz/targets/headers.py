@@ -6,8 +6,8 @@ import json
 
 from memvault import clock
 from memvault.model import FileState
-from memvault.vault import codec, layout
-from memvault.vault.frontmatter import split_front_matter
+from memvault.vault import document, paths
+from memvault.vault.front_matter import split_front_matter
 from targets.shapes import HEADER_TOKENS
 
 TOKENS = (
@@ -24,15 +24,15 @@ TOKENS = (
 
 def check(data: bytes) -> None:
     """Read a file."""
-    text = codec.decode(data)
+    text = document.decode(data)
     if text.encoding != "binary":
         assert text.encode(text.text) == data
     parts = split_front_matter(text.text)
     assert "".join(parts) == text.text
     state = FileState("fact/a.md", len(data), 0, 0, 0)
-    memory = codec.read_memory(data, state, frozenset(["fact"]))
+    memory = document.read_memory(data, state, frozenset(["fact"]))
     json.dumps(memory.metadata, ensure_ascii=False, allow_nan=False).encode()
-    assert layout.is_mem_id(memory.mem_id)
+    assert paths.is_mem_id(memory.mem_id)
     assert memory.title
     assert memory.title == " ".join(memory.title.split())
     assert memory.memory_type == memory.memory_type.strip() != ""
@@ -42,7 +42,7 @@ def check(data: bytes) -> None:
         assert read is not None
         assert clock.iso(read) == moment
     try:
-        header, _ = codec.read_header(data)
+        header, _ = document.read_header(data)
     except ValueError:
         assert memory.problem
     else:

@@ -6,9 +6,9 @@ import json
 
 from memvault import clock
 from memvault.agents.address import Address
-from memvault.agents.messages import files
+from memvault.agents.messages import message_files
 from memvault.agents.messages.inbox import Inbox
-from memvault.vault import codec
+from memvault.vault import document
 from targets.shapes import HEADER_TOKENS, file_in, folder
 
 TOKENS = (
@@ -35,11 +35,11 @@ def check(data: bytes) -> None:
         assert clock.parse(event.timestamp) is not None
         assert event.kind
     try:
-        letter = files.read(path)
+        letter = message_files.read(path)
     except ValueError as error:
         assert str(error)
         assert not events
         return
     assert len(events) == 1
-    again = codec.read_header(codec.encode_new(letter.header, letter.text))
+    again = document.read_header(document.encode_new(letter.header, letter.text))
     assert again == (letter.header, letter.text.strip("\n"))

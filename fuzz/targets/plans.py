@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from memvault import clock
 from memvault.agents.address import Address
-from memvault.agents.entries import AgentFileUpdate
-from memvault.agents.plans import agenda, files
+from memvault.agents.agent_files import AgentFileUpdate
+from memvault.agents.plans import plans
 from memvault.errors import MemvaultError
 from targets.shapes import HEADER_TOKENS, file_in, store
 
@@ -26,11 +26,11 @@ def check(data: bytes) -> None:
     """Look at an agenda that holds the bytes, and set a line and the text of each entry."""
     file_in("agents/main/plans/p.md")(data)
     now, zone = clock.now(), clock.zone("Europe/Berlin")
-    stands, notes = agenda.list_plans(store(), _MAIN, now, zone)
+    stands, notes = plans.list_plans(store(), _MAIN, now, zone)
     assert len(stands) == 1 or notes
     for stand in stands:
-        assert (stand.next_run is not None) is (stand.status == files.ACTIVE)
-    entries = files.entries_of(store(), _MAIN)
+        assert (stand.next_run is not None) is (stand.status == plans.ACTIVE)
+    entries = plans.entries_of(store(), _MAIN)
     for name, old in entries.read().entries.items():
         entries.put(
             [AgentFileUpdate(name, old, {"status": "late, or not"}, "Do it\n\nnow", stem="p")]

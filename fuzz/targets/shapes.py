@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from memvault import config
-from memvault.vault.store import MemoryStore
+from memvault.settings import vault_settings
+from memvault.store.memory_store import MemoryStore
 
 HEADER_TOKENS = tuple(
     "---\n|\n|\r\n|\r|: |- |? |, |[|]|{|}|'|\"|#| #|&a |*a|!|!!int |!!str |<<: |%|@|`|||>|-|+|"
@@ -69,7 +69,7 @@ def folder() -> Path:
 @cache
 def store() -> MemoryStore:
     """Return that vault's store."""
-    return MemoryStore(folder(), config.load_settings(folder()))
+    return MemoryStore(folder(), vault_settings.load_settings(folder()))
 
 
 @cache

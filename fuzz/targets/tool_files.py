@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from memvault import schema
+from memvault.arguments import parameters
 from memvault.errors import UsageError
 from memvault.plugins import tool_file
-from memvault.plugins.definition import ToolDefinition, tool_definition
+from memvault.plugins.tool_file import ToolDefinition, tool_definition
 from memvault.tools.core import registry
-from memvault.vault import codec
+from memvault.vault import document
 from targets.shapes import HEADER_TOKENS, file_in, folder
 
 TOKENS = (
@@ -33,9 +33,9 @@ def check(data: bytes) -> None:
     assert len(found.tools) + len(found.broken) <= 1
     for kept in found.tools.values():
         definition = kept.definition
-        given = schema.input_schema(definition.parameters)
+        given = parameters.input_schema(definition.parameters)
         json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
-        again = codec.encode_new(_header(definition), kept.text)
+        again = document.encode_new(_header(definition), kept.text)
         file_in("tools/word_count.md")(again)
         (same,) = tool_file.read_all(folder()).tools.values()
         assert same.definition == definition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date
 
-from memvault.recall import dates, worded_dates
+from memvault.recall import dates, foreign_dates
 from targets.shapes import text_of
 
 TOKENS = tuple(
@@ -22,7 +22,7 @@ _TODAY = date(2026, 11, 22)
 def check(data: bytes) -> None:
     """Read a text as a question, and as a bound, which is nothing but a date."""
     text = text_of(data)
-    found = worded_dates.find_foreign_date(text, _TODAY)
+    found = foreign_dates.find_foreign_date(text, _TODAY)
     if found is not None:
         assert found[0].first <= found[0].last
         assert found[1] in text

@@ -36,8 +36,8 @@ import numpy.typing as npt
 
 from memvault.index.embedding.calibrate import AnchorPair, anchors, calibrate, cosines, fit_logistic
 from memvault.index.embedding.embedder import Calibration, Embedder
-from memvault.index.embedding.loading import load_embedder
 from memvault.index.embedding.static import StaticEmbedder
+from memvault.index.embedding.transformer import load_embedder
 
 BINS = 10
 THRESHOLDS = (0.6, 0.75)

@@ -30,16 +30,14 @@ import numpy as np
 import numpy.typing as npt
 
 from judged import JudgedSet, by_group, group_of, kind_of, make_vault, read_set
-from memvault.index.analysis import query_analyser
 from memvault.index.protocol import COMPLETE, View
-from memvault.recall.compared import Compared
+from memvault.index.text.analysis import query_analyser
+from memvault.recall.answer import FAIR, STRONG, RecallRequest
+from memvault.recall.features import Compared
 from memvault.recall.query import parse
-from memvault.recall.ranking import columns
+from memvault.recall.ranking import RankingWeights, columns, evidence, regime_shares
+from memvault.recall.ranking import answer_probability as chance_of
 from memvault.recall.retrieve import retrieve
-from memvault.recall.strength import answer_probability as chance_of
-from memvault.recall.strength import evidence
-from memvault.recall.values import FAIR, STRONG, RecallRequest
-from memvault.recall.weights import RankingWeights, regime_shares
 from memvault.workspace import Workspace
 
 Numbers = npt.NDArray[np.float64]

@@ -22,7 +22,7 @@ class Vault:
         import os
 
         from memvault.call import Caller
-        from memvault.locate import find_vault
+        from memvault.settings.locate import find_vault
         from memvault.workspace import Workspace
 
         named = agent or os.environ.get("MEMVAULT_AGENT")

@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # What Python's own handler raises is lost in a callback, and imports run many.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from memvault.cli.streams import run_guarded
+    from memvault.cli.shutdown import run_guarded
 
     if arguments is None:
         # Together a sixth of a short command: most of it went into a last look at every module.
@@ -39,27 +39,25 @@ def _run(given: list[str]) -> int:
         print(f"memvault {__version__}")
         return 0
     if given in ([], ["--help"], ["-h"], ["help"]):
-        from memvault.cli.help_page import coloured
-        from memvault.cli.overview import overview
+        from memvault.cli.help_pages import coloured, overview
 
         print(coloured(overview()), end="")
         return 0
     if given in (["help", "--all"], ["--help", "--all"]):
-        from memvault.cli.help_page import coloured
-        from memvault.cli.overview import everything
+        from memvault.cli.help_pages import coloured, everything
 
         print(coloured(everything()), end="")
         return 0
     if given[:1] == ["__complete"]:  # at each key
-        from memvault.cli.completing import main as complete
+        from memvault.cli.completion import main as complete
 
         return complete(given[1:])
     if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):  # before each prompt
-        from memvault.cli.hooking import main as answer
+        from memvault.cli.hook import main as answer
 
         return answer(given[1:])
     if given[:2] == ["git", "merge-file"]:  # git runs it once a file
-        from memvault.upkeep.git.driver import main as merge
+        from memvault.git.driver import main as merge
 
         return merge(given[2:])
     from memvault.cli.app import run

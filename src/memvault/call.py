@@ -10,18 +10,18 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from memvault import clock, config
+from memvault import clock
 from memvault.errors import MemvaultError, TimedOut
-from memvault.vault.deed import ChangeSet
+from memvault.settings import vault_settings
+from memvault.store.change_set import ChangeSet
 from memvault.workspace import Workspace
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
-    from memvault.agents.messages.inbox import Inbox
-    from memvault.agents.messages.leases import Lease
-    from memvault.index.local import LocalIndex
+    from memvault.agents.messages.inbox import Inbox, Lease
+    from memvault.index.local.local_index import LocalIndex
     from memvault.recall.engine import RecallEngine
-    from memvault.vault.store import MemoryStore
+    from memvault.store.memory_store import MemoryStore
 
 
 Scope = Literal["read", "write", "all"]
@@ -121,7 +121,7 @@ class Call:
         return self.workspace.root
 
     @property
-    def settings(self) -> config.Settings:
+    def settings(self) -> vault_settings.Settings:
         """The vault's settings."""
         return self.workspace.settings
 
@@ -152,14 +152,14 @@ class Call:
         Raises:
             VaultNotFound: none has such a name, or the caller may not reach it.
         """
-        from memvault.locate import select_vaults
+        from memvault.settings.locate import select_vaults
 
         return select_vaults(names, self.root, self.caller.vaults)
 
     def federated_engine(self, vaults: Mapping[str, Path]) -> RecallEngine:
         """Return recall over several vaults, by their names; one that is missing costs a note."""
+        from memvault.index.federated import FederatedIndex, VaultMember
         from memvault.index.protocol import BEST_EFFORT
-        from memvault.index.together import FederatedIndex, VaultMember
         from memvault.recall.engine import RecallEngine
 
         def opened(root: Path) -> LocalIndex:
@@ -188,11 +188,11 @@ class Call:
     def inbox(self) -> Inbox:
         """The agent's own inbox, into which its plans are fired."""
         from memvault.agents.messages.inbox import Inbox
-        from memvault.agents.plans import firing
+        from memvault.agents.plans import plans
 
         if self.caller.scope == "read":  # who reads writes no event of a plan either
             return Inbox(self.root, self.address, only_reads=True)
-        return firing.inbox(self.store, self.address, clock.zone(self.settings.timezone))
+        return plans.inbox(self.store, self.address, clock.zone(self.settings.timezone))
 
     def sleep(self, seconds: float) -> None:
         """Wait, at most so long; other threads that share the vault go on meanwhile.

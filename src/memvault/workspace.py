@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memvault import config, locate
-from memvault.user_folders import SETTINGS_FILE
+from memvault.files.user_folders import SETTINGS_FILE
+from memvault.settings import locate, vault_settings
 
 if TYPE_CHECKING:
-    from memvault.index.local import LocalIndex
-    from memvault.vault.store import MemoryStore
+    from memvault.index.local.local_index import LocalIndex
+    from memvault.store.memory_store import MemoryStore
 
 
 _NO_KINGFISHER = (
@@ -59,16 +59,16 @@ class Workspace:
         self._beside: dict[Path, Workspace] = {}
 
     @cached_property
-    def settings(self) -> config.Settings:
+    def settings(self) -> vault_settings.Settings:
         """The vault's settings, as they were when last looked at."""
         self._settings_state = _state(self.root / SETTINGS_FILE)
-        settings = config.load_settings(self.root)
+        settings = vault_settings.load_settings(self.root)
         if settings.secrets.detector == "kingfisher":
-            from memvault.secrets_found import detect, kingfisher
+            from memvault.secrets import detector
 
-            if not kingfisher.is_installed():
+            if not detector.is_installed():
                 return settings._replace(warnings=(*settings.warnings, _NO_KINGFISHER))
-            detect.enable_source(kingfisher.spans)
+            detector.enable_source(detector.spans)
         return settings
 
     def refresh_settings(self) -> None:
@@ -84,18 +84,18 @@ class Workspace:
     def store(self) -> MemoryStore:
         """The memories as files."""
         if not self.settings.shared.sent:
-            from memvault.vault.store import MemoryStore
+            from memvault.store.memory_store import MemoryStore
 
             return MemoryStore(self.root, self.settings)
-        from memvault.index.opening import open_store
+        from memvault.index.factory import open_store
 
         return open_store(self.root, self.settings, lambda: self.index)
 
     @cached_property
     def index(self) -> LocalIndex:
         """The derived index, in a folder of the user's own."""
-        from memvault.index.opening import open_index
-        from memvault.index.place import forget_older, prepare_folder
+        from memvault.index.factory import open_index
+        from memvault.index.folder import forget_older, prepare_folder
 
         forget_older(self.root)
         return open_index(self.store, prepare_folder(self.root), self._told)

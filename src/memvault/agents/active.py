@@ -16,17 +16,16 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from memvault import plain_files
-from memvault.agents.address import Address
-from memvault.agents.locking import agent_lock
+from memvault.agents.address import Address, agent_lock
 from memvault.errors import Ambiguous, MemvaultError, NotFound, Refused, StorageError, UsageError
-from memvault.index.embedding import tokens
+from memvault.files import atomic, plain_files
+from memvault.files.plain_files import STATE
+from memvault.index.embedding import static
 from memvault.model import Memory
-from memvault.plain_files import STATE
 from memvault.recall import resolve
 from memvault.recall.engine import RecallEngine
-from memvault.vault import atomic, layout
-from memvault.vault.store import MemoryStore
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.paths import is_ignored, is_memory_path, resolve_inside
 
 MAX_LENGTH = 20_000
 """Characters that one load puts into active memory at most."""
@@ -211,7 +210,7 @@ class ActiveMemory:
                 "give a smaller offset",
             )
         text = whole[offset : offset + min(wanted or MAX_LENGTH, MAX_LENGTH)]
-        text = text[: tokens.prefix_within(text, self._budget)]
+        text = text[: static.prefix_within(text, self._budget)]
         piece = ActiveExcerpt(
             mem_id=memory.mem_id,
             path=memory.path,
@@ -221,7 +220,7 @@ class ActiveMemory:
             wanted=wanted,
             length=len(text),
             total=len(whole),
-            tokens=max(1, tokens.count_tokens(text)),
+            tokens=max(1, static.count_tokens(text)),
         )
         return piece, text
 
@@ -270,7 +269,7 @@ class ActiveMemory:
             Ambiguous: its file is not where it was, and several have its memId.
         """
         with contextlib.suppress(NotFound):
-            if not layout.is_ignored(piece.path, self._store.settings.ignore):
+            if not is_ignored(piece.path, self._store.settings.ignore):
                 memory = self._store.read(piece.path)
                 if memory.mem_id == piece.mem_id:
                     return memory
@@ -299,8 +298,8 @@ class ActiveMemory:
             if (
                 all(type(text) is str and text for text in values[:4])
                 and all(type(number) is int and number >= 0 for number in values[4:])
-                and layout.is_memory_path(piece.path)
-                and layout.resolve_inside(self._store.root, piece.path) == piece.path
+                and is_memory_path(piece.path)
+                and resolve_inside(self._store.root, piece.path) == piece.path
             ):
                 return piece
         return None

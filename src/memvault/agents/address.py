@@ -1,13 +1,18 @@
-"""Who is meant by a name: an agent, one of its sub-brains, or the user."""
+"""Who keeps something in a vault: its agents and their brains, what each has, and since when."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from memvault import clock
 from memvault.errors import UsageError
-from memvault.vault.normal_form import normalize
+from memvault.files.lock import FileLock
+from memvault.vault.file_names import normalize
+from memvault.vault.paths import private_folder, require_plain_folders
 
 USER = "user"
 """The participant that is a person."""
@@ -102,3 +107,84 @@ def _checked(name: str, what: str) -> str:
     if plain.endswith(".") or stem in _WINDOWS:
         raise UsageError(f"{name!r} is a name that some systems reserve", "use another")
     return plain
+
+
+def private(root: Path, owner: Address) -> Path:
+    """Return the folder of what is an agent's and only of this machine; it may not be there yet.
+
+    Raises:
+        Refused: a part of it is a link.
+        StorageError: the vault cannot be written.
+    """
+    private_folder(root)
+    folder = owner.private(root)
+    require_plain_folders(root, folder.relative_to(root).as_posix())
+    return folder
+
+
+def agent_lock(root: Path, owner: Address, timeout: float = 30.0) -> FileLock:
+    """Return the lock to hold while an agent's files are changed; errors as for ``private``."""
+    return FileLock(private(root, owner) / "lock", timeout)
+
+
+def locks_for_paths(root: Path, paths: Iterable[str]) -> Iterator[FileLock]:
+    """Yield the locks of all who write such files of a vault, in the order in which to take them.
+
+    The agents' come first, and the vault's last. Errors as for ``private``.
+    """
+    owners = set()
+    for path in paths:
+        parts = PurePosixPath(path).parts
+        if len(parts) > 1 and parts[0] == "agents":
+            own = parts[1].removesuffix(".md") if len(parts) == 2 else parts[1]
+            brain = f"/{parts[3]}" if len(parts) > 4 and parts[2] == "brains" else ""
+            with contextlib.suppress(UsageError):  # a folder that no agent can have
+                owners.add(address(f"{own}{brain}"))
+    for owner in sorted(owners):
+        yield agent_lock(root, owner)
+    yield FileLock(private_folder(root) / "lock")
+
+
+_KEPT = ("memories", "goals", "plans", "inbox")
+"""The folders of what an agent has, a file each."""
+
+
+class AgentSummary(NamedTuple):
+    """An agent or a brain of it: how many of each it has, and when one of them was changed last."""
+
+    address: Address
+    counts: dict[str, int]
+    changed: str
+
+
+def entries(root: Path) -> list[AgentSummary]:
+    """Return every agent of a vault, each before its brains, in the order of their names."""
+    return [_entry(root, address) for name in known(root) for address in _brains(root, name)]
+
+
+def _brains(root: Path, agent: str) -> Iterator[Address]:
+    own = Address(agent)
+    yield own
+    with contextlib.suppress(OSError):
+        folder = own.folder(root) / "brains"
+        for name in sorted(name for name in os.listdir(folder) if (folder / name).is_dir()):
+            with contextlib.suppress(UsageError):
+                if name != PRIMARY:
+                    yield own.of_brain(name)
+
+
+def _entry(root: Path, address: Address) -> AgentSummary:
+    counts, last = {}, 0
+    for kind in _KEPT:
+        times = list(_times(address.folder(root) / kind))
+        counts[kind] = len(times)
+        last = max([last, *times])
+    return AgentSummary(address, counts, clock.iso_from_ns(last) if last else "")
+
+
+def _times(folder: Path) -> Iterator[int]:
+    """Yield when each markdown file of a folder was changed, in nanoseconds."""
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            if entry.name.lower().endswith(".md") and entry.is_file(follow_symlinks=False):
+                yield entry.stat(follow_symlinks=False).st_mtime_ns

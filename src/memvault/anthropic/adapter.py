@@ -23,7 +23,7 @@ from anthropic.types.beta import (
 )
 from pydantic import BaseModel
 
-from memvault.anthropic.files import FOLDER, MemoryFiles
+from memvault.anthropic.memory_tool import FOLDER, MemoryFiles
 from memvault.errors import MemvaultError
 
 

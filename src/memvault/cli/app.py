@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -13,13 +15,58 @@ import typer.main
 
 from memvault import __version__
 from memvault.cli import commands, output
+from memvault.cli.help_pages import EXTRA_COMMANDS, overview
 from memvault.cli.options import GlobalOptions
-from memvault.cli.overview import EXTRA_COMMANDS, overview
-from memvault.cli.streams import OutputError, termination_requested
+from memvault.cli.shutdown import OutputError, termination_requested
 from memvault.command_table import COMMANDS
 from memvault.errors import MemvaultError, UsageError, VaultNotFound, to_memvault_error
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
+
+SYNONYMS = {
+    ("remember", "set", "store", "register"): "add create insert new note put save write",
+    ("recall",): "ask find grep lookup query search",
+    ("forget", "delete", "untrust", "empty"): "del delete erase remove rm",
+    ("show", "get", "read", "observe"): "cat get print read view",
+    ("list", "get", "recent", "read", "peek", "categories"): "all dir list ls",
+    ("compound", "update", "set"): "append change edit extend update",
+    ("log",): "changes history",
+    ("undo",): "revert rollback",
+    ("status",): "info stat stats",
+    ("doctor",): "check fix lint validate verify",
+    ("reindex",): "index rebuild refresh",
+    ("active",): "held loaded",
+    ("git sync",): "commit pull push sync",
+    ("talk user", "send"): "message say tell",
+    ("help",): "man usage",
+}
+"""What commands are called elsewhere: of the first words, the one that there is."""
+
+
+_SHORT = {"mv": "rename"}
+"""Words of a shell that mean one command, and do the same."""
+
+
+def canonical_name(name: str, names: Collection[str]) -> str | None:
+    """Return the name that another stands for: its plural or singular, or a shell's word for it."""
+    if _SHORT.get(name) in names:
+        return _SHORT[name]
+    forms = {f"{name}s", name.removesuffix("s")}
+    if name.endswith("y"):
+        forms.add(f"{name[:-1]}ies")
+    if name.endswith("ies"):
+        forms.add(f"{name[:-3]}y")
+    return next((known for known in names if known in forms), None)
+
+
+def suggest_command(name: str, names: Collection[str]) -> str | None:
+    """Return the name that somebody means by another: misspelt, or another program's word."""
+    for commands, words in SYNONYMS.items():
+        found = [command for command in commands if command in names]
+        if found and name.lower() in words.split():
+            return found[0]
+    near = get_close_matches(name.lower(), list(names), n=1)
+    return near[0] if near else None
 
 
 def run(arguments: list[str]) -> int:
@@ -108,14 +155,14 @@ class CommandGroup(typer.core.TyperGroup):
         registered = None if self.prefix else _plugin_tool(cmd_name, self.options)
         if registered is not None:
             return commands.tool_command(registered, cmd_name, self.options)
-        from memvault.cli import other_names
+        # moved
 
         names = self.list_commands(ctx)
-        other = other_names.canonical_name(cmd_name, names)
+        other = canonical_name(cmd_name, names)
         if other is not None:
             return self.get_command(ctx, other)
         every = [*names, *self._below()]
-        near = other_names.suggest_command(cmd_name, every)
+        near = suggest_command(cmd_name, every)
         raise UsageError(
             f"memvault {self.prefix}has no command {cmd_name!r}"
             if self.prefix
@@ -139,7 +186,7 @@ class CommandGroup(typer.core.TyperGroup):
         if self.prefix:
             super().format_help(ctx, formatter)
         else:
-            from memvault.cli.help_page import coloured
+            from memvault.cli.help_pages import coloured
 
             formatter.write(coloured(overview()))
 

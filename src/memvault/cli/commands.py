@@ -13,11 +13,11 @@ from typing import Any
 import typer
 import typer.main
 
-from memvault import schema, visible
-from memvault.cli import output, showing, spelling
+from memvault import sanitize
+from memvault.arguments.parameters import Parameter, kebab, normal_key
+from memvault.cli import output, results, spelling
 from memvault.cli.options import GLOBAL_OPTIONS, GlobalOptions
 from memvault.errors import Refused, UsageError
-from memvault.schema import Parameter
 from memvault.tools.core.registry import Tool
 
 _SHORT = {"--limit": "-n", "--type": "-t", "--tags": "-T"}
@@ -48,7 +48,7 @@ def tool_command(tool: Tool, name: str, options: GlobalOptions) -> Any:
     declared = {parameter.name: _typer_parameter(parameter) for parameter in parameters}
     declared |= spelling.positional_as_options(parameters)
     command = build_command(callback, name, tool.doc, declared, tool.command)
-    command.keys = {schema.normal_key(entry.key): spelling.option(entry) for entry in parameters}
+    command.keys = {normal_key(entry.key): spelling.option(entry) for entry in parameters}
     return command
 
 
@@ -60,7 +60,7 @@ def _text_from_pipe(
     needed = arg.text and arg.positional and parameter.required and list not in parameter.types
     if not needed or given[parameter.name] is not None:
         return None
-    from memvault.cli.piped import piped
+    from memvault.cli.stdin import piped
 
     return piped(_kebab_upper(parameter.key), arg.cli_optional, options.quiet)
 
@@ -69,7 +69,7 @@ def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> No
     """Run a tool on the vault that the options name, and write its result."""
     from memvault.tools.core import invoke
 
-    showing.check(options)
+    results.check(options)
     workspace = options.workspace()
     try:
         try:
@@ -79,7 +79,7 @@ def run_tool(name: str, arguments: dict[str, Any], options: GlobalOptions) -> No
             result, delivery = invoke.call(workspace, name, arguments | more, options.caller())
         try:
             query = arguments.get("query") or arguments.get("around") or ""
-            showing.print_result(options, name, result, str(query))
+            results.print_result(options, name, result, str(query))
             output.flush()
             notes = delivery.acknowledge()
         finally:
@@ -101,12 +101,12 @@ def _agreed(error: Refused) -> dict[str, Any]:
     token, runs = error.details.get("confirmToken"), error.details.get("runs")
     if not token:
         raise error
-    from memvault.cli import asking
+    from memvault.cli import confirmation
 
-    if not asking.has_terminal():
+    if not confirmation.has_terminal():
         raise error
     shown = [f"   {line}" for line in runs] if isinstance(runs, list) else []
-    if not asking.agrees([error.message, *shown], "May it, on this machine, as you?"):
+    if not confirmation.agrees([error.message, *shown], "May it, on this machine, as you?"):
         raise error
     return {"confirm": token}
 
@@ -117,15 +117,15 @@ def long_text(value: str) -> str:
     Raises:
         UsageError: the file cannot be read.
     """
-    from memvault.vault import codec
+    from memvault.vault import document
 
     if value == "-":
-        return codec.decode(sys.stdin.buffer.read()).text
+        return document.decode(sys.stdin.buffer.read()).text
     if value.startswith("@@"):
         return value[1:]
     if value.startswith("@") and len(value) > 1:
         try:
-            return codec.decode(Path(value[1:]).read_bytes()).text
+            return document.decode(Path(value[1:]).read_bytes()).text
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise UsageError(
@@ -170,11 +170,11 @@ def build_command(
     written: Callable[[Any], str] = command.get_help
 
     def page(ctx: Any) -> str:
-        from memvault.cli import help_page
+        from memvault.cli import help_pages
 
-        ctx.max_content_width = help_page.width()
-        said = visible.escape_text(written(ctx))  # a vault's tool says there what it likes
-        return help_page.coloured(help_page.with_examples(said, words))
+        ctx.max_content_width = help_pages.width()
+        said = sanitize.escape_text(written(ctx))  # a vault's tool says there what it likes
+        return help_pages.coloured(help_pages.with_examples(said, words))
 
     command.get_help = page  # type: ignore[method-assign]  # Typer makes it
     for parameter in command.params:
@@ -202,7 +202,7 @@ def _typer_parameter(parameter: Parameter) -> tuple[Any, Any]:
     kind: Any = str | None
     flag = parameter.flag
     if parameter.choices:
-        metavar = visible.escape_line("|".join(map(str, parameter.choices)))
+        metavar = sanitize.escape_line("|".join(map(str, parameter.choices)))
     if arg.positional:
         optional = not parameter.required or arg.cli_optional
         if list in parameter.types or arg.join_words:
@@ -237,12 +237,12 @@ def _help(parameter: Parameter) -> str:
         if parameter.required and parameter.arg.positional and list not in parameter.types:
             text += "; left out, it is what is piped in"
     if default in (None, False, "", 0.0):
-        return visible.escape_line(text)
-    return visible.escape_line(f"{text} (default {default})")
+        return sanitize.escape_line(text)
+    return sanitize.escape_line(f"{text} (default {default})")
 
 
 def _kebab_upper(key: str) -> str:
-    return schema.kebab(key).upper()
+    return kebab(key).upper()
 
 
 def _argument(parameter: Parameter, value: Any, options: GlobalOptions) -> Any:

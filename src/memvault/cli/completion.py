@@ -1,150 +1,293 @@
-"""Completion in a shell: its script, and putting it where the shell looks."""
+"""What may stand where the cursor is, for a shell that asks at each key.
+
+Nothing that a vault holds reaches the command line but what is safe to type
+there unquoted; titles are shown beside it and typed by nobody.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from memvault import visible
-from memvault.cli import output, showing
-from memvault.cli.options import GlobalOptions
-from memvault.errors import Refused, UsageError
+from memvault import sanitize
+from memvault.cli.help_pages import EXTRA_COMMANDS
+from memvault.cli.options import GLOBAL_OPTIONS
+from memvault.command_table import COMMANDS
+from memvault.errors import MemvaultError
 
-_BASH = """\
-_memvault() {
-    mapfile -t COMPREPLY < <(memvault __complete bash "$COMP_CWORD" "${COMP_WORDS[@]}" 2>/dev/null)
+FILE = Path(__file__).resolve().parents[1] / "data" / "words.tsv"
+_NOTHING = ""
+_KINDS = {
+    "memoryType": "type",
+    "tags": "tag",
+    "memId": "memory",
+    "memory": "memory",
+    "id": "memory",
+    "ids": "memory",
+    "factId": "memory",
+    "episodeId": "memory",
+    "supersedes": "memory",
+    "filePath": "memory",
+    "agent": "agent",
+    "spaceId": "space",
+    "folder": "file",
+    "under": "tag",
+    "old": "tag",
 }
-complete -o default -o nosort -F _memvault memvault
-"""
-_ZSH = """\
-_memvault() {
-    local -a found
-    local word about
-    while IFS=$'\\t' read -r word about; do
-        found+=("${word//:/\\\\:}${about:+:$about}")
-    done < <(memvault __complete zsh $((CURRENT - 1)) "${words[@]}" 2>/dev/null)
-    if (( $#found )); then
-        _describe -V memvault found
-    else
-        _files
-    fi
-}
-(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
-compdef _memvault memvault
-"""
-_FISH = """\
-function __memvault
-    set -l before (commandline -opc)
-    memvault __complete fish (count $before) $before (commandline -ct) 2>/dev/null
-end
-complete -c memvault -k -a '(__memvault)'
-"""
-_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
-_MARK = "# completion of memvault"
+"""What an argument of a name is one of."""
+_MEMORIES = {"memory_compound": "query", "memory_forget": "query"}
+"""Arguments that may be any words, and most often are a memory's name."""
 
 
-def bash(options: GlobalOptions) -> None:
-    """Print the script that completes memvault in bash, to be sourced."""
-    output.text(_BASH, options.json)
+class CompletionSpec(NamedTuple):
+    """An option of a command, or one of its arguments.
 
-
-def zsh(options: GlobalOptions) -> None:
-    """Print the script that completes memvault in zsh, to be sourced."""
-    output.text(_ZSH, options.json)
-
-
-def fish(options: GlobalOptions) -> None:
-    """Print the script that completes memvault in fish, to be sourced."""
-    output.text(_FISH, options.json)
-
-
-def install(options: GlobalOptions, shell: str, remove: bool) -> None:
-    """Switch completion on in bash, zsh or fish, or off again with --remove.
-
-    It writes the script into your own folders and, for bash and zsh, a line into
-    .bashrc or .zshrc. Without a shell it is that of $SHELL.
+    ``name`` is the option as it is typed, or the argument's place, from 0 on.
+    ``value`` is what may stand there: a kind of name, words between ``|``, ``*``
+    for anything, or nothing for an option that takes no value.
     """
-    name = _named(shell or os.environ.get("SHELL", "").rpartition("/")[2])
-    file, started = _places(name)
-    done = _remove(file, started) if remove else _install(name, file, started)
-    changed = [str(path) for path in done]
-    result = {"success": True, "shell": name, "changed": changed, "removed": remove}
-    showing.print_result(options, "completion install", result)
+
+    command: str
+    name: str
+    value: str
+    help: str
 
 
-def _named(shell: str) -> str:
-    if shell not in _SCRIPTS:
-        what = f"There is no completion for {shell}" if shell else "Which shell is not known"
-        raise UsageError(what, f"name one of {', '.join(_SCRIPTS)}")
-    return shell
+def read() -> list[CompletionSpec]:
+    """Return what ``table`` wrote."""
+    lines = FILE.read_text("utf-8").splitlines()
+    return [CompletionSpec(*line.split("\t")) for line in lines]
 
 
-def _places(shell: str) -> tuple[Path, Path | None]:
-    """Return where the script goes, and the file that the shell reads when it starts.
+def table() -> str:
+    """Return the options and arguments of every command."""
+    words = [
+        CompletionSpec(
+            "", flag, {"--agent": "agent", "--vault": "file"}.get(flag, "*") if takes else "", text
+        )
+        for _, flag, takes, text in GLOBAL_OPTIONS
+    ]
+    for command in COMMANDS:
+        if command.words not in EXTRA_COMMANDS:
+            words += _of_tool(command.tool, command.words)
+    for name in EXTRA_COMMANDS:
+        words += _of_extra(name)
+    return "".join("\t".join(word).replace("\n", " ") + "\n" for word in words)
 
-    Raises:
-        Refused: the user has no home.
+
+def _of_tool(tool: str, command: str) -> list[CompletionSpec]:
+    from memvault.tools.core import registry
+
+    found, place = [], 0
+    for parameter in registry.find(tool).shell_parameters:
+        value = _KINDS.get(parameter.key, "*")
+        if _MEMORIES.get(tool) == parameter.key:
+            value = "memory"
+        if parameter.choices:
+            value = "|".join(parameter.choices)
+        if parameter.arg.positional:
+            name = f"{place}+" if list in parameter.types else str(place)
+            found.append(CompletionSpec(command, name, value, parameter.arg.help))
+            place += 1
+            continue
+        for flag in parameter.flag.split("/"):
+            value = _NOTHING if parameter.types == (bool,) else value
+            found.append(CompletionSpec(command, flag, value, parameter.arg.help))
+    return found
+
+
+def _of_extra(command: str) -> list[CompletionSpec]:
+    from memvault.cli.extra import COMMANDS as EXTRA
+
+    found, place = [], 0
+    declared: dict[str, tuple[Any, Any]] = EXTRA[command][1]
+    for key, (kind, info) in declared.items():
+        flags = [flag for flag in getattr(info, "param_decls", None) or () if flag.startswith("-")]
+        value = _NOTHING if kind is bool else _KINDS.get(key, "*")
+        if "|" in (info.metavar or ""):
+            value = info.metavar.strip("[]")
+        if flags:
+            found += [
+                CompletionSpec(command, flag, value, info.help)
+                for flag in flags
+                if flag[:2] == "--"
+            ]
+        else:
+            found.append(CompletionSpec(command, str(place), value, info.help))
+            place += 1
+    return found
+
+
+_SAFE = re.compile(r"[\w@%+=:,./-]+")
+"""What no shell reads as anything but a word."""
+_MOST = 200
+_HELP = CompletionSpec("", "--help", "", "Show what the command takes")
+
+
+class CompletionItem(NamedTuple):
+    """A word that fits, and what is to be said of it."""
+
+    word: str
+    about: str = ""
+
+
+def main(arguments: list[str]) -> int:
+    """Print what fits, a line each: ``SHELL INDEX WORD...``, the words from ``memvault`` on.
+
+    A tab parts a word from what is said of it, which bash does not show.
     """
-    try:
-        home = Path.home()
-    except RuntimeError as error:
-        raise Refused(
-            "There is no home folder", "memvault completion bash prints the script"
-        ) from error
-    if shell == "fish":
-        base = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
-        return base / "fish" / "completions" / "memvault.fish", None
-    base = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
-    started = Path(os.environ.get("ZDOTDIR") or home) if shell == "zsh" else home
-    return base / "memvault" / f"completion.{shell}", started / f".{shell}rc"
+    with contextlib.suppress(MemvaultError, OSError, ValueError, IndexError):
+        shell, index, *words = arguments
+        before, typed = words[1 : int(index)], (words[int(index) :] or [""])[0]
+        if shell == "bash":  # to which = is a word of its own
+            before, typed = [word for word in before if word != "="], typed.removeprefix("=")
+        for choice in candidates(before, typed):
+            about = sanitize.escape_line(choice.about).replace("\t", " ")
+            print(choice.word if shell == "bash" or not about else f"{choice.word}\t{about}")
+    return 0
 
 
-def _install(shell: str, file: Path, started: Path | None) -> list[Path]:
-    from memvault.vault import atomic
-
-    done = []
-    script = _SCRIPTS[shell].encode()
-    if not file.is_file() or file.read_bytes() != script:
-        atomic.write(file, script)
-        done.append(file)
-    if started is not None:
-        before = started.read_bytes() if started.is_file() else b""
-        line = f"source {visible.quote_argument(str(file))} {_MARK}\n".encode()
-        if line not in before:
-            gap = b"" if not before or before.endswith(b"\n") else b"\n"
-            _write(started, _without(before) + gap + line)
-            done.append(started)
-    return done
-
-
-def _remove(file: Path, started: Path | None) -> list[Path]:
-    done = []
-    if file.is_file():
-        file.unlink()
-        done.append(file)
-    if started is not None and started.is_file():
-        before = started.read_bytes()
-        after = _without(before)
-        if after != before:
-            _write(started, after)
-            done.append(started)
-    return done
-
-
-def _without(text: bytes) -> bytes:
-    """Return a file without the line that switches completion on."""
-    lines = text.splitlines(keepends=True)
-    mark = _MARK.encode()
-    own = [line.startswith(b"source ") and line.rstrip().endswith(mark) for line in lines]
-    return b"".join(line for line, is_own in zip(lines, own, strict=True) if not is_own)
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Put new bytes into a file of the user's, through a link where it is one."""
-    from memvault.vault import atomic
-
-    real = Path(os.path.realpath(file))
-    if real.is_file():
-        atomic.replace(real, data)
+def candidates(before: list[str], typed: str) -> list[CompletionItem]:
+    """Return the words that may follow others, and begin as what is typed."""
+    words = read()
+    flags = {word.name: word for word in words if not word.command}
+    command, place, vault, pending = _parse_line(before, words, flags)
+    own = [word for word in words if word.command == command]
+    if pending is None and "=" in typed and typed.startswith("--"):
+        name, _, value = typed.partition("=")
+        pending = {**flags, **{word.name: word for word in own}}.get(name)
+        head, typed = f"{name}=", value
     else:
-        atomic.write(real, data)
+        head = ""
+    if pending is not None:
+        return _matching(_values(pending.value, typed, vault), typed, head)
+    if typed.startswith("-"):
+        options = [word for word in (*own, *flags.values(), _HELP) if word.name.startswith("-")]
+        return _matching((CompletionItem(word.name, word.help) for word in options), typed)
+    deeper = [] if place else _next_words(command)
+    values: list[CompletionItem] = []
+    for word in own:
+        many = word.name.endswith("+") and place >= int(word.name[:-1])
+        if word.name == str(place) or many:
+            values = _values(word.value, typed, vault)
+    return _matching([*deeper, *values], typed)
+
+
+def _parse_line(
+    before: list[str], words: list[CompletionSpec], shared: dict[str, CompletionSpec]
+) -> tuple[str, int, str, CompletionSpec | None]:
+    """Return the command, how many arguments it has, the vault, and the option that waits."""
+    command, place, vault = "", 0, ""
+    pending: CompletionSpec | None = None
+    names = _names()
+    flags = dict(shared)
+    for text in before:
+        if pending is not None:
+            vault = text if pending.name == "--vault" else vault
+            pending = None
+        elif text.startswith("-"):
+            name, equals, value = text.partition("=")
+            found = flags.get(name)
+            vault = value if name == "--vault" and equals else vault
+            pending = found if found is not None and found.value and not equals else None
+        elif not place and (longer := f"{command} {text}".strip()) in names:
+            command = longer
+            flags = {**shared, **{word.name: word for word in words if word.command == command}}
+        else:
+            place += 1
+    return command, place, vault, pending
+
+
+def _names() -> dict[str, str]:
+    """Return every command and every beginning of one, with what it does."""
+    every = {command.words: command.summary for command in COMMANDS} | EXTRA_COMMANDS
+    groups = {name.split(" ")[0]: "" for name in every if " " in name}
+    return {**groups, **every}
+
+
+def _next_words(command: str) -> list[CompletionItem]:
+    start = f"{command} " if command else ""
+    found: dict[str, str] = {}
+    for name, about in _names().items():
+        if name.startswith(start) and name != command:
+            word, _, more = name.removeprefix(start).partition(" ")
+            found.setdefault(word, "" if more else about)
+    return [CompletionItem(word, about) for word, about in found.items()]
+
+
+def _values(value: str, typed: str, vault: str) -> list[CompletionItem]:
+    if "|" in value:
+        return [CompletionItem(word) for word in value.split("|")]
+    look = _NAMES.get(value)
+    if look is None:
+        return []
+    from memvault.settings.locate import find_vault
+
+    root = find_vault(vault or None)
+    if value != "tag":
+        return list(look(root, typed))
+    head, comma, _ = typed.rpartition(",")
+    return [CompletionItem(f"{head}{comma}{tag}", about) for tag, about in look(root, typed)]
+
+
+def _memories(root: Path, typed: str) -> Iterable[CompletionItem]:
+    from memvault.index.local import name_lookup
+
+    return [CompletionItem(*entry) for entry in name_lookup.memories(root, typed, _MOST)]
+
+
+def _types(root: Path, _: str) -> Iterable[CompletionItem]:
+    from memvault.index.local import name_lookup
+    from memvault.settings import vault_settings
+
+    known = {entry.name: entry.description for entry in vault_settings.load_settings(root).types}
+    return [
+        CompletionItem(name, known.get(name, ""))
+        for name in dict.fromkeys([*known, *name_lookup.types(root)])
+    ]
+
+
+def _tags(root: Path, _: str) -> Iterable[CompletionItem]:
+    from memvault.index.local import name_lookup
+
+    found = name_lookup.tags(root)
+    ordered = sorted(found, key=lambda tag: (-found[tag], tag))
+    return [CompletionItem(tag, f"{found[tag]}") for tag in ordered]
+
+
+def _folders(name: str) -> Callable[[Path, str], Iterable[CompletionItem]]:
+    """Return what names the folders and notes in one of the vault's."""
+
+    def look(root: Path, _: str) -> Iterable[CompletionItem]:
+        found = set()
+        for base in (root / name, root / ".memvault" / name):
+            with contextlib.suppress(OSError):
+                found |= {entry.removesuffix(".md") for entry in os.listdir(base)}
+        return [CompletionItem(entry) for entry in sorted(found)]
+
+    return look
+
+
+_NAMES: dict[str, Callable[[Path, str], Iterable[CompletionItem]]] = {
+    "memory": _memories,
+    "type": _types,
+    "tag": _tags,
+    "agent": _folders("agents"),
+    "space": _folders("spaces"),
+}
+"""How the names of each kind are found."""
+
+
+def _matching(
+    choices: Iterable[CompletionItem], typed: str, head: str = ""
+) -> list[CompletionItem]:
+    """Return what begins as typed and is safe to type, each once."""
+    found: dict[str, CompletionItem] = {}
+    for choice in choices:
+        if choice.word.startswith(typed) and _SAFE.fullmatch(choice.word):
+            found.setdefault(choice.word, CompletionItem(f"{head}{choice.word}", choice.about))
+    return list(found.values())[:_MOST]

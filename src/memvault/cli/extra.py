@@ -10,22 +10,19 @@ import typer
 
 from memvault.cli import (
     commands,
-    completion,
-    hooking,
-    indexing,
-    mcp_server,
-    naming,
-    opening,
-    permitting,
-    setting_up,
-    showing,
-    telling,
-    trusting,
+    completion_install,
+    editor,
+    hook,
+    results,
+    serve,
+    setup,
+    trust,
+    vaults,
 )
+from memvault.cli.help_pages import EXTRA_COMMANDS
 from memvault.cli.options import GlobalOptions
-from memvault.cli.overview import EXTRA_COMMANDS
+from memvault.clients import NAMES
 from memvault.errors import UsageError
-from memvault.upkeep.clients import NAMES
 
 
 def init(options: GlobalOptions, folder: str, bare: bool, examples: bool) -> None:
@@ -36,10 +33,10 @@ def init(options: GlobalOptions, folder: str, bare: bool, examples: bool) -> Non
     too, which list shows and no search finds. A folder that holds files gets
     memvault.toml and nothing else: none of them is touched.
     """
-    from memvault.upkeep.beginning import init_vault
+    from memvault.vault.init import init_vault
 
     result = init_vault(folder or options.vault or ".", bare, examples)
-    showing.print_result(options, "vault init", {"success": True, **result})
+    results.print_result(options, "vault init", {"success": True, **result})
 
 
 def call(options: GlobalOptions, name: str, arguments: str) -> None:
@@ -100,7 +97,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "mcp": (
-        mcp_server.mcp,
+        serve.mcp,
         {
             "tools": (
                 str,
@@ -138,7 +135,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "serve": (
-        mcp_server.serve,
+        serve.serve,
         {
             "http": (
                 str,
@@ -191,29 +188,29 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             "key": (str, typer.Option("", "--key", metavar="FILE", help="The certificate's key")),
         },
     ),
-    "completion bash": (completion.bash, {}),
-    "completion zsh": (completion.zsh, {}),
-    "completion fish": (completion.fish, {}),
+    "completion bash": (completion_install.bash, {}),
+    "completion zsh": (completion_install.zsh, {}),
+    "completion fish": (completion_install.fish, {}),
     "completion install": (
-        completion.install,
+        completion_install.install,
         {
             "shell": _argument("[bash|zsh|fish]", "The shell (default that of $SHELL)"),
             "remove": (bool, typer.Option(False, "--remove", help="Switch it off again")),
         },
     ),
     "skill": (
-        telling.print_guide,
+        setup.print_guide,
         {
             "form": (
                 str,
-                typer.Option("agents", "--as", metavar="|".join(telling.FORMS), help="The form"),
+                typer.Option("agents", "--as", metavar="|".join(setup.FORMS), help="The form"),
             ),
             "out": (str, typer.Option("", "--out", metavar="DIR", help="Write it to a file there")),
         },
     ),
-    "edit": (opening.edit, {"memory": _argument("MEMORY", "memId, path or title")}),
+    "edit": (editor.edit, {"memory": _argument("MEMORY", "memId, path or title")}),
     "open": (
-        opening.open_memory,
+        editor.open_memory,
         {
             "memory": _argument("[MEMORY]", "memId, path or title; the vault if missing"),
             "where": (
@@ -227,11 +224,11 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "path": (
-        opening.path,
+        editor.path,
         {"memory": _argument("[MEMORY]", "memId, path or title; the vault if missing")},
     ),
     "new": (
-        opening.new,
+        editor.new,
         {
             "title": _argument("TITLE", "What the memory is called"),
             "template": (
@@ -249,7 +246,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "setup": (
-        setting_up.setup,
+        setup.setup,
         {
             "program": _argument("|".join(NAMES), "The program"),
             "project": (bool, typer.Option(False, "--project", help="For this folder (default)")),
@@ -260,9 +257,9 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "hook": (
-        hooking.hook,
+        hook.hook,
         {
-            "event": _argument("|".join(hooking.EVENTS), "What happens in the program"),
+            "event": _argument("|".join(hook.EVENTS), "What happens in the program"),
             "program": (
                 str,
                 typer.Option("", "--for", metavar="|".join(NAMES), help="Answer in its form"),
@@ -270,7 +267,7 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
         },
     ),
     "vaults add": (
-        naming.add,
+        vaults.add,
         {
             "name": _argument("NAME", "Its name"),
             "folder": _argument("DIR|ADDRESS", "The vault, or the engine that it was sent to"),
@@ -293,16 +290,16 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             ),
         },
     ),
-    "vaults list": (naming.names, {}),
-    "vaults remove": (naming.remove, {"name": _argument("NAME", "Its name")}),
+    "vaults list": (vaults.names, {}),
+    "vaults remove": (vaults.remove, {"name": _argument("NAME", "Its name")}),
     "vaults default": (
-        naming.default,
+        vaults.default,
         {"vaults": _argument("[NAME,NAME]", "Their names; all for every named vault")},
     ),
-    "vaults trust": (trusting.trust_vault, {"folder": _argument("DIR", "The vault")}),
-    "vaults untrust": (trusting.untrust_vault, {"folder": _argument("DIR", "The vault")}),
+    "vaults trust": (trust.trust_vault, {"folder": _argument("DIR", "The vault")}),
+    "vaults untrust": (trust.untrust_vault, {"folder": _argument("DIR", "The vault")}),
     "index push": (
-        indexing.push,
+        vaults.push,
         {
             "take_over": (
                 bool,
@@ -319,16 +316,16 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             ),
         },
     ),
-    "index status": (indexing.status, {}),
+    "index status": (vaults.status, {}),
     "index drop": (
-        indexing.drop,
+        vaults.drop,
         {
             "every": (bool, typer.Option(False, "--all", help="What other vaults have there too")),
             "yes": (bool, typer.Option(False, "--yes", help="With --all: do not ask")),
         },
     ),
     "tokens add": (
-        permitting.add,
+        serve.add,
         {
             "name": _argument("NAME", "What the token is called"),
             "vaults": (
@@ -351,16 +348,16 @@ COMMANDS: dict[str, tuple[Any, dict[str, tuple[Any, Any]]]] = {
             ),
         },
     ),
-    "tokens list": (permitting.names, {}),
-    "tokens remove": (permitting.remove, {"name": _argument("NAME", "Its name")}),
+    "tokens list": (serve.names, {}),
+    "tokens remove": (serve.remove, {"name": _argument("NAME", "Its name")}),
     "tools trust": (
-        trusting.trust,
+        trust.trust,
         {
             "name": _argument("NAME", "The tool's name"),
             "yes": (bool, typer.Option(False, "--yes", help="Do not ask")),
         },
     ),
-    "tools untrust": (trusting.untrust, {"name": _argument("NAME", "The tool's name")}),
+    "tools untrust": (trust.untrust, {"name": _argument("NAME", "The tool's name")}),
 }
 """Each command's function and what Typer is told of its parameters."""
 

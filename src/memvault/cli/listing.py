@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from string import Formatter
 from typing import Any
 
-from memvault import visible
+from memvault import sanitize
 from memvault.cli.forms import FORMS
 from memvault.errors import UsageError
 
@@ -128,7 +128,7 @@ def _filled(
             value = _value(row, field)
             try:
                 number = isinstance(value, int | float) and not isinstance(value, bool)
-                shown = visible.escape_text if field in texts else visible.escape_line
+                shown = sanitize.escape_text if field in texts else sanitize.escape_line
                 yield format(value if number else shown(_plain(value)), spec)
             except ValueError as error:
                 raise UsageError(f"{spec!r} is no format of {field}", str(error)) from error
@@ -149,7 +149,7 @@ def _names(row: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
-    text = visible.escape_text(_plain(value))
+    text = sanitize.escape_text(_plain(value))
     return f"'{text}" if isinstance(value, str | list) and text.startswith(_FORMULA) else text
 
 

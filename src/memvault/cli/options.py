@@ -116,7 +116,7 @@ class GlobalOptions:
         Raises:
             VaultNotFound: there is none.
         """
-        from memvault.locate import find_vault
+        from memvault.settings.locate import find_vault
         from memvault.workspace import Workspace
 
         return Workspace(find_vault(self.vault or self._named))
@@ -139,7 +139,7 @@ class GlobalOptions:
             VaultNotFound: there is none.
         """
         from memvault.cli.output import ProgressBar
-        from memvault.locate import find_vault
+        from memvault.settings.locate import find_vault
         from memvault.workspace import Workspace
 
         return Workspace(find_vault(self.vault), ProgressBar(self.quiet))

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
-from memvault import visible
-from memvault.cli.streams import map_output_errors
+from memvault import sanitize
+from memvault.cli.shutdown import map_output_errors
 from memvault.errors import MemvaultError
 
 _PATIENCE = 1.0
@@ -76,7 +76,7 @@ def write_raw(whole: str) -> None:
 def json(found: Mapping[str, Any]) -> None:
     """Write a result as JSON."""
     with map_output_errors():
-        print(visible.as_json_lines(found), file=_standard_output())
+        print(sanitize.as_json_lines(found), file=_standard_output())
 
 
 def is_coloured(stream: TextIO | None) -> bool:
@@ -89,7 +89,7 @@ def is_coloured(stream: TextIO | None) -> bool:
 def styled(lines: Iterable[Any], coloured: bool) -> Iterator[str]:
     """Yield lines as they are written: each stays one line, and no text can steer a terminal."""
     for line in lines:
-        pieces = [(visible.escape_line(text), style) for text, style in line]
+        pieces = [(sanitize.escape_line(text), style) for text, style in line]
         yield "".join(_styled(*piece) if coloured else piece[0] for piece in pieces)
 
 
@@ -128,7 +128,7 @@ class ProgressBar:
         if self._bar is None:
             self._start()
         if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(visible.escape_line(what), total=total)
+            self._tasks[what] = self._bar.add_task(sanitize.escape_line(what), total=total)
         self._bar.update(self._tasks[what], completed=done, total=total)
 
     def _start(self) -> None:

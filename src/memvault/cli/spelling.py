@@ -10,9 +10,8 @@ from typing import Any
 import typer
 import typer.core
 
-from memvault import schema
+from memvault.arguments.parameters import Parameter, normal_key
 from memvault.errors import UsageError
-from memvault.schema import Parameter
 
 _NAMED = "_by_name"
 """What ends the name under which Typer gives a positional argument's option."""
@@ -32,7 +31,7 @@ class FlexibleCommand(typer.core.TyperCommand):
 
     def _normalize_options(self, args: list[str]) -> list[str]:
         options = {name: entry for entry in self.params for name in _names(entry)}
-        known = {schema.normal_key(name): name for name in options if name.startswith("--")}
+        known = {normal_key(name): name for name in options if name.startswith("--")}
         known = {**self.keys, **known}
         found: list[str] = []
         words = iter(args)
@@ -41,7 +40,7 @@ class FlexibleCommand(typer.core.TyperCommand):
                 return [*found, word, *words]
             name, equals, value = word.partition("=")
             if name.startswith("--") and name not in options:
-                name = known.get(schema.normal_key(name), name)
+                name = known.get(normal_key(name), name)
             found.append(f"{name}{equals}{value}")
             takes = name in options and not getattr(options[name], "is_flag", False)
             if takes and not equals:  # what follows is its value, whatever it looks like

@@ -76,7 +76,7 @@ def _consolidated(found: Result) -> Result:
 
 def _events(found: Result) -> Result:
     """Say who speaks in each event; a sender in an event of another kind counts for nothing."""
-    from memvault.agents.messages.services import SERVICE, SPACE_MESSAGE, TALK, sender_label
+    from memvault.agents.messages.inbox import SERVICE, SPACE_MESSAGE, TALK, sender_label
 
     events = []
     for entry in found["events"]:

@@ -7,13 +7,15 @@ a fact or a procedure holds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import chain, count
+from typing import NamedTuple
 
 from memvault import clock
-from memvault.consolidation import sequences
-from memvault.consolidation.contradictions import contradictions
 from memvault.consolidation.proposals import (
     ArchiveProposal,
     ConsolidationInput,
@@ -26,16 +28,206 @@ from memvault.consolidation.proposals import (
     proposal_id,
     steps_of,
 )
-from memvault.consolidation.same_statements import StatementCluster, StatementIndex, clusters
-from memvault.consolidation.statements import Key, Statement, sentences, statement, unmarked
-from memvault.index.analysis import Analyser
-from memvault.memories import skills
+from memvault.consolidation.statements import (
+    Key,
+    Statement,
+    StatementCluster,
+    StatementIndex,
+    clusters,
+    sentences,
+    signs,
+    statement,
+    unmarked,
+    words,
+)
+from memvault.index.text.analysis import Analyser
 from memvault.memories.episodes import Episode, number, texts
-from memvault.memories.experience_store import is_archived, text_of
+from memvault.memories.experience_search import is_archived, text_of
 from memvault.memories.facts import fact_of
-from memvault.memories.procedures import clean_name
+from memvault.memories.procedures import clean_name, found_id, key
 from memvault.model import IMPORTANCE, Memory
-from memvault.vault.normal_form import normalize
+from memvault.vault.file_names import normalize
+
+_MOST_ACTIONS = 100
+"""Actions of one episode that are looked at: the first ones."""
+
+Step = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class ActionSequence(NamedTuple):
+    """Actions that follow each other in several episodes, which are named by their places."""
+
+    key: tuple[Step, ...]
+    texts: tuple[str, ...]
+    episodes: tuple[int, ...]
+
+
+def step(action: str, analyser: Analyser) -> Step:
+    """Return what an action is, whatever its case, inflection and punctuation."""
+    return words(action, analyser) or (action.casefold(),), signs(action)
+
+
+def repeated(
+    episodes: Sequence[Sequence[str]], analyser: Analyser, least: int
+) -> list[ActionSequence]:
+    """Return the sequences of two or more actions that at least ``least`` episodes hold.
+
+    A sequence of one action again and again is none, nor is a part of a longer
+    one that the same episodes hold. Longer ones are found from shorter ones:
+    what is not repeated cannot be part of a repeated one.
+    """
+    rows, keys, wordings = _numbered(episodes, analyser)
+    found: list[ActionSequence] = []
+    places = [(row, start) for row, steps in enumerate(rows) for start in range(len(steps))]
+    length = 1
+    shorter: dict[tuple[int, ...], tuple[int, ...]] = {}
+    while places:
+        length += 1
+        groups: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
+        for row, start in places:
+            if start + length <= len(rows[row]):
+                groups[tuple(rows[row][start : start + length])].append((row, start))
+        places = []
+        longer: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for part, held in groups.items():
+            inside = tuple(sorted({row for row, _ in held}))
+            if len(inside) < least:
+                continue
+            places += held
+            if len(set(part)) > 1:
+                longer[part] = inside
+                for inner in (part[:-1], part[1:]):
+                    if shorter.get(inner) == inside:
+                        del shorter[inner]
+        found += (
+            ActionSequence(tuple(keys[n] for n in part), tuple(wordings[n] for n in part), inside)
+            for part, inside in shorter.items()
+        )
+        shorter = longer
+    return found
+
+
+def _numbered(
+    episodes: Sequence[Sequence[str]], analyser: Analyser
+) -> tuple[list[list[int]], list[Step], list[str]]:
+    """Return each episode's actions as numbers, and what action and usual wording each means."""
+    wordings: dict[Step, Counter[str]] = defaultdict(Counter)
+    numbers: dict[Step, int] = {}
+    rows: list[list[int]] = []
+    for actions in episodes:
+        rows.append([])
+        for text in actions[:_MOST_ACTIONS]:
+            key = step(text, analyser)
+            wordings[key][" ".join(text.split())] += 1
+            rows[-1].append(numbers.setdefault(key, len(numbers)))
+    usual = [min(wordings[key], key=lambda text: (-wordings[key][text], text)) for key in numbers]
+    return rows, list(numbers), usual
+
+
+def parts(whole: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
+    """Yield what a sequence holds without a gap; of a very long one only what is early in it."""
+    steps = tuple(whole[:_MOST_ACTIONS])
+    for start in range(len(steps)):
+        for end in range(start + 1, len(steps) + 1):
+            yield steps[start:end]
+
+
+_OPPOSITES = (
+    "pass/fail enabled/disabled allowed/forbidden on/off before/after true/false "
+    "required/optional fast/slow safe/unsafe with/without more/less increases/decreases "
+    "open/closed like/hate accepted/rejected online/offline public/private"
+).split()
+_VALUE = re.compile(
+    r"^(?P<subject>.{4,}?)\s+(?:is|are|was|were|equals)\s+(?:(?:now|called|still|the|an?)\s+)*"
+    r"(?P<value>\S+(?: \S+){0,2}?)[.!]*$|^(?P<name>[^=]{3,}?)\s*=\s*(?P<set>\S+?)[.!]*$"
+)
+_LOOKS_LIKE_A_VALUE = re.compile(r"[A-Z0-9`_./:@]")
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_BE = re.compile(r"\b(?:is|are|was|were|be|equals)\b|=")
+_TWO_WORDS = re.compile(r"\W*\w+\W+\S+\s*")
+
+OpposingGroups = tuple[tuple[int, ...], ...]
+"""Who says one thing and who another, two sides or more: places in what was given."""
+
+
+def contradictions(
+    given: Sequence[Statement], analyser: Analyser
+) -> list[tuple[OpposingGroups, str]]:
+    """Return who contradicts whom and in what: each thing that they speak of once.
+
+    A value is left out where a number or a negation tells of all who give one.
+    """
+    frames = [_frame(entry.text, analyser) for entry in given]
+    numbers = _groups(((stems, turned), numbers) for stems, turned, numbers in frames)
+    negations = _groups(((stems, numbers), turned) for stems, turned, numbers in frames)
+    values = _groups(_value(entry.text, analyser) for entry in given)
+    found = [(sides, "number") for sides in numbers] + [(sides, "negation") for sides in negations]
+    covered: dict[int, set[int]] = defaultdict(set)
+    for number, (sides, _) in enumerate(found):
+        for place in chain(*sides):
+            covered[place].add(number)
+    found += [
+        (sides, "value")
+        for sides in values
+        if not set.intersection(*(covered[place] for place in chain(*sides)))
+    ]
+    return sorted(found)
+
+
+def _groups(parts: Iterable[tuple[Hashable, Hashable] | None]) -> Iterator[OpposingGroups]:
+    """Yield the places of what has the same first part, by the sides of the second."""
+    groups: dict[Hashable, dict[Hashable, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for place, part in enumerate(parts):
+        if part is not None:
+            groups[part[0]][part[1]].append(place)
+    for sides in groups.values():
+        if len(sides) > 1:
+            yield tuple(map(tuple, sides.values()))
+
+
+def _frame(text: str, analyser: Analyser) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:
+    """Return a statement's stems, whether its meaning is turned round, and its numbers.
+
+    The stems are those without numbers and negations; a number that names the
+    subject stays where it is.
+    """
+    sides = _opposites(analyser)
+    subject = _BE.search(text) or _TWO_WORDS.match(text)
+    start = subject.end() if subject else 0
+    numbers = tuple(_NUMBER.findall(text[start:]))
+    stems: list[str] = []
+    turned = False
+    for stem in words(text[:start] + _NUMBER.sub(" # ", text[start:]), analyser):
+        if stem == "not":
+            turned = not turned
+        else:
+            same, opposite = sides.get(stem, (stem, False))
+            stems.append(same)
+            turned = turned != opposite
+    return (*stems, f"{len(numbers)} numbers"), turned, numbers
+
+
+@cache
+def _opposites(analyser: Analyser) -> dict[str, tuple[str, bool]]:
+    """Return for each word that has an opposite what both stand for, and which of them it is."""
+    if analyser.language != "english":
+        return {}
+    return {
+        analyser.sequence(word)[0]: (pair, opposite)
+        for pair in _OPPOSITES
+        for word, opposite in zip(pair.split("/"), (False, True), strict=True)
+    }
+
+
+def _value(text: str, analyser: Analyser) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return whose value a statement gives, and the value; None where it gives none."""
+    match = _VALUE.match(text)
+    given = (match["value"] or match["set"]) if match else ""
+    if match is None or not _LOOKS_LIKE_A_VALUE.search(given):
+        return None
+    subject, value = words(match["subject"] or match["name"], analyser), words(given, analyser)
+    return (subject, value) if subject and "not" not in value else None
+
 
 REPEATED = 2
 """Different episodes that must say or do the same before it is proposed."""
@@ -126,19 +318,19 @@ def _folded(text: str) -> str:
 def _procedures(episodes: Sequence[Episode], analyser: Analyser) -> list[NewProcedure]:
     """Return the repeated sequences that mostly went well and are no part of a longer one."""
     found = []
-    for steps in sequences.repeated([episode.actions for episode in episodes], analyser, REPEATED):
+    for steps in repeated([episode.actions for episode in episodes], analyser, REPEATED):
         inside = [episodes[place] for place in steps.episodes]
         rate = sum(episode.success for episode in inside) / len(inside)
         several = len({episode.episode_id for episode in inside}) >= REPEATED  # copies are one
         if several and rate > MOSTLY:
             found.append((steps, inside, rate))
     found.sort(key=lambda entry: (-len(entry[0].key), -len(entry[1]), entry[0].key))
-    parts_of_kept: set[tuple[sequences.Step, ...]] = set()
+    parts_of_kept: set[tuple[Step, ...]] = set()
     kept = []
     for steps, inside, rate in found:
         if steps.key in parts_of_kept:
             continue
-        parts_of_kept.update(sequences.parts(steps.key))
+        parts_of_kept.update(parts(steps.key))
         skill = _common_skill(inside)
         kept.append(
             NewProcedure(
@@ -158,11 +350,11 @@ def _common_skill(episodes: Sequence[Episode]) -> str:
 
     What cannot be the id of a skill is left out.
     """
-    spelled = [list(filter(None, map(skills.found_id, each.skills_used))) for each in episodes]
-    common = set.intersection(*({skills.key(name) for name in names} for names in spelled))
+    spelled = [list(filter(None, map(found_id, each.skills_used))) for each in episodes]
+    common = set.intersection(*({key(name) for name in names} for names in spelled))
     if len(common) != 1:
         return ""
-    return min(name for names in spelled for name in names if skills.key(name) in common)
+    return min(name for names in spelled for name in names if key(name) in common)
 
 
 def _named(texts: Sequence[str]) -> str:
@@ -174,16 +366,16 @@ def _unheld_procedures(
     held: Iterable[Memory], procedures: Iterable[NewProcedure], analyser: Analyser
 ) -> list[NewProcedure]:
     """Leave out what a procedure of the vault does already; give each new one a free name."""
-    known: set[tuple[sequences.Step, ...]] = set()
+    known: set[tuple[Step, ...]] = set()
     names, used, proposals = set(), {""}, set()
 
-    def steps(texts: Iterable[str]) -> tuple[sequences.Step, ...]:
-        return tuple(sequences.step(text, analyser) for text in texts)
+    def steps(texts: Iterable[str]) -> tuple[Step, ...]:
+        return tuple(step(text, analyser) for text in texts)
 
     for memory in held:
-        known.update(sequences.parts(steps(steps_of(text_of(memory)))))
+        known.update(parts(steps(steps_of(text_of(memory)))))
         names.add(normalize("NFC", memory.title).casefold())
-        used.add(skills.key(skills.found_id(memory.metadata.get("skill_id"))))
+        used.add(key(found_id(memory.metadata.get("skill_id"))))
         proposals.add(str(memory.metadata.get("proposal")))
     fresh = []
     for new in procedures:
@@ -192,9 +384,9 @@ def _unheld_procedures(
         seen = own in known or new.proposal in proposals
         if seen or (not own and new.name.casefold() in names):
             continue
-        name, skill = _free(new.name, texts, names), skills.key(new.skill)
+        name, skill = _free(new.name, texts, names), key(new.skill)
         fresh.append(new._replace(name=name, skill="" if skill in used else new.skill))
-        known.update(sequences.parts(own))
+        known.update(parts(own))
         names.add(name.casefold())
         used.add(skill)
         proposals.add(new.proposal)

@@ -12,15 +12,15 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any, NamedTuple
 
-from memvault import user_settings
+from memvault.arguments.parameters import LARGEST, normal_name
 from memvault.call import Call
 from memvault.command_table import COMMANDS, GROUPS
 from memvault.errors import UsageError
-from memvault.schema import LARGEST, normal_name
+from memvault.files.user_folders import SETTINGS_FILE
+from memvault.settings import user_settings
 from memvault.tools.core import available, reference, registry
+from memvault.tools.core.plugin_tools import GROUP as VAULTS_OWN
 from memvault.tools.core.registry import Tool
-from memvault.tools.core.vault_tools import GROUP as VAULTS_OWN
-from memvault.user_folders import SETTINGS_FILE
 
 CORE: Mapping[str, tuple[str, ...]] = {
     "memory_recall": (

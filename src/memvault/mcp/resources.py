@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from urllib.parse import quote, unquote
 
 import mcp_types as types
+from mcp.shared.exceptions import MCPError
 
-from memvault import visible
+from memvault import sanitize
 from memvault.call import Call
 from memvault.errors import NotFound
 from memvault.index.protocol import MemoryRecord
-from memvault.mcp import masks
-from memvault.mcp.answers import read_request, replace_surrogates
-from memvault.secrets_found import detect
+from memvault.mcp import prompts, redaction
+from memvault.mcp.results import read_request, replace_surrogates
+from memvault.secrets import detector
+
+_MOST = 100
+"""Values that the protocol lets an answer hold."""
+
+
+def complete(call: Call, params: types.CompleteRequestParams) -> types.CompleteResult:
+    """Complete an argument of a prompt, or of an address.
+
+    Raises:
+        MCPError: there is no such prompt, address or argument.
+    """
+    ref, name, typed = params.ref, params.argument.name, params.argument.value
+    if isinstance(ref, types.PromptReference):
+        known = prompts.has(ref.name, name)
+    else:
+        known = accepts_argument(ref.uri, name)
+    if not known:
+        raise MCPError(
+            types.INVALID_PARAMS, f"There is no argument {replace_surrogates(name)!r} to complete"
+        )
+    with read_request(call):
+        found = list(dict.fromkeys(_matches(call, name, typed.strip().casefold())))
+    told = [value for value in found if detector.masked(value) == value]
+    return types.CompleteResult(
+        completion=types.Completion(
+            values=replace_surrogates(told[:_MOST]), total=len(told), has_more=len(told) > _MOST
+        )
+    )
+
+
+def _matches(call: Call, name: str, typed: str) -> Iterable[str]:
+    """Return the values that begin with what was typed, then those that hold it somewhere."""
+    from memvault.recall.filters import Filters
+
+    if name not in ("memId", "memoryType", "tag"):
+        return []
+    records = call.engine.list_records(Filters())
+    if name == "memId":
+        named = {entry.mem_id: entry.title for entry in records}
+        begin = [key for key in named if key.casefold().startswith(typed)]
+        return [*begin, *(key for key, title in named.items() if typed in title.casefold())]
+    counts = Counter(
+        value
+        for entry in records
+        for value in ((entry.memory_type,) if name == "memoryType" else entry.tags)
+    )
+    values = [value for value, _ in counts.most_common()]
+    if name == "memoryType":
+        values += [entry.name for entry in call.settings.types]
+    begin = [value for value in values if value.casefold().startswith(typed)]
+    return [*begin, *(value for value in values if typed in value.casefold())]
+
 
 MEMORY = "memvault://memory/"
 TYPE = "memvault://type/"
@@ -39,12 +94,12 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
         records = call.engine.list_records(Filters())
     named = {record.mem_id: record for record in records if record.mem_id > (cursor or "")}
     page = [named[mem_id] for mem_id in sorted(named)[:_PAGE]]
-    told = [record for record in page if detect.masked(record.mem_id) == record.mem_id]
+    told = [record for record in page if detector.masked(record.mem_id) == record.mem_id]
     found = [
         types.Resource(
             uri=uri_for(record.mem_id),
             name=replace_surrogates(record.mem_id),
-            title=replace_surrogates(detect.masked(record.title)),
+            title=replace_surrogates(detector.masked(record.title)),
             description=replace_surrogates(_described(record)),
             mime_type=_MARKDOWN,
         )
@@ -55,7 +110,7 @@ def listed(call: Call, cursor: str | None) -> types.ListResourcesResult:
 
 
 def _described(record: MemoryRecord) -> str:
-    return detect.masked(" ".join([record.memory_type, *(f"#{tag}" for tag in record.tags)]))
+    return detector.masked(" ".join([record.memory_type, *(f"#{tag}" for tag in record.tags)]))
 
 
 def templates() -> types.ListResourceTemplatesResult:
@@ -89,7 +144,7 @@ def read(call: Call, uri: str) -> types.ReadResourceResult:
 
 def _read(call: Call, uri: str) -> str:
     from memvault.recall.filters import Filters
-    from memvault.vault import codec
+    from memvault.vault import document
 
     start = next((entry for entry in (MEMORY, TYPE, TAG) if uri.startswith(entry)), None)
     if start is None:
@@ -98,15 +153,15 @@ def _read(call: Call, uri: str) -> str:
     if start == MEMORY:
         memory = call.engine.resolve(name)
         data, _ = call.store.read_bytes(memory.path)
-        return masks.masked_file(memory, codec.decode(data).text)
+        return redaction.masked_file(memory, document.decode(data).text)
     filters = Filters(memory_type=name) if start == TYPE else Filters(tags=(name,))
     found = call.engine.list_records(filters) if name else []
     if not found:
         raise NotFound(f"No memory has the {start.split('/')[-2]} {name!r}", "list the memories")
-    told = [entry for entry in found[:_PAGE] if detect.masked(entry.mem_id) == entry.mem_id]
-    lines = [f"- [{visible.escape_line(entry.title)}]({uri_for(entry.mem_id)})" for entry in told]
+    told = [entry for entry in found[:_PAGE] if detector.masked(entry.mem_id) == entry.mem_id]
+    lines = [f"- [{sanitize.escape_line(entry.title)}]({uri_for(entry.mem_id)})" for entry in told]
     more = len(found) - _PAGE
-    return detect.masked(
+    return detector.masked(
         "\n".join([*lines, *([f"- and {more:,} more"] if more > 0 else [])]) + "\n"
     )
 

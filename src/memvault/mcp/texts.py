@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memvault import visible
+from memvault import sanitize
 
 _IN = "  "
 _MINUTE = len("2026-01-31T12:00")
@@ -28,7 +28,7 @@ def text(found: Mapping[str, Any]) -> str:
 
 def _entries(found: Mapping[Any, Any], indent: str) -> Iterator[str]:
     for key, value in found.items():
-        yield from _entry(f"{indent}{visible.escape_line(str(key))}:", value, indent + _IN)
+        yield from _entry(f"{indent}{sanitize.escape_line(str(key))}:", value, indent + _IN)
 
 
 def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
     if isinstance(value, str):
         yield from (
             f"{indent}{line}".rstrip()
-            for line in visible.escape_text(value.strip("\n")).split("\n")
+            for line in sanitize.escape_text(value.strip("\n")).split("\n")
         )
     elif isinstance(value, Mapping):
         yield from _entries(value, indent)
@@ -72,12 +72,12 @@ def _kept(record: Mapping[Any, Any]) -> dict[Any, Any]:
 def _flat(value: Any) -> str | None:
     """Return what fits behind a key on its line, or None where it takes lines of its own."""
     if isinstance(value, str):
-        return None if "\n" in value else visible.escape_line(value) or '""'
+        return None if "\n" in value else sanitize.escape_line(value) or '""'
     if isinstance(value, Mapping) or (isinstance(value, list | tuple) and not value):
         return None if value else json.dumps(value)
     if isinstance(value, list | tuple):
         plain = all(
             isinstance(part, str) and "\n" not in part and "," not in part for part in value
         )
-        return ", ".join(visible.escape_line(part) or '""' for part in value) if plain else None
+        return ", ".join(sanitize.escape_line(part) or '""' for part in value) if plain else None
     return json.dumps(value)

@@ -17,15 +17,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault.errors import UsageError
-from memvault.memories import create, experience_store
+from memvault.memories import create, experience_search
 from memvault.model import IMPORTANCE, Memory
-from memvault.vault.codec import plain_text, replace_surrogates
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.document import plain_text, replace_surrogates
 from memvault.vault.markdown import headings
-from memvault.vault.store import MemoryStore
 
 if TYPE_CHECKING:
+    from memvault.recall.answer import RecallAnswer
     from memvault.recall.engine import RecallEngine
-    from memvault.recall.values import RecallAnswer
 
 TYPE = "episode"
 ERROR = "action_error"
@@ -299,7 +299,7 @@ def _value(written: str) -> Any:
 
 def similar(engine: RecallEngine, query: str, limit: int, least: float) -> RecallAnswer:
     """Find the episodes that are like a situation and matter enough; else as ``search``."""
-    return experience_store.search(
+    return experience_search.search(
         engine,
         query,
         TYPE,

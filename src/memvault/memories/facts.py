@@ -10,14 +10,14 @@ import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault.errors import Refused, UsageError
-from memvault.memories import create, edit, experience_store
+from memvault.memories import create, edit, experience_search
 from memvault.memories.episodes import number
 from memvault.model import CATEGORY, SOURCE, Memory
-from memvault.vault.store import MemoryStore, WriteResult
+from memvault.store.memory_store import MemoryStore, WriteResult
 
 if TYPE_CHECKING:  # storing needs none of recall
+    from memvault.recall.answer import RecallAnswer
     from memvault.recall.engine import RecallEngine
-    from memvault.recall.values import RecallAnswer
 
 TYPE = "fact"
 
@@ -37,7 +37,7 @@ def fact_of(memory: Memory) -> Fact:
     given = memory.metadata
     return Fact(
         memory.mem_id,
-        experience_store.text_of(memory),
+        experience_search.text_of(memory),
         str(given.get("category") or CATEGORY),
         number(given.get("confidence"), 1.0),
         str(given.get("source") or SOURCE),
@@ -54,7 +54,7 @@ def add(
     category: str,
     confidence: float,
     source: str,
-    origin: experience_store.Provenance | None = None,
+    origin: experience_search.Provenance | None = None,
 ) -> Memory:
     """Write a new fact; its title is made from its own first words.
 
@@ -65,12 +65,12 @@ def add(
     """
     title = create.title_of(text)
     header = {
-        "category": experience_store.one_line(category, "The category") or CATEGORY,
+        "category": experience_search.one_line(category, "The category") or CATEGORY,
         "confidence": confidence,
-        "source": experience_store.one_line(source, "The source") or SOURCE,
+        "source": experience_search.one_line(source, "The source") or SOURCE,
         **(origin.header if origin else {}),
     }
-    body = experience_store.linked(text, origin.paths) if origin else text
+    body = experience_search.linked(text, origin.paths) if origin else text
     return create.add(store, title, body, TYPE, header)
 
 
@@ -95,9 +95,9 @@ def change(
     body = None
     if text is not None:
         title = create.title_of(text)
-        body = experience_store.with_text(memory, text)
+        body = experience_search.with_text(memory, text)
         with contextlib.suppress(UsageError):  # the old text may say nothing
-            made = create.title_of(experience_store.text_of(memory))
+            made = create.title_of(experience_search.text_of(memory))
             if made == memory.title != title:
                 changes["title"] = title
     if confidence is not None:
@@ -110,7 +110,7 @@ def similar(
 ) -> RecallAnswer:
     """Find the facts that fit a query, of a category where one is named; else as ``search``."""
     wanted = _category_key(category) if category.strip() else ""
-    return experience_store.search(
+    return experience_search.search(
         engine,
         query,
         TYPE,

@@ -13,15 +13,15 @@ from memvault.errors import MemvaultError, NotFound
 from memvault.index.protocol import MemoryRecord
 from memvault.model import Memory
 from memvault.recall.resolve import match_link
-from memvault.vault.links import Link, links
-from memvault.vault.replaced import (
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.file_names import (
     SUPERSEDED_BY,
     SUPERSEDES,
     name_key,
     name_keys,
     referenced_names,
 )
-from memvault.vault.store import MemoryStore
+from memvault.vault.markdown import Link, links
 
 HEADER_KEYS = (SUPERSEDES, SUPERSEDED_BY, "conflict_with")
 """The keys of a header that name other memories."""

@@ -10,22 +10,71 @@ twice, the oldest file counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from memvault.errors import Conflict, NotFound
-from memvault.memories import create, edit, experience_store, skills
+from memvault.errors import Conflict, NotFound, UsageError
+from memvault.files.lock import FileLock
+from memvault.memories import create, edit, experience_search
 from memvault.memories.episodes import number
 from memvault.model import RATE, Memory
 from memvault.recall.engine import RecallEngine
 from memvault.recall.filters import Filters
-from memvault.vault.codec import plain_text
-from memvault.vault.lock import FileLock
-from memvault.vault.normal_form import normalize
-from memvault.vault.private import private_folder
-from memvault.vault.store import MemoryStore, WriteResult
+from memvault.store.memory_store import MemoryStore, WriteResult
+from memvault.vault.document import plain_text
+from memvault.vault.file_names import normalize
+from memvault.vault.paths import private_folder
+
+_ID = re.compile(r"[^\W_][\w-]*(\.[^\W_][\w-]*){0,7}")
+_LONGEST = 120
+
+
+def key(skill_id: str) -> str:
+    """Return an id in the spelling under which it is compared."""
+    return normalize("NFC", skill_id).strip().casefold()
+
+
+def checked_id(skill_id: str) -> str:
+    """Return an id as it is kept.
+
+    Raises:
+        UsageError: it cannot be one.
+    """
+    plain = found_id(skill_id)
+    if not plain:
+        shown = skill_id if len(skill_id) <= 60 else f"{skill_id[:57]}..."
+        raise UsageError(
+            f"{shown!r} cannot be the id of a skill",
+            "use letters, digits, - and _, with dots between the parts, as in combat.melee.swords",
+        )
+    return plain
+
+
+def found_id(value: object) -> str:
+    """Return the id that a header holds, or an empty text where it holds none."""
+    plain = normalize("NFC", str(value if value is not None else "")).strip()
+    return plain if len(plain) <= _LONGEST and _ID.fullmatch(plain) else ""
+
+
+def below(skill_ids: Iterable[str], branch: str) -> list[str]:
+    """Return the ids on a branch, itself included, in their order."""
+    wanted = key(branch)
+    return sorted(
+        (entry for entry in skill_ids if f"{key(entry)}.".startswith(f"{wanted}.")), key=key
+    )
+
+
+def branches(skill_ids: Iterable[str], depth: int) -> dict[str, int]:
+    """Return the branches of the tree at a depth, and how many skills each has."""
+    parts = (entry.split(".")[:depth] for entry in sorted(skill_ids, key=key))
+    named = (".".join(part) for part in parts if len(part) == depth)
+    spelled: dict[str, str] = {}
+    return dict(Counter(spelled.setdefault(key(branch), branch) for branch in named))
+
 
 TYPE = "procedure"
 ALPHA = 0.1
@@ -52,10 +101,10 @@ def procedure_of(memory: Memory) -> Procedure:
     return Procedure(
         memory.mem_id,
         memory.title,
-        experience_store.text_of(memory),
+        experience_search.text_of(memory),
         number(given.get("success_rate"), RATE),
         max(used, 0) if type(used) is int else 0,
-        skills.found_id(given.get("skill_id")),
+        found_id(given.get("skill_id")),
     )
 
 
@@ -77,17 +126,17 @@ def upsert(
     """
     title = clean_name(name)
     create.title_of(prompt)  # refuses one that says nothing
-    skill = skills.checked_id(skill_id) if skill_id.strip() else ""
+    skill = checked_id(skill_id) if skill_id.strip() else ""
 
     def change(memory: Memory) -> WriteResult:
         changes: dict[str, Any] = {}
         if skill and memory.metadata.get("skill_id") != skill:
             changes["skill_id"] = skill
-        if experience_store.is_put_aside(memory.metadata):
+        if experience_search.is_put_aside(memory.metadata):
             changes["status"] = None
         body = None
-        if experience_store.text_of(memory) != plain_text(prompt).strip("\n"):
-            body = experience_store.with_text(memory, prompt)
+        if experience_search.text_of(memory) != plain_text(prompt).strip("\n"):
+            body = experience_search.with_text(memory, prompt)
         elif not changes:
             return WriteResult(memory, "")
         return store.change(memory, {**changes, **edit.modified_now(memory)}, body)
@@ -105,7 +154,7 @@ def add(
     paths: dict[str, str],
     new: Procedure,
     source: str,
-    origin: experience_store.Provenance,
+    origin: experience_search.Provenance,
 ) -> Memory:
     """Store a procedure that was made of episodes, which it names and links.
 
@@ -122,7 +171,7 @@ def add(
         "source": source,
         **origin.header,
     }
-    body = experience_store.linked(new.prompt, origin.paths)
+    body = experience_search.linked(new.prompt, origin.paths)
     memory = create.add(store, new.name, body, TYPE, header)
     paths[new.name] = memory.path
     return memory
@@ -174,9 +223,9 @@ def recall_procedures(
     What was replaced, has ended or has not begun is no way to do it. Returns what the caller
     should be told besides too; errors as for ``search``.
     """
-    found, notes = experience_store.search(
+    found, notes = experience_search.search(
         engine,
-        experience_store.unquoted(situation),
+        experience_search.unquoted(situation),
         TYPE,
         _MOST,
         lambda record: number(record.metadata.get("success_rate"), RATE) >= least,
@@ -190,11 +239,11 @@ def recall_procedures(
 
 def with_skill(store: MemoryStore, engine: RecallEngine) -> list[Procedure]:
     """Return the procedures that are skills, in the order of their ids."""
-    found = experience_store.memories_of(
-        store, engine, TYPE, lambda record: bool(skills.found_id(record.metadata.get("skill_id")))
+    found = experience_search.memories_of(
+        store, engine, TYPE, lambda record: bool(found_id(record.metadata.get("skill_id")))
     )
     known = map(procedure_of, found)
-    return sorted(known, key=lambda entry: (skills.key(entry.skill_id), entry.name))
+    return sorted(known, key=lambda entry: (key(entry.skill_id), entry.name))
 
 
 @contextmanager

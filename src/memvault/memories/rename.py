@@ -20,12 +20,11 @@ from memvault.memories.create import clean_title
 from memvault.memories.edit import modified_now
 from memvault.memories.link_graph import LinkGraph, ResolvedLink, ends
 from memvault.model import Memory
-from memvault.secrets_found.detect import masked
-from memvault.vault import codec, layout
-from memvault.vault.aliases import retitled
+from memvault.secrets.detector import masked
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import document, paths
+from memvault.vault.file_names import name_key, referenced_names, retitled
 from memvault.vault.markdown import first_heading, headings
-from memvault.vault.replaced import name_key, referenced_names
-from memvault.vault.store import MemoryStore
 
 _NOT_IN_LINKS = frozenset("[]|#^\n")
 _NOT_IN_ANGLES = re.compile(r"[%#<>]")
@@ -101,9 +100,9 @@ def _path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
     if title != memory.title:
         shown = masked(title)
         if stem == memory.title and shown == title:
-            stem = layout.file_name(title)
-        elif stem == memory.title or layout.slug(memory.title) == stem:
-            stem = layout.slug(shown)
+            stem = paths.file_name(title)
+        elif stem == memory.title or paths.slug(memory.title) == stem:
+            stem = paths.slug(shown)
     if not place.strip():
         return str(old.with_name(f"{stem}{old.suffix}"))
     is_file = place.lower().endswith(".md") and not place.endswith("/")
@@ -115,11 +114,11 @@ def _path(store: MemoryStore, memory: Memory, title: str, place: str) -> str:
         raise UsageError(
             f"A path with {' '.join(broken)} in it cannot be linked to", "leave that out"
         )
-    path = layout.resolve_inside(store.root, wanted)
-    if not layout.is_memory_path(path):
+    path = paths.resolve_inside(store.root, wanted)
+    if not paths.is_memory_path(path):
         raise UsageError(
             f"{path} cannot be a memory's path",
-            f"leave out hidden folders and {', '.join(sorted(layout.RESERVED))}",
+            f"leave out hidden folders and {', '.join(sorted(paths.RESERVED))}",
         )
     return path
 
@@ -247,9 +246,9 @@ def rename(store: MemoryStore, renaming: RenamePlan) -> Memory:
             changes, body = {**entry.changes}, entry.body
             continue
         data, _ = store.read_bytes(entry.memory.path)
-        if codec.etag(data) != entry.memory.etag:
+        if document.etag(data) != entry.memory.etag:
             raise Conflict(f"{entry.memory.path} was changed meanwhile", "try again")
-        edited.append((entry.memory, codec.edit(data, entry.changes, entry.body)))
+        edited.append((entry.memory, document.edit(data, entry.changes, entry.body)))
     if renaming.title != memory.title:
         stem = PurePosixPath(renaming.path).stem
         heading = _retitled(body or memory.body, memory.title, renaming.title)

@@ -10,9 +10,9 @@ from memvault.errors import UsageError
 from memvault.index.protocol import MemoryRecord
 from memvault.memories.edit import modified_now, retry_on_conflict
 from memvault.model import Memory, is_example
-from memvault.vault.codec import header_tags
+from memvault.store.memory_store import MemoryStore, WriteResult
+from memvault.vault.document import header_tags
 from memvault.vault.markdown import tags as tags_in
-from memvault.vault.store import MemoryStore, WriteResult
 
 _NOT_IN_TAGS = frozenset(" #,[]{}\"'`|^")
 

@@ -1,26 +1,24 @@
-"""Files of tools that a vault brings along, ``tools/<name>.md``: read, checked and written.
-
-The header says what the tool is called, takes and runs; the body is for people.
-Nothing here runs anything.
-"""
+"""What a tool of a vault's own is said to be, checked; nothing here reads a file."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
-from memvault import plain_files, schema
-from memvault.arguments import bind
+from memvault.arguments import parameters
+from memvault.arguments.binding import bind, check_type
+from memvault.arguments.parameters import JSON_NAMES, Arg, Parameter, kebab, normal_key, normal_name
+from memvault.command_table import COMMANDS
 from memvault.errors import Conflict, MemvaultError, UsageError
-from memvault.plain_files import SETTING
-from memvault.plugins.definition import FOLDER, TIMEOUT, ToolDefinition, tool_definition
-from memvault.schema import normal_name
-from memvault.vault import codec, layout
-from memvault.vault.deed import FileRef
-from memvault.vault.private import private_folder
-from memvault.vault.store import MemoryStore
+from memvault.files import plain_files
+from memvault.files.plain_files import SETTING
+from memvault.store.change_set import FileRef
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import document, paths
+from memvault.vault.paths import private_folder
 
 
 class ToolFile(NamedTuple):
@@ -49,7 +47,7 @@ def read_all(root: Path) -> ToolFiles:
     """Read every tool of a vault; links are not followed, and a broken file hides no other."""
     found = ToolFiles({}, {})
     try:
-        layout.require_plain_folders(root, FOLDER)
+        paths.require_plain_folders(root, FOLDER)
         names = sorted(os.listdir(root / FOLDER))
     except FileNotFoundError:
         return found
@@ -65,13 +63,13 @@ def read_all(root: Path) -> ToolFiles:
         except (MemvaultError, ValueError, OSError) as error:
             stem = normal_name(PurePosixPath(name).stem)
             reason = error.strerror if isinstance(error, OSError) else error
-            found.broken[stem] = f"{codec.replace_surrogates(path)} is not a tool: {reason}"
+            found.broken[stem] = f"{document.replace_surrogates(path)} is not a tool: {reason}"
             continue
         if kept is None:
             continue
         first = found.tools.setdefault(normal_name(kept.definition.name), kept)
         if first is not kept:
-            path = codec.replace_surrogates(path)
+            path = document.replace_surrogates(path)
             found.broken[path] = f"{path} is passed over: {first.path} has the same name"
     return found
 
@@ -79,17 +77,17 @@ def read_all(root: Path) -> ToolFiles:
 def _read(root: Path, path: str) -> ToolFile | None:
     """Read one file; one without a header is a text about tools, and none itself."""
     data = plain_files.read(root / path, SETTING)
-    header, text = codec.read_header(data)
+    header, text = document.read_header(data)
     if header is None:
         return None
     given = _definition_keys({"name": PurePosixPath(path).stem, **header})
-    definition = tool_definition(**bind(schema.parameters_of(tool_definition), given, "it"))
+    definition = tool_definition(**bind(parameters.parameters_of(tool_definition), given, "it"))
     return ToolFile(path, data, header, text, definition)
 
 
 def _definition_keys(header: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a header says of a tool; in a command ``5`` and ``true`` are words."""
-    known = [parameter.key for parameter in schema.parameters_of(tool_definition)]
+    known = [parameter.key for parameter in parameters.parameters_of(tool_definition)]
     given = {key: header[key] for key in known if key in header}
     if isinstance(given.get("command"), list):
         given["command"] = [
@@ -110,7 +108,7 @@ def arguments(data: bytes) -> dict[str, Any]:
         if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
             given = json.loads(data.decode("utf-8-sig"))
             return {key: value for key, value in given.items() if value is not None}
-        header, text = codec.read_header(data)
+        header, text = document.read_header(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"The file is not a tool: {error}", "memvault tools register --help"
@@ -134,7 +132,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
         Refused: a link leads out of the vault, or the file cannot be patched.
         StorageError: the disk refused.
     """
-    from memvault.vault.lock import FileLock
+    from memvault.files.lock import FileLock
 
     header = {
         "name": definition.name,
@@ -144,7 +142,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
         "timeout": definition.timeout if definition.timeout != TIMEOUT else None,
     }
     with FileLock(private_folder(store.root) / "lock"):
-        layout.require_plain_folders(store.root, FOLDER)
+        paths.require_plain_folders(store.root, FOLDER)
         old = read_all(store.root).tools.get(normal_name(definition.name))
         if old is not None and old.definition.name != definition.name:
             raise Conflict(
@@ -156,7 +154,7 @@ def put(store: MemoryStore, definition: ToolDefinition, text: str | None) -> tup
         path = f"{FOLDER}/{definition.name}.md"
         given = {key: value for key, value in header.items() if value is not None}
         try:
-            data = codec.encode_new(given, text or "")
+            data = document.encode_new(given, text or "")
             store.changes.create([path], data, _subject(path, definition.name))
         except FileExistsError as error:
             raise Conflict(
@@ -169,7 +167,7 @@ def _rewritten(store: MemoryStore, old: ToolFile, header: dict[str, Any], text: 
     """Change what differs in a tool's file; return the revision of before, if it did."""
     changes = {key: value for key, value in header.items() if old.header.get(key) != value}
     body = None if text is None or text.strip("\n") == old.text else f"\n{text.strip(chr(10))}\n"
-    fresh = codec.edit(old.data, changes, body)
+    fresh = document.edit(old.data, changes, body)
     if fresh == old.data:
         return ""
     subject = _subject(old.path, old.definition.name)
@@ -177,4 +175,185 @@ def _rewritten(store: MemoryStore, old: ToolFile, header: dict[str, Any], text: 
 
 
 def _subject(path: str, name: str) -> FileRef:
-    return FileRef(layout.derived_id(path), name)
+    return FileRef(paths.derived_id(path), name)
+
+
+FOLDER = "tools"
+"""Where a vault's tools lie."""
+TIMEOUT = 60.0
+"""Seconds that a tool may run where it does not say otherwise."""
+_KINDS = {name: kind for kind, name in JSON_NAMES.items()}
+_CHOSEN = (str, float, int)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+_TAKEN = ("agent", "help", "json", "quiet", "vault")
+_MOST_PARAMETERS = 100
+_LONGEST_COMMAND = 4_000
+_LONGEST_DESCRIPTION = 1_000
+_ALSO_OURS = frozenset({"call", "help", "init", "mcp", "version"})
+
+
+class ToolParameter(TypedDict):
+    """One parameter of a registered tool."""
+
+    name: Annotated[str, Arg("Letters, digits, underscores and hyphens")]
+    type: Annotated[
+        Literal["string", "number", "integer", "boolean", "array", "object"], Arg("Its JSON type")
+    ]
+    description: NotRequired[Annotated[str, Arg("What it means")]]
+    required: NotRequired[Annotated[bool, Arg("Else true, unless there is a default")]]
+    default: NotRequired[
+        Annotated[
+            str | int | float | bool | list[Any] | dict[str, Any],
+            Arg("What the tool gets by default"),
+        ]
+    ]
+    enum: NotRequired[Annotated[list[Any], Arg("The values that it may have")]]
+
+
+ToolName = Annotated[str, Arg("What it is called by: letters, digits, underscores, hyphens")]
+ToolDescription = Annotated[str, Arg("What it does, for those who choose a tool")]
+ToolCommand = Annotated[
+    str | list[str], Arg("The program and its arguments; one text is split as a shell does")
+]
+ToolParameters = Annotated[list[ToolParameter] | None, Arg("What it takes")]
+ToolTimeout = Annotated[
+    float | None, Arg("Seconds that it may run", minimum=0.1, maximum=3_600, default=60)
+]
+
+
+class ToolDefinition(NamedTuple):
+    """What a tool is, checked; ``entries`` are its parameters as they were written."""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    entries: list[dict[str, Any]]
+    command: tuple[str, ...]
+    timeout: float
+
+
+def tool_definition(
+    name: ToolName,
+    description: ToolDescription,
+    command: ToolCommand,
+    parameters: ToolParameters = None,
+    timeout: ToolTimeout = None,
+) -> ToolDefinition:
+    """Check what a tool is said to be.
+
+    Raises:
+        UsageError: something of it makes no sense.
+    """
+    _check_tool_name(name)
+    description = _description(description, f"tool {name}")
+    if not description:
+        raise UsageError(f"The tool {name} has no description", "say what it does")
+    entries: list[Any] = parameters or []
+    if len(entries) > _MOST_PARAMETERS:
+        raise UsageError(
+            f"The tool {name} has more than {_MOST_PARAMETERS} parameters", "use fewer"
+        )
+    checked = tuple(_parameter(entry) for entry in entries)
+    keys = [normal_key(entry.key) for entry in checked]
+    for names in (keys, [entry.flag for entry in checked]):
+        for twice in names:
+            if names.count(twice) > 1:
+                raise UsageError(
+                    f"The tool {name} has two parameters that are spelled {twice}",
+                    "case, underscores and hyphens make no difference; rename one",
+                )
+    return ToolDefinition(
+        name, description, checked, entries, _command(command), timeout or TIMEOUT
+    )
+
+
+def _description(text: str, whose: str) -> str:
+    """Return a description, which every model that may call the tool has to read."""
+    if len(text) > _LONGEST_DESCRIPTION:
+        raise UsageError(
+            f"The description of the {whose} is longer than {_LONGEST_DESCRIPTION:,} characters",
+            "say in short what it is for; the rest goes into the documentation",
+        )
+    return document.plain_text(text).strip()
+
+
+def _check_tool_name(name: str) -> None:
+    _check_name(name, "a tool", paths.slug(name) == f"{name.lower()}-memory")
+    wanted = normal_name(name)
+    ours = {command.tool for command in COMMANDS}
+    ours.update(command.words.replace(" ", "_") for command in COMMANDS)
+    ours.update(command.words.split()[0] for command in COMMANDS)
+    if wanted in ours or wanted in _ALSO_OURS:
+        raise UsageError(f"{name} is a name of memvault's own", "choose another name")
+
+
+def _check_name(name: str, whose: str, reserved: bool = False) -> None:
+    if reserved or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name[:60]!r} cannot be the name of {whose}",
+            "use up to 60 letters, digits, underscores and hyphens, a letter first",
+        )
+
+
+def _parameter(entry: Mapping[str, Any]) -> Parameter:
+    name = entry["name"]
+    _check_name(name, "a parameter")
+    kind = entry["type"]
+    flag = kebab(name).replace("_", "-").lstrip("-")
+    parameter = Parameter(
+        f"{name.replace('-', '_')}_",  # never a word of Python's, nor a common option's name
+        name,
+        f"--its-{flag}" if flag in _TAKEN else f"--{flag}",
+        (_KINDS[kind],),
+        (),
+        entry.get("required", "default" not in entry),
+        None,
+        Arg(_description(entry.get("description", ""), f"parameter {name}") or f"Any {kind}"),
+        anything=True,
+    )
+    if "enum" in entry:
+        if not entry["enum"] or parameter.types[0] not in _CHOSEN:
+            raise UsageError(
+                f"The parameter {name} cannot have this enum",
+                "name one value or more, of a string, number or integer",
+            )
+        parameter = parameter._replace(
+            choices=tuple(_fitting(parameter, value, "enum") for value in entry["enum"])
+        )
+    if "default" in entry:
+        default = _fitting(parameter, entry["default"], "default")
+        parameter = parameter._replace(default=default)
+    return parameter
+
+
+def _fitting(parameter: Parameter, value: Any, what: str) -> Any:
+    """Return a value as the parameter takes it."""
+    try:
+        typed = check_type(parameter, value)
+        return bind((parameter,), {parameter.key: typed}, parameter.name)[parameter.name]
+    except UsageError as error:
+        raise UsageError(
+            f"The {what} of the parameter {parameter.name} does not fit: {error.message}",
+            f"correct type or {what}",
+        ) from error
+
+
+def _command(given: list[str] | str) -> tuple[str, ...]:
+    words = given
+    if isinstance(words, str):
+        import shlex
+
+        try:
+            words = shlex.split(words)
+        except ValueError as error:
+            raise UsageError(
+                f"The command cannot be split into words: {error}", "write it as a list of texts"
+            ) from error
+    if not words or not words[0].strip() or any("\0" in word for word in words):
+        raise UsageError("The command is empty", "name a program, then its arguments")
+    if sum(len(word) + 1 for word in words) > _LONGEST_COMMAND:
+        raise UsageError(
+            f"The command is longer than {_LONGEST_COMMAND:,} characters",
+            f"put it into a script in {FOLDER}/",
+        )
+    return tuple(words)

@@ -6,14 +6,384 @@ What the user decided holds for exactly the bytes that were looked at (``grants`
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
-from pathlib import Path
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import NamedTuple
 
-from memvault import grants
-from memvault.errors import Refused, StorageError
-from memvault.plugins.fingerprint import DigestCache, ToolFingerprint, fingerprint_of
-from memvault.plugins.tool_file import ToolFile
-from memvault.schema import normal_name
+from memvault import process
+from memvault.arguments.parameters import normal_name
+from memvault.errors import Refused, StorageError, UsageError
+from memvault.files.walk import is_link, walk
+from memvault.plugins.tool_file import FOLDER, ToolFile
+from memvault.settings import grants
+
+PYTHON = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?", re.IGNORECASE)
+_INTERPRETER = re.compile(
+    r"(?:python|pypy|ipython|node|nodejs|deno|bun|tsx|ts-node|ruby|jruby|irb|perl|raku|php|lua|luajit"
+    r"|rscript|julia|tclsh|wish|guile|racket|java|jshell|groovy|scala|elixir|erl|escript|osascript"
+    r"|sh|bash|dash|ash|zsh|ksh|mksh|fish|csh|tcsh|busybox|pwsh|powershell|nu|xonsh|awk|gawk|mawk)"
+    r"[\d.]*(?:\.exe)?",
+    re.IGNORECASE,
+)
+_NODE = ("package.json", "package-lock.json", ".npmrc")
+_PACKAGE = ("pyproject.toml", "setup.cfg", "setup.py")
+_COMPOSE = tuple(
+    f"{name}{more}.{end}"
+    for name in ("compose", "docker-compose")
+    for more in ("", ".override")
+    for end in ("yaml", "yml")
+)
+_READ = {
+    "make": ("GNUmakefile", "makefile", "Makefile"),
+    "just": ("justfile", "Justfile", ".justfile", ".env"),
+    "npm": _NODE,
+    "npx": _NODE,
+    "pnpm": (*_NODE, "pnpm-lock.yaml", "pnpm-workspace.yaml", ".pnpmfile.cjs"),
+    "yarn": (*_NODE, "yarn.lock", ".yarnrc", ".yarnrc.yml"),
+    "cargo": (
+        *("Cargo.toml", "Cargo.lock", "build.rs", ".cargo/config.toml", ".cargo/config"),
+        *("rust-toolchain", "rust-toolchain.toml"),
+    ),
+    "go": ("go.mod", "go.sum", "go.work"),
+    "docker": (*_COMPOSE, "Dockerfile", ".dockerignore", ".env"),
+    "podman": (*_COMPOSE, "Containerfile", "Dockerfile", ".dockerignore", ".env"),
+    "rake": ("rakefile", "Rakefile", "rakefile.rb", "Rakefile.rb"),
+    "tox": ("tox.ini", "tox.toml", *_PACKAGE),
+    "nox": ("noxfile.py",),
+    "pytest": ("pytest.toml", "pytest.ini", ".pytest.ini", "tox.ini", "conftest.py", *_PACKAGE),
+    "uv": ("uv.toml", "uv.lock", ".python-version", ".env", *_PACKAGE),
+    "poetry": ("poetry.toml", "poetry.lock", *_PACKAGE),
+    "git": (".git/config", ".git/config.worktree", ".git/hooks", ".gitattributes", ".gitmodules"),
+    "ninja": ("build.ninja",),
+    "pre-commit": (".pre-commit-config.yaml", ".pre-commit-hooks.yaml"),
+    "cmake": ("CMakeLists.txt", "CMakePresets.json", "CMakeUserPresets.json"),
+}
+_READ.update(
+    {
+        "gmake": _READ["make"],
+        "docker-compose": _READ["docker"],
+        "podman-compose": _READ["podman"],
+        "py.test": _READ["pytest"],
+        "uvx": _READ["uv"],
+    }
+)
+_DIVIDED = re.compile(r"""[\s;|&<>(){}`"'\\=]+""")
+_SHELL_QUOTES = re.compile(r"""["'\\]""")
+_MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m(.*)")
+_WITH_MORE = ("-W", "-X", "--check-hash-based-pycs")
+"""Options of Python behind which another word belongs to them."""
+
+
+class ImplicitInputs(NamedTuple):
+    """What a command's programs read: files in their folder, modules, and who reads them."""
+
+    files: list[str]
+    modules: list[str]
+    programs: list[str]
+
+
+def implicit_inputs(command: Sequence[str]) -> ImplicitInputs:
+    """Return what the programs that a command runs are known to read by themselves.
+
+    A word that may be a shell's text is looked through too; that finds too
+    many programs rather than too few. A module is named by its first part,
+    which is a file or a folder.
+    """
+    files: dict[str, None] = {}
+    modules: dict[str, None] = {}
+    programs: dict[str, None] = {}
+    texts = [text for word in command for text in (word, _SHELL_QUOTES.sub("", word))]
+    for words in (command, *map(_DIVIDED.split, texts)):
+        for place, word in enumerate(words):
+            name = PurePath(word).name
+            for spelled in (name, name[2:] if name.startswith("-") else name):  # -cmake
+                known = spelled.lower().removesuffix(".exe")
+                if known in _READ:
+                    files.update(dict.fromkeys(_READ[known]))
+                    programs[known] = None
+            if PYTHON.fullmatch(name):
+                for module in _modules(words[place + 1 :]):
+                    modules[module.split(".")[0]] = None
+                    if module not in _READ:  # else it was found by its own name
+                        programs[f"{name} -m {module}"] = None
+    return ImplicitInputs(list(files), list(modules), list(programs))
+
+
+def interpreters(command: Sequence[str]) -> list[str]:
+    """Return the interpreters among a command's words; too many rather than too few."""
+    texts = (text for word in command for text in (word, _SHELL_QUOTES.sub("", word)))
+    words = (*command, *(part for text in texts for part in _DIVIDED.split(text)))
+    names = (PurePath(word).name for word in words)
+    return list(dict.fromkeys(filter(_INTERPRETER.fullmatch, names)))
+
+
+def _modules(words: Sequence[str]) -> Iterator[str]:
+    """Yield the module that Python is told to run, if it is told so."""
+    rest = iter(words)
+    for word in rest:
+        named = _MODULE.fullmatch(word)
+        if named:
+            yield from filter(None, [named[1] or next(rest, "")])
+            return
+        if not word.startswith("-") or word in ("-c", "-"):
+            return
+        if word in _WITH_MORE:
+            next(rest, None)
+
+
+DigestCache = dict[str, tuple[str, int]]
+"""The digests and sizes of files that were looked at already, by their paths in the vault."""
+
+_MOST_BYTES = 50_000_000
+_MOST_FILES = 10_000
+_PIECE = 1024 * 1024
+_SAFELY = os.O_RDONLY
+for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+    _SAFELY |= getattr(os, _flag, 0)
+_VAULT = re.compile(r"\$(?:MEMVAULT_VAULT|PWD)\b|\$\{(?:MEMVAULT_VAULT|PWD)\b[^}]*\}")
+_QUOTES = re.compile(r"""["'\\]""")
+_SHELL = re.compile(r"[\s;|&<>()`{}]+")
+_MARKS = re.compile(r"""[\s;|&<>()`{}\[\]"'\\=,:@+!#%$]+""")
+_QUOTED = re.compile(r""""([^"]*)"|'([^']*)'|`([^`]*)`""")
+
+
+class ToolFingerprint(NamedTuple):
+    """What trust in a tool covers: the digest of all of it, and the vault's files in it.
+
+    ``folders`` are named by the command too, and what lies in them is not
+    covered. ``program`` is what the command's first word stands for. ``readers``
+    are programs that may read more in the vault's folder, ``outside`` files
+    that the command names elsewhere.
+    """
+
+    digest: str
+    files: list[str]
+    folders: list[str]
+    program: str
+    readers: list[str]
+    outside: list[str]
+
+
+def fingerprint_of(root: Path, kept: ToolFile, known: DigestCache | None = None) -> ToolFingerprint:
+    """Return what trust in a tool covers, and the program that may then be run.
+
+    Who looks at several tools hands in the same ``known`` to have each file
+    read once; who runs one has it read again.
+
+    Raises:
+        Refused: its command goes through a link in the vault, a link lies in ``tools/``, or
+            there is too much to cover.
+        StorageError: a file cannot be read.
+    """
+    base = os.path.realpath(root)
+    program, *rest = kept.definition.command
+    with contextlib.suppress(UsageError):  # said when it is to be run
+        program = process.find_program(program, Path(base), process.environment(root))
+    reading = implicit_inputs(kept.definition.command)
+    modules = [name for name in reading.modules if _is_folder(base, name)]
+    files = (*reading.files, *(f"{name}.py" for name in reading.modules))
+    named = _named(base, (program, *rest, *files))
+    whole = _resolved(base, program)
+    if whole is not None and process.is_below(whole, base):
+        program = whole
+    folders = sorted(path for path in named if os.path.isdir(os.path.join(base, path)))
+    whole_folders = (path for name in modules for path in _below(base, name))
+    plain = sorted({*named.difference(folders), *_tools(base), *whole_folders})
+    if len(plain) > _MOST_FILES:
+        raise Refused(
+            f"{FOLDER}/ holds more than {_MOST_FILES:,} files",
+            f"move what no tool runs out of {FOLDER}/",
+        )
+    digests = list(_digests(base, plain, {} if known is None else known))
+    text = hashlib.sha256(kept.data).hexdigest()
+    digest = hashlib.sha256(json.dumps([text, digests]).encode()).hexdigest()
+    open_folders = [path for path in folders if path not in (FOLDER, *modules)]
+    outside = _outside(base, kept.definition.command[1:])
+    return ToolFingerprint(digest, plain, open_folders, program, reading.programs, outside)
+
+
+def interpreters_of(root: Path, kept: ToolFile) -> list[str]:
+    """Return the interpreters that a command runs, also by the first line of a script it names.
+
+    They load modules and files that trust does not cover.
+    """
+    base = os.path.realpath(root)
+    words = list(kept.definition.command)
+    for path in sorted(_named(base, words)):
+        with contextlib.suppress(OSError):
+            words += _first_line(os.path.join(base, path))
+    return interpreters(words)
+
+
+def _first_line(path: str) -> list[str]:
+    """Return the words after ``#!`` in a script's first line."""
+    with open(os.open(path, _SAFELY), "rb") as file:
+        line = file.read(256).partition(b"\n")[0]
+    return line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
+
+
+def _named(base: str, words: Iterable[str]) -> set[str]:
+    """Return the paths in the vault that words name, relative to it."""
+    found = set()
+    for part in dict.fromkeys(part for word in words for part in _parts(base, word)):
+        whole = _resolved(base, part)
+        if whole is not None and process.is_below(whole, base):
+            found.add(os.path.relpath(whole, base).replace(os.sep, "/"))
+    return found
+
+
+def _outside(base: str, words: Iterable[str]) -> list[str]:
+    """Return the files outside of the vault that words name, and what may come to be one."""
+    found = []
+    for part in dict.fromkeys(part for word in words for part in _parts(base, word)):
+        whole = os.path.normpath(os.path.join(base, part)) if "\0" not in part else base
+        climbs = part.startswith("../") and len(part) > len("../")
+        if not process.is_below(whole, base) and (climbs or Path(whole).is_file()):
+            found.append(part)
+    return found
+
+
+def _parts(base: str, word: str) -> Iterator[str]:
+    """Yield whatever in a word may be a path."""
+    yield word
+    word = _VAULT.sub(".", word.replace(base, "."))
+    pieces = [word, *("".join(groups) for groups in _QUOTED.findall(word))]
+    for text in (word, _QUOTES.sub("", word)):
+        for divided in (_SHELL, _MARKS):
+            pieces += divided.split(text)
+    for piece in dict.fromkeys(pieces):
+        yield piece
+        if piece.startswith("-"):  # an option, which a path may follow without a blank
+            yield from (piece[start:] for start in range(1, len(piece)))
+
+
+def _resolved(base: str, path: str) -> str | None:
+    """Return where a path leads as the system goes it, or None where nothing is.
+
+    Raises:
+        Refused: it leads through a link that lies in the vault.
+    """
+    if not path or "\0" in path:
+        return None
+    here = "/" if Path(path).is_absolute() else base
+    if os.name != "posix":
+        here, path = base, os.path.realpath(os.path.join(base, path))
+        return path if os.path.lexists(path) else None
+    link = ""
+    for part in path.split("/"):
+        if part in ("", "."):
+            continue
+        here = str(Path(here).parent) if part == ".." else os.path.join(here, part)
+        try:
+            if not stat.S_ISLNK(os.lstat(here).st_mode):
+                continue
+            link = link or (here if process.is_below(here, base) else "")
+            here = os.path.realpath(here, strict=True)
+        except OSError:  # nothing there, or no way there
+            if not link:
+                return None
+            break
+    if link:
+        shown = os.path.relpath(link, base)
+        raise Refused(
+            f"{shown} is a link, and memvault does not follow links here", "put a copy in its place"
+        )
+    return here
+
+
+def _is_folder(base: str, name: str) -> bool:
+    """Say whether a module's name is that of a folder in the vault, and no link."""
+    whole = _resolved(base, name)
+    return whole is not None and "/" not in name and Path(whole).is_dir()
+
+
+def _tools(base: str) -> Iterator[str]:
+    """Yield every file below ``tools/`` but the texts of tools."""
+    for path in _below(base, FOLDER):
+        if path.count("/") > 1 or not path.lower().endswith(".md"):
+            yield path
+
+
+def _below(base: str, top: str) -> Iterator[str]:
+    """Yield every file below a folder of the vault.
+
+    Raises:
+        Refused: one is a link, and what lies behind it would change unseen.
+        StorageError: a folder cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise StorageError(
+            f"{top}/ cannot be read: {error.strerror}", "check its permissions"
+        ) from error
+
+    for folder, folders, files in walk(os.path.join(base, top), refuse):
+        inside = os.path.relpath(folder, base).replace(os.sep, "/")
+        for name in (*files, *folders):
+            if is_link(os.path.join(folder, name)):
+                raise Refused(
+                    f"{inside}/{name} is a link, and trust does not cover what lies behind it",
+                    "put a copy in its place",
+                )
+        yield from (f"{inside}/{name}" for name in files)
+
+
+def _digests(base: str, paths: Iterable[str], known: DigestCache) -> Iterator[tuple[str, str]]:
+    """Yield each path with the digest of its bytes.
+
+    Raises:
+        Refused: they are too many.
+        StorageError: one cannot be read.
+    """
+    left = _MOST_BYTES
+    for path in paths:
+        if path not in known:
+            try:
+                known[path] = _looked(base, path, left)
+            except OSError as error:
+                raise StorageError(
+                    f"{path} cannot be read: {error.strerror}", "check its permissions"
+                ) from error
+        digest, size = known[path]
+        left -= size
+        if left < 0:
+            raise _too_much(path)
+        yield path, digest
+
+
+def _looked(base: str, path: str, most: int) -> tuple[str, int]:
+    """Return the digest and the size of a file."""
+    whole = os.path.join(base, path)
+    mode = os.lstat(whole)
+    if not stat.S_ISREG(mode.st_mode):
+        raise Refused(f"{path} is not a plain file", "remove it, or name another")
+    if mode.st_size > most:
+        raise _too_much(path)
+    return _digest(whole, most)
+
+
+def _too_much(path: str) -> Refused:
+    return Refused(
+        f"The tool's files and {FOLDER}/ hold more than {_MOST_BYTES // 10**6} MB",
+        f"{path} is too much; let the tool find it by itself, outside of {FOLDER}/",
+    )
+
+
+def _digest(path: str, most: int) -> tuple[str, int]:
+    """Return the digest of a plain file and how many bytes it had, of which there is a most."""
+    digest = hashlib.sha256()
+    size = 0
+    with open(os.open(path, _SAFELY), "rb") as file:
+        while size <= most and (piece := file.read(_PIECE)):
+            digest.update(piece)
+            size += len(piece)
+    return digest.hexdigest(), size
+
 
 _KIND = "tool"
 

@@ -7,15 +7,161 @@ not read here ``worded_dates`` may read, with a library that takes long to load.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from typing import NamedTuple
 
 from memvault import clock
-from memvault.config import RankingSettings
-from memvault.index.analysis import Analyser
-from memvault.recall import worded_dates
-from memvault.vault.daily import DateRange, parse_date_range
+from memvault.index.protocol import MemoryRecord
+from memvault.index.text.analysis import Analyser
+from memvault.model import Memory
+from memvault.recall import foreign_dates
+from memvault.recall.answer import ScoredMemory
+from memvault.settings.vault_settings import RankingSettings
+from memvault.vault.file_names import DateRange, dates_in_path, note_days, parse_date_range
+
+_LINK = r"(?:\s+(?:of|in|de|du|des|del|di|von|vom|the|van))*[\s'’-]*$"
+_PARTS = (
+    (r"first\s+week|first\s+(?:few\s+)?days|erste[nr]?\s+woche|erste[nr]?\s+tage[n]?", 1, 7),
+    (r"last\s+week|last\s+(?:few\s+)?days|letzte[nr]?\s+woche|letzte[nr]?\s+tage[n]?", -7, 0),
+    (r"first\s+half|erste[nr]?\s+hälfte|premi[èe]re\s+moiti[ée]|primera\s+mitad", 1, 15),
+    (r"second\s+half|zweite[nr]?\s+hälfte|deuxi[èe]me\s+moiti[ée]|segunda\s+mitad", 16, 0),
+    (
+        r"early|beginning|start|anfang|principios|comienzos|inicios|d[ée]but|inizio|in[íi]cio|begin",
+        1,
+        10,
+    ),
+    (r"mid|middle|mitte|mediados|mi|milieu|met[àa]|meados|midden", 10, 20),
+    (r"late|end|ende|finales|fines|fin|fine|fim|eind", 21, 0),
+)
+"""Words before a month, with the first and the last day that they mean; counted from its end."""
+_SPAN_HINT = re.compile("|".join(words for words, _, _ in _PARTS), re.IGNORECASE)
+
+
+def narrow(text: str, words: str, span: DateRange) -> DateRange:
+    """Return the part of a span that a text means by what it says before the span's words.
+
+    A span that is neither a month nor a year stays as it is.
+    """
+    before = text[: text.find(words)] if words in text else ""
+    inside = f"{words.rpartition(' ')[0]} "  # where a pattern has taken the word for its own
+    if not _SPAN_HINT.search(before + inside):
+        return span
+    for part, first, last in _PARTS:
+        if _pattern(part).search(before) or _pattern(part).search(inside):
+            if _is_month(span):
+                return _days(span, first, last)
+            if _is_year(span):
+                return _months(span, first, last)
+    return span
+
+
+@cache
+def _pattern(words: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{words})(?:s|en)?{_LINK}", re.IGNORECASE)
+
+
+def _is_month(span: DateRange) -> bool:
+    end = monthrange(span.first.year, span.first.month)[1]
+    return span == DateRange(span.first.replace(day=1), span.first.replace(day=end))
+
+
+def _is_year(span: DateRange) -> bool:
+    return span == DateRange(date(span.first.year, 1, 1), date(span.first.year, 12, 31))
+
+
+def _days(month: DateRange, first: int, last: int) -> DateRange:
+    if first < 0:
+        return DateRange(month.last + timedelta(days=first + 1), month.last)
+    return DateRange(
+        month.first.replace(day=first), month.first.replace(day=last) if last else month.last
+    )
+
+
+def _months(year: DateRange, first: int, last: int) -> DateRange:
+    """Return a part of a year: of its first days, some; else a third of its months."""
+    if last == 7:
+        return DateRange(year.first, year.first + timedelta(days=13))
+    if first < 0:
+        return DateRange(year.last - timedelta(days=13), year.last)
+    start = year.first.replace(month={1: 1, 10: 5, 16: 7, 21: 10}[first])
+    end = {7: 1, 10: 3, 15: 6, 20: 8, 0: 12}[last]
+    return DateRange(start, date(year.first.year, end, monthrange(year.first.year, end)[1]))
+
+
+def memory_days(entry: MemoryRecord | Memory) -> list[DateRange]:
+    """Return the days that a memory is of: its own first, then when it was made and changed."""
+    return [*declared_dates(entry), *(_day(text) for text in (entry.created, entry.modified))]
+
+
+def declared_dates(entry: MemoryRecord | Memory) -> list[DateRange]:
+    """Return the days in a memory's name and in its header's ``date``."""
+    said = entry.metadata.get("date")
+    found = [
+        dates_in_path(entry.path),
+        parse_date_range(str(said).strip()[:10]) if isinstance(said, str | int) else None,
+    ]
+    return [days for days in found if days is not None]
+
+
+def effective_date(entry: MemoryRecord | Memory) -> str:
+    """Return the day that a memory is of, or when it was changed, for comparing as text.
+
+    Where only the file's own time says so it is the day: files that were copied
+    together are not one newer than the other.
+    """
+    days = declared_dates(entry)
+    if days:
+        return max(span.last for span in days).isoformat()
+    is_told = entry.metadata.get("modified") or entry.metadata.get("created")
+    return entry.modified if is_told else entry.modified[:10]
+
+
+def date_proximity(entry: MemoryRecord | Memory, span: DateRange) -> float:
+    """Say how near a memory's days are to a span, in 0..1."""
+    return max(span_proximity(span, days) for days in memory_days(entry))
+
+
+def is_note_of(entry: MemoryRecord | Memory, span: DateRange) -> bool:
+    """Say whether a memory is the daily, weekly or monthly note of just these days."""
+    return note_days(entry.path) == span
+
+
+def note_first(
+    scored: Sequence[ScoredMemory], records: Mapping[int, MemoryRecord], span: DateRange
+) -> list[ScoredMemory]:
+    """Put the note of the days that were asked for before what else was found."""
+    best = max((entry.score for entry in scored), default=0.0)
+    notes, others = [], []
+    for entry in scored:
+        record = records.get(entry.key)
+        if record is not None and is_note_of(record, span):
+            parts = {**entry.parts, "note": best - entry.score}
+            notes.append(ScoredMemory(entry.key, best, parts))
+        else:
+            others.append(entry)
+    return [*notes, *others]
+
+
+def span_proximity(found: DateRange, other: DateRange) -> float:
+    """Say how near days are to a span: 1 where they meet, 0.5 beside it.
+
+    It halves again with each of the span's lengths (at least 3 days) further off.
+    """
+    gap = max((found.first - other.last).days, (other.first - found.last).days, 0)
+    length = max(3, (found.last - found.first).days + 1)
+    return float(0.5 ** (1 + (gap - 1) / length)) if gap else 1.0
+
+
+def _day(text: str) -> DateRange:
+    try:
+        day = date.fromisoformat(text[:10])
+    except ValueError:
+        day = date.min
+    return DateRange(day, day)
+
 
 _EVENTS = frozenset(
     "happen did do done go went wrong busi note on up about around work turn".split()
@@ -115,7 +261,7 @@ def _is_between(line: str) -> bool:
 
 
 def _narrowed(text: str, words: str, span: DateRange) -> DateRange:
-    from memvault.recall.parts_of_spans import narrow  # its patterns take a while to compile
+    # moved  # its patterns take a while to compile
 
     return narrow(text, words, span)
 
@@ -290,7 +436,7 @@ def date_constraint(
 
 
 def _elsewhere(text: str, today: date) -> DateMention | None:
-    found = worded_dates.find_foreign_date(text, today)
+    found = foreign_dates.find_foreign_date(text, today)
     return DateMention(_narrowed(text, found[1], found[0]), found[1]) if found else None
 
 
@@ -313,4 +459,4 @@ def _phrase(text: str, today: date) -> DateRange | None:
     found = None if text.lower().endswith("ago") else find_date(text, today)  # those days are vague
     if found is not None and set(text.replace(found.words, " ").lower().split()) <= _LEADING:
         return found.span
-    return worded_dates.parse_phrase(text, today)
+    return foreign_dates.parse_phrase(text, today)

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from memvault import clock
 from memvault.errors import Ambiguous, NotFound, TimedOut
-from memvault.index.analysis import Analyser, query_analyser
-from memvault.index.errors import IndexCorrupted, LostIndex, given_up
 from memvault.index.protocol import (
     BEST_EFFORT,
     COMPLETE,
     Index,
+    IndexCorrupted,
+    LostIndex,
     MemoryRecord,
     StaleView,
     View,
     WaitPolicy,
+    given_up,
 )
-from memvault.model import Memory
+from memvault.index.text.analysis import DEFAULT_LANGUAGE, Analyser, analyser, query_analyser
+from memvault.model import Memory, is_example
 from memvault.recall import ranking, resolve, snippets
-from memvault.recall.compared import Compared
-from memvault.recall.filters import Filters
-from memvault.recall.memory_days import note_first
-from memvault.recall.query import parse, plain
-from memvault.recall.reader import Reader
-from memvault.recall.rerank import judged_count, rerank
-from memvault.recall.retrieve import CANDIDATES, retrieve
-from memvault.recall.validity import ValidityChecker
-from memvault.recall.values import (
+from memvault.recall.answer import (
     CURRENT,
     FAIR,
     RecallAnswer,
@@ -38,7 +33,56 @@ from memvault.recall.values import (
     Validity,
     memory_reference,
 )
-from memvault.vault.store import MemoryStore
+from memvault.recall.dates import note_first
+from memvault.recall.features import Compared
+from memvault.recall.filters import Filters
+from memvault.recall.query import Query, parse, plain
+from memvault.recall.ranking import judged_count, rerank
+from memvault.recall.retrieve import CANDIDATES, retrieve
+from memvault.recall.validity import ValidityChecker
+from memvault.store.memory_store import MemoryStore
+
+
+class Reader:
+    """Reads hits' files, each once; one that does not hold the query's phrases is no hit."""
+
+    def __init__(self, view: View, query: Query, last: bool) -> None:
+        self.view = view
+        self._query = query
+        self._last = last
+        self._read: dict[int, Memory | None] = {}
+
+    def read(self, key: int) -> Memory | None:
+        """Return a hit's memory; None where it cannot be read or does not fit.
+
+        Raises:
+            Stale: the file has changed since the look, and there is time to look again.
+        """
+        if key not in self._read:
+            self._read[key] = self._fitting(key)
+        return self._read[key]
+
+    def analyser(self, key: int) -> Analyser:
+        """Return the analyser of the language as which a memory is indexed."""
+        record = self.view.record(key)
+        return analyser(record.language if record is not None else DEFAULT_LANGUAGE)
+
+    def first(self, keys: Iterable[int], count: int) -> dict[int, Memory]:
+        """Return the first hits that can be read and fit, in their order."""
+        read = ((key, self.read(key)) for key in keys)
+        return dict(islice(((key, memory) for key, memory in read if memory is not None), count))
+
+    def _fitting(self, key: int) -> Memory | None:
+        try:
+            memory = self.view.text(key)
+        except StaleView:
+            if self._last:
+                return None
+            raise
+        if memory is None or is_example(memory.metadata):
+            return None
+        return memory if self._query.has_phrases(f"{memory.title}\n{memory.body}") else None
+
 
 Result = TypeVar("Result")
 

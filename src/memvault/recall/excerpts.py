@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from memvault.errors import NotFound, UsageError
-from memvault.index import chunks
-from memvault.index.analysis import query_analyser
+from memvault.index.text.analysis import query_analyser
+from memvault.index.text.passages import split_passages
 from memvault.model import Passage
 from memvault.recall.query import parse
 from memvault.vault.markdown import headings, lines
@@ -57,7 +57,7 @@ def passages_with(body: str, words: str, languages: tuple[str, ...]) -> list[Pas
         raise UsageError("There are no words to look for", "name some that stand in the memory")
     own = analyser.analyser_for(body)
     names = query.term_names()
-    every = chunks.split_passages(body)
+    every = split_passages(body)
     found = []
     for passage in every:
         terms = own.terms(body[passage.start : passage.end])

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from memvault.index.analysis import Analyser
-from memvault.index.embedding import tokens
+from memvault.index.embedding import static
+from memvault.index.text.analysis import Analyser
 from memvault.model import Memory
 from memvault.recall.query import Query
-from memvault.secrets_found import detect
+from memvault.secrets import detector
 
 _LINE = 22
 """Tokens of a line, as the built-in tokenizer counts; quotes and a comma come to it."""
@@ -44,11 +44,11 @@ def one_line(memory: Memory, told: str, marks: Iterable[str] = (), vault: str = 
     named = f"{vault}:{memory.mem_id}" if vault else memory.mem_id
     title, reference = memory.title, "; ".join([named, *marks])
     said = told[len(title) :].lstrip(" .:–-") if told.startswith(title) else told
-    if not detect.allows(memory.metadata):
-        known = detect.secret_values(f"{memory.title}\n{memory.body}")
-        title, said = detect.masked_part(title, known), detect.masked_part(said, known)
+    if not detector.allows(memory.metadata):
+        known = detector.secret_values(f"{memory.title}\n{memory.body}")
+        title, said = detector.masked_part(title, known), detector.masked_part(said, known)
     title = _cut(title, _TITLE)
-    left = _LINE - tokens.count_tokens(f"{title}: ") - round(len(f"({reference})") / _OF_A_NAME)
+    left = _LINE - static.count_tokens(f"{title}: ") - round(len(f"({reference})") / _OF_A_NAME)
     said = _cut(said, max(_LEAST, left))
     return f"{title}: {said} ({reference})" if said else f"{title} ({reference})"
 
@@ -76,9 +76,9 @@ def split_budget(budget: int, whole: Sequence[int], brief: Sequence[int]) -> tup
 def _cut(text: str, most: int) -> str:
     """Return a text's beginning of about so many tokens, cut between words where there are some."""
     text = text.strip()
-    if tokens.count_tokens(text) <= most:
+    if static.count_tokens(text) <= most:
         return text
-    cut = text[: tokens.prefix_within(text, most)]
+    cut = text[: static.prefix_within(text, most)]
     if not text[len(cut)].isspace():
         cut = cut.rpartition(" ")[0] or cut
     return f"{cut.rstrip(' ,;:–-')}…"

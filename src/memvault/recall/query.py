@@ -11,7 +11,7 @@ import re
 from itertools import chain, islice
 from typing import NamedTuple
 
-from memvault.index.analysis import QueryAnalyser, fold, ideographs
+from memvault.index.text.analysis import QueryAnalyser, fold, ideographs
 
 _PHRASE = re.compile(r'"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»')
 _SPACE = re.compile(r"\s+")

@@ -6,21 +6,159 @@ depends on the query (``weights``).
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import json
+import math
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memvault import clock
-from memvault.config import RankingSettings
 from memvault.index.protocol import DISTINCTIVE_BIT, MemoryRecord, SentenceFeatures
-from memvault.recall.fusion import scaled
-from memvault.recall.memory_days import date_proximity, effective_date
-from memvault.recall.values import ScoredMemory
-from memvault.recall.weights import RankingWeights, regime_shares, weights_for
+from memvault.recall.answer import ScoredMemory
+from memvault.recall.dates import date_proximity, effective_date
+from memvault.recall.retrieve import scaled
+from memvault.settings.vault_settings import RankingSettings
 
 if TYPE_CHECKING:
     from memvault.recall.dates import DateConstraint
+
+
+FITTED = Path(__file__).resolve().parents[1] / "data" / "ranking.json"
+_LEAST_COVERED, _MOST_COVERED = 0.2, 0.9
+_NOTHING = (0.0,) * 4
+_SHORT, _LONG = 150, 3_000
+"""Bytes of memories that are short, and long."""
+
+
+class RankingWeights(NamedTuple):
+    """Weights of the parts at each corner, and of what makes a chance; ``bias`` is its constant."""
+
+    parts: Mapping[str, tuple[float, ...]]
+    chance: Mapping[str, float]
+    bias: float
+
+
+@cache
+def fits() -> Mapping[str, RankingWeights]:
+    """Return the fits: ``quick`` without vectors of a transformer, ``deep`` with those."""
+    fitted = json.loads(FITTED.read_text("utf-8"))["fits"]
+    return {
+        name: RankingWeights(
+            {part: tuple(values) for part, values in fit["parts"].items()},
+            fit["chance"],
+            fit["bias"],
+        )
+        for name, fit in fitted.items()
+    }
+
+
+def interpolate(quick: RankingWeights, deep: RankingWeights, share: float) -> RankingWeights:
+    """Return the fit for an embedder that lies between two, ``share`` of the way in 0..1."""
+    if share in (0.0, 1.0):
+        return deep if share else quick
+    return RankingWeights(
+        {
+            part: tuple(
+                (1 - share) * own + share * other
+                for own, other in zip(
+                    quick.parts.get(part, _NOTHING), deep.parts.get(part, _NOTHING), strict=True
+                )
+            )
+            for part in quick.parts.keys() | deep.parts.keys()
+        },
+        {
+            name: (1 - share) * quick.chance.get(name, 0.0) + share * deep.chance.get(name, 0.0)
+            for name in quick.chance.keys() | deep.chance.keys()
+        },
+        (1 - share) * quick.bias + share * deep.bias,
+    )
+
+
+def regime_shares(covered: float, sizes: Sequence[int]) -> tuple[float, ...]:
+    """Say how near a query is to each of the four corners; the sum is 1.
+
+    ``covered`` is the share of its words that the best candidate holds,
+    ``sizes`` are the candidates' files' in bytes.
+    """
+    known = _within((covered - _LEAST_COVERED) / (_MOST_COVERED - _LEAST_COVERED))
+    mean = sum(math.log(max(size, 1)) for size in sizes) / max(len(sizes), 1)
+    long = _within((mean - math.log(_SHORT)) / math.log(_LONG / _SHORT))
+    return (
+        (1 - known) * (1 - long),
+        (1 - known) * long,
+        known * (1 - long),
+        known * long,
+    )
+
+
+def weights_for(fit: RankingWeights, place: Sequence[float]) -> dict[str, float]:
+    """Return each part's weight for a query that is at some place between the corners."""
+    return {
+        part: sum(share * weight for share, weight in zip(place, values, strict=True))
+        for part, values in fit.parts.items()
+    }
+
+
+def _within(value: float) -> float:
+    return min(max(value, 0.0), 1.0)
+
+
+_BEHIND = 4.0
+"""What a score of 0 beside one of 1 takes from the logit."""
+
+
+def evidence(candidate: FeatureRow, words: int) -> dict[str, float]:
+    """Return what says of a memory that it answers a query of so many words."""
+    found = {name: values[0] for name, values in columns([candidate]).items()}
+    few = 1.0 / max(words, 1)
+    return {**found, "few": few, "covered_few": few * found["covered"]}
+
+
+def answer_probability(found: dict[str, float], fit: RankingWeights, behind: float) -> float:
+    """Return the chance that a memory answers, in 0..1; its score is ``behind`` the best."""
+    logit = fit.bias + sum(weight * found.get(name, 0.0) for name, weight in fit.chance.items())
+    return 0.5 + 0.5 * math.tanh((logit - _BEHIND * behind) / 2)
+
+
+_WEIGHT = 0.8
+"""What the cross-encoder counts; the score before it counts the rest."""
+_LEAST, _MOST = 20, 50
+
+
+def judged_count(limit: int) -> int:
+    """Return how many memories are judged: as many as are asked for, within bounds."""
+    return min(max(limit, _LEAST), _MOST)
+
+
+def rerank(scored: Sequence[ScoredMemory], judged: Mapping[int, float]) -> list[ScoredMemory]:
+    """Order the judged memories anew; the others follow as they were, never above them.
+
+    ``judged`` says by key how well a memory fits the query, in 0..1.
+    """
+    best = [_judged(entry, judged[entry.key]) for entry in scored if entry.key in judged]
+    best.sort(key=lambda entry: -entry.score)
+    last = best[-1].score if best else 1.0
+    return best + [_below(entry, last) for entry in scored if entry.key not in judged]
+
+
+def _judged(entry: ScoredMemory, score: float) -> ScoredMemory:
+    parts = {name: (1 - _WEIGHT) * part for name, part in entry.parts.items()}
+    return entry._replace(
+        score=(1 - _WEIGHT) * entry.score + _WEIGHT * score,
+        parts={**parts, "rerank": _WEIGHT * score},
+    )
+
+
+def _below(entry: ScoredMemory, last: float) -> ScoredMemory:
+    """Score what was not judged as if it did not fit, and no better than the last that was."""
+    score = min((1 - _WEIGHT) * entry.score, last)
+    share = score / entry.score if entry.score else 0.0
+    parts = {name: share * part for name, part in entry.parts.items()}
+    return entry._replace(score=score, parts=parts)
+
 
 _RELATIVE = {"vector": 0.2, "deep": 0.2, "words": 0.1}
 """Parts that are scaled over the candidates, and by how much these must differ to count fully."""

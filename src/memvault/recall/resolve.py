@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
-from memvault.vault.normal_form import normalize_title
-from memvault.vault.replaced import name_key
+from memvault.vault.file_names import name_key, normalize_title
 
 _MADE_ID = re.compile(r"[^\s/,]+-[a-z0-9]{6}")
 

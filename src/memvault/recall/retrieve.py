@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from itertools import islice
 from typing import NamedTuple
 
@@ -18,12 +18,43 @@ from memvault.index.protocol import (
     View,
 )
 from memvault.model import is_example
-from memvault.recall import fusion
+from memvault.recall.answer import RecallRequest, ScoredMemory
+from memvault.recall.dates import date_proximity, is_note_of
 from memvault.recall.filters import Filters, tagged
-from memvault.recall.memory_days import date_proximity, is_note_of
 from memvault.recall.query import Query
-from memvault.recall.values import RecallRequest, ScoredMemory
-from memvault.vault.daily import DateRange
+from memvault.vault.file_names import DateRange
+
+KEYWORD_WEIGHT = 0.6
+_LEAST_SPREAD = 0.2
+"""Cosines that differ by less say little: 0.01 must not count as all that there is."""
+
+
+def fuse(
+    shares: Mapping[int, float], cosines: Mapping[int, float], weight: float = KEYWORD_WEIGHT
+) -> list[tuple[int, float]]:
+    """Order what words or vectors found by a score in 0..1, best first; ties by key.
+
+    ``shares`` are keyword scores in 0..1; ``weight`` is their share of the sum.
+    """
+    near = dict(zip(cosines, scaled(cosines.values()), strict=True))
+    fused = [
+        (key, weight * shares.get(key, 0.0) + (1.0 - weight) * near.get(key, 0.0))
+        for key in shares.keys() | cosines.keys()
+    ]
+    return sorted(fused, key=lambda entry: (-entry[1], entry[0]))
+
+
+def scaled(values: Iterable[float | None], least_spread: float = _LEAST_SPREAD) -> list[float]:
+    """Scale values between their least and most to 0..1; None is 0.
+
+    The best is always 1; where all lie close together, none falls far behind.
+    """
+    every = list(values)
+    known = [value for value in every if value is not None]
+    high = max(known, default=0.0)
+    spread = max(high - min(known, default=0.0), least_spread)
+    return [0.0 if value is None else 1.0 - (high - value) / spread for value in every]
+
 
 CANDIDATES = 200
 """How many hits by words and by vectors are kept, whatever the limit."""
@@ -79,8 +110,8 @@ class CandidateSet(NamedTuple):
     @property
     def fused(self) -> list[tuple[int, float]]:
         """What words and vectors found together, best first, with a score in 0..1."""
-        weight = fusion.KEYWORD_WEIGHT if self.has_vectors else 1.0
-        return fusion.fuse(self.shares, self.near, weight)
+        weight = KEYWORD_WEIGHT if self.has_vectors else 1.0
+        return fuse(self.shares, self.near, weight)
 
     @property
     def near(self) -> dict[int, float]:

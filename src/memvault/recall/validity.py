@@ -16,9 +16,15 @@ from typing import Any, NamedTuple
 from memvault import clock
 from memvault.index.protocol import MemoryRecord, View
 from memvault.model import Memory
+from memvault.recall.answer import CURRENT, ScoredMemory, Validity
 from memvault.recall.resolve import match_link
-from memvault.recall.values import CURRENT, ScoredMemory, Validity
-from memvault.vault.replaced import SUPERSEDED_BY, SUPERSEDES, name_key, name_keys, referenced_names
+from memvault.vault.file_names import (
+    SUPERSEDED_BY,
+    SUPERSEDES,
+    name_key,
+    name_keys,
+    referenced_names,
+)
 
 _LOSS = 0.5
 """What a score is worth of what is not current."""

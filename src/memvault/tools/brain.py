@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import (
+from memvault.tools.core.results import (
     FILTER_HELP,
     LISTED,
     TYPE_HELP,
@@ -29,7 +29,7 @@ from memvault.tools.core.shapes import (
 if TYPE_CHECKING:
     from memvault.agents.active import ActiveMemory, ActiveSet
     from memvault.model import Memory
-    from memvault.recall.values import RecallResult
+    from memvault.recall.answer import RecallResult
 
 group = ToolGroup("brain", "Active memory and context", place=20)
 
@@ -132,7 +132,7 @@ def _found_for(
 ) -> dict[str, Any]:
     """Return the memories that fit a query well enough, the most likely first."""
     from memvault.index.protocol import BEST_EFFORT
-    from memvault.recall.values import RecallRequest
+    from memvault.recall.answer import RecallRequest
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")
@@ -278,7 +278,7 @@ def memory_search(
     limit: Annotated[int, Arg("How many at most", minimum=1)] = _DEFAULT_LIMIT,
 ) -> dict[str, Any]:
     """Search for memories to load: memIds with short snippets."""
-    from memvault.recall.values import RecallRequest
+    from memvault.recall.answer import RecallRequest
 
     if not query.strip():
         raise UsageError("The query is empty", "say what to look for")

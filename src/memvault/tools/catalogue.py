@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from memvault.arguments.parameters import Arg, CommandLineForm, normal_name
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.plugins.definition import (
+from memvault.plugins.tool_file import (
     ToolCommand,
     ToolDescription,
     ToolName,
@@ -15,9 +16,8 @@ from memvault.plugins.definition import (
     ToolTimeout,
     tool_definition,
 )
-from memvault.schema import Arg, CommandLineForm, normal_name
 from memvault.tools.core.registry import Tool, ToolGroup, command_line_form
-from memvault.tools.core.shapes import Offset, paginate
+from memvault.tools.core.results import Offset, paginate
 
 group = ToolGroup("catalogue", "Tools, including the vault's own", place=80)
 
@@ -41,7 +41,7 @@ def get_available_tools(
     For a registered tool it says whether it may run on this machine.
     """
     from memvault.plugins import tool_file, trust
-    from memvault.tools.core import available, reference, vault_tools
+    from memvault.tools.core import available, plugin_tools, reference
 
     def described(tool: Tool) -> dict[str, Any]:
         entry = reference.described(tool)
@@ -53,7 +53,7 @@ def get_available_tools(
     trusted = {kept.path for kept in trust.trusted(call.root, found.tools.values())}
     for kept in found.tools.values():
         file = {"filePath": kept.path, "trusted": kept.path in trusted}
-        tools.append({**described(vault_tools.tool_from_plugin(kept)), **file})
+        tools.append({**described(plugin_tools.tool_from_plugin(kept)), **file})
     shown, whole = paginate(tools, limit or len(tools), offset)
     return {"tools": shown, **whole}
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg
-from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import FILTER_HELP, TYPE_HELP, filters, list_result
+from memvault.tools.core.results import (
+    FILTER_HELP,
+    TYPE_HELP,
+    Confirm,
+    filters,
+    is_confirmed,
+    list_result,
+    token_of,
+)
 
 group = ToolGroup("historian", place=11)
 
@@ -43,13 +50,13 @@ def memory_compound(
     Front matter, comments and whatever is not named stay byte for byte. Without
     a clear target nothing is written and the candidates are named.
     """
-    from memvault.memories import compound
-    from memvault.vault import layout
+    from memvault.memories import edit
+    from memvault.vault import paths
 
-    kind = layout.normal_type(memory_type) if memory_type else ""
+    kind = paths.normal_type(memory_type) if memory_type else ""
     how = "section" if section and mode == "append" else mode
-    target = compound.target(call.engine, query, call.notes)
-    change = compound.compound(
+    target = edit.target(call.engine, query, call.notes)
+    change = edit.compound(
         call.store, target, modifications, how, section or "", kind, if_match or ""
     )
     return {
@@ -82,7 +89,7 @@ def memory_forget(
     An empty query with a filter means all that pass it.
     """
     from memvault.memories import delete
-    from memvault.recall.values import memory_reference
+    from memvault.recall.answer import memory_reference
 
     chosen = filters(memory_type, None, None, None, expression)
     if not query.strip() and not (expression or "").strip():

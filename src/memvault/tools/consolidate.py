@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import Refused
-from memvault.schema import Arg
 from memvault.tools.core.registry import ToolGroup
 
 if TYPE_CHECKING:
-    from memvault.consolidation.extracting import ExtractorOutput
+    from memvault.consolidation.extractor import ExtractorOutput
     from memvault.consolidation.proposals import ConsolidationInput, Proposals
     from memvault.model import Memory
 
@@ -56,25 +56,25 @@ def consolidate_memories(
             "without --apply the good lines are shown beside the others",
             {"refused": _refused(extracted)},
         )
-    from memvault.consolidation import in_vault
+    from memvault.consolidation.apply import apply_proposals, lock, prune_counts
 
-    with in_vault.lock(call.store):
+    with lock(call.store):
         call.engine.invalidate()
         given = _inputs(call, days)
         proposals = _proposals(call, given, extracted)
-        writing = in_vault.apply_proposals(call.store, call.engine, proposals, given.episodes)
-    in_vault.prune_counts(call.store, call.engine)
+        writing = apply_proposals(call.store, call.engine, proposals, given.episodes)
+    prune_counts(call.store, call.engine)
     call.notes += [f"Passed over: {message}" for message in writing.passed_over]
     return _result(proposals, extracted, writing.written)
 
 
 def _inputs(call: Call, days: int) -> ConsolidationInput:
     from memvault import clock
-    from memvault.consolidation import in_vault
-    from memvault.memories import recall_counts
+    from memvault.consolidation.apply import load_input
+    from memvault.memories import experience_search
 
-    counts = recall_counts.counts(call.root)
-    return in_vault.load_input(call.store, call.engine, counts, days, clock.now())
+    counts = experience_search.counts(call.root)
+    return load_input(call.store, call.engine, counts, days, clock.now())
 
 
 def _extracted(
@@ -82,7 +82,7 @@ def _extracted(
 ) -> ExtractorOutput | None:
     if extractor is None:
         return None
-    from memvault.consolidation.extracting import extract
+    from memvault.consolidation.extractor import extract
 
     if not call.caller.may_run_programs:
         raise Refused(
@@ -97,7 +97,7 @@ def _proposals(
 ) -> Proposals:
     from memvault import clock
     from memvault.consolidation import rules
-    from memvault.index.analysis import analyser
+    from memvault.index.text.analysis import analyser
 
     language = analyser(call.engine.languages()[0])
     made = (extracted.facts, extracted.procedures) if extracted else None
@@ -111,7 +111,7 @@ def _result(
 ) -> dict[str, Any]:
     """Return proposals as the tool's result; once applied, only those that were written."""
     from memvault.consolidation.proposals import origin
-    from memvault.recall.values import memory_reference
+    from memvault.recall.answer import memory_reference
 
     nothing = not any(proposals)
     if written is not None:
@@ -180,7 +180,7 @@ def _where(memory: Memory | None, key: str) -> dict[str, str]:
 
 def _merged(proposals: Proposals) -> list[dict[str, Any]]:
     from memvault.consolidation.proposals import origin
-    from memvault.memories.experience_store import text_of
+    from memvault.memories.experience_search import text_of
 
     return [
         {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.schema import Arg
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import count_retrievals
+from memvault.tools.core.results import count_retrievals
 
 group = ToolGroup("brain", place=21)
 
@@ -37,12 +37,12 @@ def context(
     in the inbox; no event is taken out. With nothing to say, the block is empty.
     """
     from memvault.agents import prompt
-    from memvault.agents.context import RECALLED, gather
-    from memvault.index.embedding import tokens
+    from memvault.agents.prompt import RECALLED, gather
+    from memvault.index.embedding import static
 
     known = gather(call.store, call.address, lambda: call.inbox, lambda: call.engine, task)
     call.notes += known.notes
-    block = prompt.build(known.sections, budget, tokens.count_tokens)
+    block = prompt.build(known.sections, budget, static.count_tokens)
     shown = sum(len(section.entries) for section in block.kept if section.title == RECALLED)
     count_retrievals(call, (found.memory for found in known.recalled[:shown]))
     if block.cut and not block.text:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.schema import Arg
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import LISTED, Limit, Offset, page_info
+from memvault.tools.core.results import LISTED, Limit, Offset, page_info
 
 group = ToolGroup("vault", place=102)
 
@@ -26,7 +26,7 @@ def vault_doctor(
     memories are one change that undo takes back; what would be deleted for good is so
     only where its code is named. The command ends with 1 where an error stands.
     """
-    from memvault.upkeep.doctor import visit
+    from memvault.doctor import doctor
 
-    seen = visit.run_doctor(call, fix, only, limit, offset)
+    seen = doctor.run_doctor(call, fix, only, limit, offset)
     return {**seen, **page_info(seen["total"], offset, len(seen["findings"]))}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from memvault import model
+from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import LEAST_IMPORTANCE
-from memvault.schema import Arg, CommandLineForm
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import (
+from memvault.tools.core.results import (
     Limit,
     Offset,
     collect_hits,
@@ -135,14 +135,14 @@ def recall_similar_experience(
     distance is 0 for the same meaning and 1 for nothing in common. What is weak as recall
     has it, and what is archived, is left out; plain recall finds both.
     """
-    from memvault.memories import episodes, experience_store
+    from memvault.memories import episodes, experience_search
 
     found = collect_hits(call, episodes.similar(call.engine, query, limit, min_importance))
     count_accesses(call, [entry.memory.mem_id for entry in found])
     listing = [
         {
             **_fields(entry.memory),
-            "distance": experience_store.distance(entry),
+            "distance": experience_search.distance(entry),
             "strength": entry.strength,
             **entry.standing.marks(),
         }
@@ -177,15 +177,15 @@ def get_episodes_with_skill(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the episodes in which a skill was used, newest first; archived ones are left out."""
-    from memvault.memories import skills
+    from memvault.memories import procedures
     from memvault.memories.episodes import texts
 
-    wanted = skills.key(skill_id)
+    wanted = procedures.key(skill_id)
     if not wanted:
         raise UsageError("The skillId is empty", "memvault skills categories shows what there is")
 
     def used(record: MemoryRecord) -> bool:
-        return wanted in map(skills.key, texts(record.metadata.get("skills_used")))
+        return wanted in map(procedures.key, texts(record.metadata.get("skills_used")))
 
     return _latest(call, used, limit, offset, f"No episode used the skill {skill_id!r}")
 
@@ -193,11 +193,11 @@ def get_episodes_with_skill(
 def _latest(
     call: Call, passes: Callable[[MemoryRecord], bool], limit: int, offset: int, nothing: str
 ) -> dict[str, Any]:
-    from memvault.memories import episodes, experience_store
+    from memvault.memories import episodes, experience_search
 
-    records = experience_store.records_of(call.engine, episodes.TYPE, passes)
+    records = experience_search.records_of(call.engine, episodes.TYPE, passes)
     shown, whole = paginate(records, limit, offset, nothing)
-    memories = experience_store.readable(call.store, shown)
+    memories = experience_search.readable(call.store, shown)
     return {"episodes": [_fields(memory) for memory in memories], **whole}
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import CATEGORY, LEAST_IMPORTANCE, RATE, SOURCE
-from memvault.schema import Arg
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import collect_hits, count_accesses, list_result
+from memvault.tools.core.results import collect_hits, count_accesses, list_result
 
 group = ToolGroup("experience", place=51)
 
@@ -47,7 +47,7 @@ def recall_fact(
     and this time included. distance is 0 for the same meaning and 1 for nothing in common.
     What is weak as recall has it, and what is archived, is left out; plain recall finds both.
     """
-    from memvault.memories import experience_store, facts
+    from memvault.memories import experience_search, facts
 
     found = collect_hits(call, facts.similar(call.engine, query, limit, category or ""))
     counts = count_accesses(call, [entry.memory.mem_id for entry in found])
@@ -60,7 +60,7 @@ def recall_fact(
             "confidence": fact.confidence,
             "source": fact.source,
             "accessCount": counts.get(fact.fact_id, 0),
-            "distance": experience_store.distance(entry),
+            "distance": experience_search.distance(entry),
             "strength": entry.strength,
             **entry.standing.marks(),
         }
@@ -204,9 +204,9 @@ def recall_memory(
     procedures with a success rate of 0.6 or more, each as a text; what is weak is left out,
     and facts that were replaced or have ended. sources has their memIds in the same order.
     """
-    from memvault.memories import episodes, experience_store, facts, procedures
+    from memvault.memories import episodes, experience_search, facts, procedures
 
-    query = experience_store.unquoted(" ".join(observations))
+    query = experience_search.unquoted(" ".join(observations))
     if not query.strip():
         raise UsageError("There are no observations", "say what is seen, heard or asked")
     known = collect_hits(call, facts.similar(call.engine, query, _FACTS, only_current=True))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from memvault.call import Call
 from memvault.errors import Refused
-from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
 from memvault.tools.core.registry import ToolGroup
+from memvault.tools.core.results import Confirm, is_confirmed, token_of
 
 if TYPE_CHECKING:
-    from memvault.upkeep.git.setup import NotAllowed
+    from memvault.git.setup import NotAllowed
 
 group = ToolGroup("git", "Sharing a vault with git", place=105)
 
@@ -24,7 +24,7 @@ def git_init(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     changes nothing. Nothing is committed. What git would run of a repository that is there,
     or what of that has changed, is shown first and has to be confirmed.
     """
-    from memvault.upkeep.git import setup
+    from memvault.git import setup
 
     found, made = setup.begin(call, partial(_confirmed, call, confirm, "git init"))
     changed = setup.prepare(call, found)
@@ -40,7 +40,7 @@ def git_sync(call: Call, confirm: Confirm = None) -> dict[str, Any]:
     what one side deleted and the other changed stays. This uses the network. What git would
     run of a repository that is new here has to be confirmed, as for git init.
     """
-    from memvault.upkeep.git.sync import sync
+    from memvault.git.sync import sync
 
     return sync(call, partial(_confirmed, call, confirm, "git sync"))
 
@@ -51,7 +51,7 @@ def git_status(call: Call) -> dict[str, Any]:
 
     Git itself is not asked before somebody at this machine allowed it with git init or sync.
     """
-    from memvault.upkeep.git.status import status
+    from memvault.git.setup import status
 
     return status(call)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import FALLBACK_TYPE
-from memvault.schema import Arg
-from memvault.tools.core import others
+from memvault.tools.core import agent_state
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import (
+from memvault.tools.core.results import (
     FILTER_HELP,
     LISTED,
     SINCE_HELP,
@@ -19,6 +19,8 @@ from memvault.tools.core.shapes import (
     TYPE_HELP,
     UNTIL_HELP,
     Offset,
+    RenderedMemory,
+    ResultBudget,
     as_of_field,
     collect_hits,
     filters,
@@ -30,13 +32,12 @@ from memvault.tools.core.shapes import (
     without_none,
     without_weak,
 )
-from memvault.tools.core.telling import RenderedMemory, ResultBudget
 
 if TYPE_CHECKING:
     from memvault.model import Memory
+    from memvault.recall.answer import RecallResult
     from memvault.recall.filters import Filters
-    from memvault.recall.values import RecallResult
-    from memvault.tools.core.asked import VaultSelection
+    from memvault.tools.core.results import VaultSelection
 
 group = ToolGroup("historian", "Remember and recall", place=10)
 
@@ -88,10 +89,10 @@ def memory_remember(
     old content is kept as a revision.
     """
     from memvault.memories import create
-    from memvault.vault import layout
+    from memvault.vault import paths
 
     name = create.clean_title(title)
-    kind = layout.normal_type(memory_type) if memory_type and memory_type.strip() else ""
+    kind = paths.normal_type(memory_type) if memory_type and memory_type.strip() else ""
     header = without_none(
         tags=None if tags is None else create.clean_tags(tags),
         importance=importance,
@@ -99,10 +100,10 @@ def memory_remember(
         supersedes=call.engine.resolve(supersedes).mem_id if supersedes else None,
     )
     if file_path:
-        from memvault.memories import compound
+        from memvault.memories import edit
 
         target = call.engine.resolve(file_path)
-        memory = compound.update(call.store, target, name, content, kind, header).memory
+        memory = edit.update(call.store, target, name, content, kind, header).memory
     else:
         memory = create.add(call.store, name, content, kind, header)
     return {
@@ -119,7 +120,7 @@ def _similar(call: Call, title: str, content: str, own_path: str) -> list[dict[s
     """Return the nearest memories that are near; a memory is safe on disk before this is asked."""
     from memvault.errors import MemvaultError, TimedOut
     from memvault.index.protocol import NO_WAIT
-    from memvault.recall.values import RecallRequest, memory_reference
+    from memvault.recall.answer import RecallRequest, memory_reference
 
     text = f"{title}\n{content[:_SIMILAR_TEXT]}"
     for mode in ("vector", "keyword"):
@@ -220,9 +221,9 @@ def memory_recall(
     query's words that are in it.
     """
     from memvault import clock
+    from memvault.recall.answer import RecallRequest
     from memvault.recall.filters import Filters
-    from memvault.recall.values import RecallRequest
-    from memvault.tools.core.asked import VaultSelection
+    from memvault.tools.core.results import VaultSelection
 
     if rerank and (is_all or mode == "tag"):
         raise UsageError(
@@ -263,14 +264,14 @@ def memory_recall(
     when = clock.iso(then) if then else ""
     said = [_found(entry, full, explain, when) for entry in found]
     of_own = (
-        others.search_agent_state(call, query, include, limit or _DEFAULT_LIMIT, full)
+        agent_state.search_agent_state(call, query, include, limit or _DEFAULT_LIMIT, full)
         if include
         else None
     )
     result = told.result({"best": answer.best}, said, offset, of_own)
     asked.count(without_weak(found[: result["count"]]))
     if not include and answer.best in ("weak", "none"):
-        others.suggest_include(call, query)
+        agent_state.suggest_include(call, query)
     if found:
         return result
     if every:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg
-from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import LISTED, Limit, Offset, paginate, require_text, trashed
+from memvault.tools.core.results import (
+    LISTED,
+    Confirm,
+    Limit,
+    Offset,
+    is_confirmed,
+    paginate,
+    require_text,
+    token_of,
+    trashed,
+)
 
 group = ToolGroup("vault", place=101)
 
@@ -34,19 +43,19 @@ def memory_log(
     restore puts it back. Edits by hand are not listed; edited says that there
     was one since the last change here.
     """
-    from memvault.upkeep import past
+    from memvault.history import log
 
     about: dict[str, Any] = {}
     if name.strip():
-        meant = past.resolve_logged(call, name)
-        edited = past.is_edited(call, meant)
+        meant = log.resolve_logged(call, name)
+        edited = log.is_edited(call, meant)
         about = {"memId": meant.mem_id, "filePath": meant.path, "edited": edited}
-        found = list(past.changes_of(call, meant.mem_id))
+        found = list(log.changes_of(call, meant.mem_id))
     else:
         found = list(call.store.changes.journal.changes())
     shown, whole = paginate(found, limit, offset)
     more = {"more": True} if "next" in whole else {}
-    return {**about, "changes": [past.change_item(change) for change in shown], **whole, **more}
+    return {**about, "changes": [log.change_item(change) for change in shown], **whole, **more}
 
 
 @group.tool("memory_diff", "diff", read_only=True)
@@ -61,10 +70,10 @@ def memory_diff(
     ] = "",
 ) -> dict[str, Any]:
     """Show what differs between two revisions of a memory, or between one and now."""
-    from memvault.upkeep import past
+    from memvault.history import log
 
-    return past.compare_revisions(
-        call, past.resolve_logged(call, name), revision.strip(), other.strip()
+    return log.compare_revisions(
+        call, log.resolve_logged(call, name), revision.strip(), other.strip()
     )
 
 
@@ -85,7 +94,7 @@ def memory_undo(
     Again, it undoes the one before that. An undo is a change too and can be
     undone by its changeId. Where a file has changed since, nothing is undone.
     """
-    from memvault.upkeep import past, undo
+    from memvault.history import log, undo
 
     if listing:
         if change is not None:
@@ -94,7 +103,7 @@ def memory_undo(
         shown, whole = paginate(changes, limit or LISTED, offset or 0)
         return {
             "changes": [
-                {**past.change_item(entry), **({"obstacle": why} if why else {})}
+                {**log.change_item(entry), **({"obstacle": why} if why else {})}
                 for entry in shown
                 for why in [undo.why_not_undoable(call.store, entry)]
             ],
@@ -106,17 +115,17 @@ def memory_undo(
     files = undo.undo(call, chosen)
     return {
         "changeId": call.change_set.change_id,
-        "undone": past.change_item(chosen),
-        "files": [past.file_item(entry) for entry in files],
+        "undone": log.change_item(chosen),
+        "files": [log.file_item(entry) for entry in files],
     }
 
 
 @group.tool("trash_list", "trash list", read_only=True)
 def trash_list(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List what was forgotten and can be restored, newest first."""
-    from memvault.memories import restore
+    from memvault.memories import delete
 
-    shown, whole = paginate(restore.trash(call.store), limit, offset)
+    shown, whole = paginate(delete.trash(call.store), limit, offset)
     return {"trash": [trashed(entry) for entry in shown], **whole}
 
 
@@ -132,9 +141,9 @@ def trash_empty(
 
     Nothing brings it back after that, undo neither.
     """
-    from memvault.memories import restore
+    from memvault.memories import delete
 
-    chosen = restore.older(call.store, older)
+    chosen = delete.older(call.store, older)
     token = token_of(f"{entry.item.folder}/{entry.path}" for entry in chosen)
     size = sum(entry.size for entry in chosen)
     nothing = {} if chosen else {"message": _NOTHING_OLD if older else _NO_TRASH}

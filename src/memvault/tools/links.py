@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg
-from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import LISTED, MEMORY_HELP, Limit, Offset, paginate
+from memvault.tools.core.results import (
+    LISTED,
+    MEMORY_HELP,
+    Confirm,
+    Limit,
+    Offset,
+    is_confirmed,
+    paginate,
+    token_of,
+)
 
 if TYPE_CHECKING:
     from memvault.memories.link_graph import LinkGraph, ResolvedLink
@@ -39,7 +47,7 @@ def memory_rename(
     confirmed. It is one change to undo.
     """
     from memvault.memories import rename
-    from memvault.recall.values import memory_reference
+    from memvault.recall.answer import memory_reference
 
     if not (title or "").strip() and not (to or "").strip():
         raise UsageError("Neither a title nor a place is given", "give a new title, or --to FOLDER")
@@ -106,7 +114,7 @@ def memory_backlinks(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the memories that link to a memory, with each line that does."""
-    from memvault.recall.values import memory_reference
+    from memvault.recall.answer import memory_reference
 
     memory = call.engine.resolve(name)
     linking = _graph(call).backlinks(memory.path)
@@ -120,7 +128,7 @@ def memory_backlinks(
 def memory_orphans(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List memories without links: none leads to them, and they lead to no other."""
     from memvault.model import is_example
-    from memvault.recall.values import memory_reference
+    from memvault.recall.answer import memory_reference
 
     graph = _graph(call)
     joined: set[str] = set()
@@ -145,7 +153,7 @@ def _graph(call: Call) -> LinkGraph:
 
 
 def _link_item(found: ResolvedLink) -> dict[str, Any]:
-    from memvault.recall.values import memory_reference
+    from memvault.recall.answer import memory_reference
 
     there = (
         memory_reference(found.target)
@@ -171,10 +179,10 @@ def _where(call: Call, found: ResolvedLink) -> dict[str, Any]:
     """Return the line that a link stands in, and its number in the file."""
     if found.link is None:
         return {"key": found.key}
-    from memvault.vault import codec
+    from memvault.vault import document
 
     body, at = found.source.body, found.link.span[0]
-    whole = codec.decode(call.store.read_bytes(found.source.path)[0]).text
+    whole = document.decode(call.store.read_bytes(found.source.path)[0]).text
     above = whole.count("\n", 0, max(0, len(whole) - len(body)))
     start = body.rfind("\n", 0, at) + 1
     line = body[start:].partition("\n")[0].strip()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg, CommandLineForm
 from memvault.tools.core.registry import ToolGroup
 
 group = ToolGroup("long-term", "Long-term memory", place=30)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import NotFound, UsageError
-from memvault.schema import Arg
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import LISTED, Limit, Offset, count_accesses, paginate
+from memvault.tools.core.results import LISTED, Limit, Offset, count_accesses, paginate
 
 if TYPE_CHECKING:
     from memvault.memories.procedures import Procedure
@@ -22,9 +22,9 @@ def list_skill_categories(call: Call, limit: Limit = LISTED, offset: Offset = 0)
 
     A skill is a procedure that carries a skillId; archived ones are left out.
     """
-    from memvault.memories import skills
+    from memvault.memories import procedures
 
-    found = skills.branches((entry.skill_id for entry in _known(call)), 1)
+    found = procedures.branches((entry.skill_id for entry in _known(call)), 1)
     listing = _counted("categoryId", found)
     shown, whole = paginate(listing, limit, offset, "No procedure carries a skillId yet")
     return {"categories": shown, **whole}
@@ -38,11 +38,11 @@ def list_subcategories(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the subcategories of a category, the first two parts of the ids of its skills."""
-    from memvault.memories import skills
+    from memvault.memories import procedures
 
     named = [entry.skill_id for entry in _known(call)]
-    within = skills.below(named, _branch(category_id, "categoryId"))
-    found = _counted("subcategoryId", skills.branches(within, 2))
+    within = procedures.below(named, _branch(category_id, "categoryId"))
+    found = _counted("subcategoryId", procedures.branches(within, 2))
     more = f"skills list {category_id} shows its skills" if within else "it has no skills"
     nothing = f"The category {category_id!r} has no subcategories; {more}"
     shown, whole = paginate(found, limit, offset, nothing)
@@ -59,11 +59,11 @@ def list_skills(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """List the skills of a subcategory, in the order of their ids."""
-    from memvault.memories import skills
+    from memvault.memories import procedures
 
     known = _known(call)
     branch = _branch(subcategory_id, "subcategoryId")
-    wanted = set(skills.below((entry.skill_id for entry in known), branch))
+    wanted = set(procedures.below((entry.skill_id for entry in known), branch))
     found = [entry for entry in known if entry.skill_id in wanted]
     nothing = f"There are no skills below {subcategory_id!r}"
     shown, whole = paginate(found, limit, offset, nothing)
@@ -89,12 +89,14 @@ def use_skill(
     procedure has the skillId, the call fails and leaves a request for it in a file of the
     agent, one for each skill and action. Storing a procedure with that skillId answers it.
     """
-    from memvault.memories import skills
+    from memvault.memories import procedures
 
-    wanted = skills.checked_id(skill_id)
+    wanted = procedures.checked_id(skill_id)
     if not action_description.strip():
         raise UsageError("The action is empty", "say what is to be done with the skill")
-    fitting = [entry for entry in _known(call) if skills.key(entry.skill_id) == skills.key(wanted)]
+    fitting = [
+        entry for entry in _known(call) if procedures.key(entry.skill_id) == procedures.key(wanted)
+    ]
     if not fitting:
         raise _requested(call, wanted, action_description)
     best = max(fitting, key=lambda entry: (entry.success_rate, entry.usage_count))
@@ -112,11 +114,11 @@ def use_skill(
 
 def _requested(call: Call, skill_id: str, action: str) -> NotFound:
     """Ask for a skill that nobody has described; return the error that says so."""
-    from memvault.agents import skill_requests
-    from memvault.agents.locking import agent_lock
+    from memvault.agents import agent_files
+    from memvault.agents.address import agent_lock
 
     with agent_lock(call.root, call.address):
-        request_id, path = skill_requests.ask(call.store, call.address, skill_id, action)
+        request_id, path = agent_files.ask(call.store, call.address, skill_id, action)
     return NotFound(
         f"There is no skill {skill_id!r}; a request for it is in {path}",
         f"memvault procedure store NAME PROMPT --skill-id {skill_id} answers it",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.schema import Arg
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import LISTED, Limit, Offset, page_info, paginate
+from memvault.tools.core.results import LISTED, Limit, Offset, page_info, paginate
 
 if TYPE_CHECKING:
     from memvault.agents.messages.spaces import Message, Spaces

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
+from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg, CommandLineForm
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import LISTED, Limit, Offset, paginate
+from memvault.tools.core.results import LISTED, Limit, Offset, paginate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memvault.agents.address import Address
-    from memvault.agents.plans.agenda import PlanStatus
-    from memvault.vault.lock import FileLock
-    from memvault.vault.store import MemoryStore
+    from memvault.agents.plans.plans import PlanStatus
+    from memvault.files.lock import FileLock
+    from memvault.store.memory_store import MemoryStore
 
 group = ToolGroup("state", "Key-values, goals and plans of an agent", place=40)
 
@@ -93,7 +93,7 @@ def _pair(word: str) -> dict[str, str]:
 
 
 def _lock(call: Call) -> FileLock:
-    from memvault.agents.locking import agent_lock
+    from memvault.agents.address import agent_lock
 
     return agent_lock(call.root, call.address)
 
@@ -129,11 +129,11 @@ def set_memories(
     Each agent has its own keys. A value is a file that may be edited by hand; old values stay
     in the history.
     """
-    from memvault.agents import keyvalues
+    from memvault.agents import agent_files
 
     pairs = [(entry["key"], entry["value"]) for entry in memories]
     with _lock(call):
-        return {"count": keyvalues.put_values(call.store, call.address, pairs)}
+        return {"count": agent_files.put_values(call.store, call.address, pairs)}
 
 
 @group.tool("get_memories", "memories get", read_only=True)
@@ -148,8 +148,7 @@ def get_memories(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """Get values, in the order of their keys."""
-    from memvault.agents.entries import normal
-    from memvault.agents.keyvalues import all_values
+    from memvault.agents.agent_files import all_values, normal
 
     found, notes = all_values(call.store, call.address)
     values = {entry.name: entry.text for entry in found}
@@ -166,9 +165,9 @@ def delete_memories(
     keys: Annotated[list[str], Arg("The keys", positional=True)],
 ) -> dict[str, Any]:
     """Delete values by their keys; what they held stays in the history."""
-    from memvault.agents import keyvalues
+    from memvault.agents import agent_files
 
-    return _delete(call, "memory", keyvalues.delete_values, keys)
+    return _delete(call, "memory", agent_files.delete_values, keys)
 
 
 @group.tool("set_goals", "goals set", destructive=True, idempotent=True)
@@ -181,7 +180,7 @@ def set_goals(
     Goals with the status active are what the agent is after; any other word,
     such as completed, puts one aside.
     """
-    from memvault.agents.goals import Goal, put_goals, status_word
+    from memvault.agents.agent_files import Goal, put_goals, status_word
 
     wanted = [
         Goal(
@@ -203,7 +202,7 @@ def get_goals(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """Get the goals, in the order of their ids."""
-    from memvault.agents.goals import all_goals, status_word
+    from memvault.agents.agent_files import all_goals, status_word
 
     wanted = status_word(status) if status else ""
     goals, notes = all_goals(call.store, call.address)
@@ -225,9 +224,9 @@ def delete_goals(
     goal_ids: Annotated[list[str], Arg("Ids of goals", positional=True)],
 ) -> dict[str, Any]:
     """Delete goals by their ids; what they said stays in the history."""
-    from memvault.agents import goals
+    from memvault.agents import agent_files
 
-    return _delete(call, "goal", goals.delete_goals, goal_ids)
+    return _delete(call, "goal", agent_files.delete_goals, goal_ids)
 
 
 @group.tool("set_plans", "plans set", destructive=True)
@@ -242,7 +241,7 @@ def set_plans(
     lines are meant in the time zone that memvault.toml names, else UTC.
     """
     from memvault import clock
-    from memvault.agents.plans.agenda import PlanRequest, put
+    from memvault.agents.plans.plans import PlanRequest, put
     from memvault.agents.plans.schedule import only_schedule
 
     wanted = [
@@ -281,7 +280,7 @@ def get_plans(
 ) -> dict[str, Any]:
     """Get the plans, the next due first."""
     from memvault import clock
-    from memvault.agents.plans.agenda import list_plans
+    from memvault.agents.plans.plans import list_plans
 
     zone = clock.zone(call.settings.timezone)
     stands, notes = list_plans(call.store, call.address, clock.now(), zone)
@@ -294,7 +293,7 @@ def get_plans(
 def _plan(stand: PlanStatus) -> dict[str, Any]:
     """Return what is said of a plan; of a delay, the moment that it comes to."""
     from memvault import clock
-    from memvault.tools.core.shapes import without_none
+    from memvault.tools.core.results import without_none
 
     plan = stand.plan
     delayed = plan.schedule.kind == "runAfter"
@@ -316,6 +315,6 @@ def delete_plans(
     plan_ids: Annotated[list[str], Arg("Ids or names of plans", positional=True)],
 ) -> dict[str, Any]:
     """Delete plans by their ids; what they said stays in the history."""
-    from memvault.agents.plans import agenda
+    from memvault.agents.plans.plans import remove_plans
 
-    return _delete(call, "plan", agenda.remove_plans, plan_ids)
+    return _delete(call, "plan", remove_plans, plan_ids)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg
-from memvault.tools.core.confirm import Confirm, is_confirmed, token_of
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import LISTED, MEMORY_HELP, Limit, Offset, paginate
+from memvault.tools.core.results import (
+    LISTED,
+    MEMORY_HELP,
+    Confirm,
+    Limit,
+    Offset,
+    is_confirmed,
+    paginate,
+    token_of,
+)
 
 if TYPE_CHECKING:
     from memvault.model import Memory
@@ -88,8 +96,8 @@ def tag_rename(
     The memories are shown first and written once confirmed. It is one change to undo.
     """
     from memvault.memories import tagging
+    from memvault.recall.answer import memory_reference
     from memvault.recall.filters import Filters
-    from memvault.recall.values import memory_reference
 
     before, after = tagging.named(old), tagging.new(new)
     if before == after:
@@ -112,6 +120,6 @@ def tag_rename(
 
 
 def _tag_result(memory: Memory) -> dict[str, Any]:
-    from memvault.recall.values import memory_reference
+    from memvault.recall.answer import memory_reference
 
     return {**memory_reference(memory), "tags": list(memory.tags), "etag": memory.etag}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
+from memvault.arguments.parameters import Arg, CommandLineForm
 from memvault.call import Call
 from memvault.errors import UsageError
-from memvault.schema import Arg, CommandLineForm
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import LISTED, Limit, Offset, paginate
+from memvault.tools.core.results import LISTED, Limit, Offset, paginate
 
 if TYPE_CHECKING:
     from memvault.agents.address import Address
     from memvault.agents.messages.inbox import PoppedEvents
-    from memvault.agents.messages.talk import TalkLog
+    from memvault.agents.messages.talks import TalkLog
 
 group = ToolGroup("talk", "Spaces, talk and wait", place=70)
 
@@ -158,21 +158,21 @@ def wait_for(
     You must have talked to them before. A Hook event is what memvault inbox push NAME delivers.
     An event that is already there ends the wait at once.
     """
-    from memvault.agents.messages import services, wait
+    from memvault.agents.messages import inbox, waiting
 
     if not events:
         raise UsageError("There is nothing to wait for", "name an event, such as agent:NAME")
     wanted = [
-        wait.EventPattern(
+        waiting.EventPattern(
             entry["event_type"], _parameter(entry), entry.get("talk_id") or 0
         ).checked()
         for entry in events
     ]
     for entry in wanted:
         if entry.kind == "Hook":  # one that nothing can push is never heard of
-            services.checked(call.root, entry.parameter)
+            inbox.checked(call.root, entry.parameter)
     talks = _talks(call)
-    happened = wait.wait(
+    happened = waiting.wait(
         call.inbox,
         wanted,
         talks.has_talked_to,
@@ -225,10 +225,10 @@ def list_inbox(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[st
 @group.tool("list_agents", "agents", read_only=True)
 def list_agents(call: Call, limit: Limit = LISTED, offset: Offset = 0) -> dict[str, Any]:
     """List the vault's agents and their brains: what each keeps, and when that was changed last."""
-    from memvault.agents import roster
+    from memvault.agents.address import entries
 
     nothing = "No agent keeps anything here yet"
-    shown, whole = paginate(roster.entries(call.root), limit, offset, nothing)
+    shown, whole = paginate(entries(call.root), limit, offset, nothing)
     agents = [
         {"agent": str(entry.address), **entry.counts, "changed": entry.changed}
         if call.change_set.can_see(f"agents/{entry.address.agent}/")
@@ -248,15 +248,15 @@ def push_service(
 
     It wakes a memvault wait for hook:NAME.
     """
-    from memvault.agents.messages import services
+    from memvault.agents.messages import inbox
 
-    data = {"name": services.checked(call.root, name), "message": message}
-    event_id = call.inbox.deliver(services.SERVICE, data, changes=call.store.changes)
+    data = {"name": inbox.checked(call.root, name), "message": message}
+    event_id = call.inbox.deliver(inbox.SERVICE, data, changes=call.store.changes)
     return {"eventId": event_id}
 
 
 def _talks(call: Call) -> TalkLog:
-    from memvault.agents.messages.talk import TalkLog
+    from memvault.agents.messages.talks import TalkLog
 
     return TalkLog(call.store.changes, call.address)
 

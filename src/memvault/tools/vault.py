@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
 from memvault.errors import UsageError
 from memvault.model import is_example
-from memvault.schema import Arg
 from memvault.tools.core.registry import ToolGroup
-from memvault.tools.core.shapes import (
+from memvault.tools.core.results import (
     FILTER_HELP,
     LISTED,
     SINCE_HELP,
@@ -65,11 +65,11 @@ def memory_show(
     memory = call.engine.resolve(name)
     history = call.store.history
     if revision:
+        from memvault.history import log
         from memvault.model import FileState
-        from memvault.upkeep import past
 
         data = history.read(memory.mem_id, revision)
-        told = past.masking(call, memory)  # a part of it may hold a part of a secret
+        told = log.masking(call, memory)  # a part of it may hold a part of a secret
         memory = call.store.parse(data, FileState(memory.path, len(data), 0, 0, 0))
         memory = memory._replace(body=told(memory.body))
     result = {
@@ -157,26 +157,26 @@ def memory_restore(
     A file returns to its old path, or beside it if that is taken. The content that a revision
     replaces becomes a revision itself.
     """
-    from memvault.memories import restore
-    from memvault.recall.values import memory_reference
+    from memvault.memories import delete
+    from memvault.recall.answer import memory_reference
 
     if not name.strip():
-        found, whole = paginate(restore.trash(call.store), LISTED, 0)
+        found, whole = paginate(delete.trash(call.store), LISTED, 0)
         more = whole.pop("next", None)
         call.notes += [f"memvault trash list --offset {more} shows the others"] * bool(more)
         return {"trash": [trashed(entry) for entry in found], **whole}
     earlier = require_text(revision, "The revision", "memvault log names a memory's revisions")
     if earlier:
-        restored = restore.restore_revision(call.store, call.engine.resolve(name), earlier)
+        restored = delete.restore_revision(call.store, call.engine.resolve(name), earlier)
     else:
-        restored = restore.restore(call.store, call.engine, name)
+        restored = delete.restore(call.store, call.engine, name)
     return {**memory_reference(restored), "etag": restored.etag}
 
 
 @group.tool("vault_status", "status", read_only=True, scope="all")
 def vault_status(call: Call) -> dict[str, Any]:
     """Show the vault's state: counts, index, embedder, sizes, and what is pending."""
-    from memvault.upkeep.status import status
+    from memvault.doctor.status import status
 
     return status(call)
 
@@ -188,9 +188,9 @@ def vault_reindex(call: Call) -> dict[str, Any]:
     Edits are seen without it; it does at once what else follows behind, and
     goes on where it was killed. Others read the old index until the new one is there.
     """
+    from memvault.doctor.status import remove_temporary_files, unlisted
+    from memvault.local_paths import hide_local_paths
     from memvault.recall.filters import Filters
-    from memvault.upkeep.paths import hide_local_paths
-    from memvault.upkeep.status import remove_temporary_files, unlisted
 
     remove_temporary_files(call)
     call.notes += [
@@ -209,7 +209,7 @@ def model_list(call: Call) -> dict[str, Any]:
     """List the models that can be used, to embed and to rerank, and those in use."""
     from memvault.index.embedding.fastembed_models import CROSS_ENCODER, EMBEDDING, known_models
     from memvault.index.embedding.transformer import BuiltinTransformer
-    from memvault.upkeep.paths import hide_local_paths
+    from memvault.local_paths import hide_local_paths
 
     builtin = BuiltinTransformer()
     own = {
@@ -243,9 +243,9 @@ def model_use(
     rerank, and nothing is embedded. This command uses the network, and only
     for a model that is not on this machine.
     """
-    from memvault.upkeep import models
+    from memvault import model_selection
 
-    return models.select_model(call, name, purpose)
+    return model_selection.select_model(call, name, purpose)
 
 
 @group.tool("model_verify", "model verify", read_only=True, scope="all")
@@ -257,6 +257,6 @@ def model_verify(
     purpose: Purpose = "embed",
 ) -> dict[str, Any]:
     """Check that a model loads here and tells related texts from unrelated ones."""
-    from memvault.upkeep import models
+    from memvault import model_selection
 
-    return models.verify(call, name, purpose)
+    return model_selection.verify(call, name, purpose)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from memvault.arguments.parameters import Arg
 from memvault.call import Call
-from memvault.schema import Arg
 from memvault.tools.core.registry import ToolGroup
 
 if TYPE_CHECKING:
-    from memvault.world.actions import World
+    from memvault.world.world import World
 
 group = ToolGroup("world", "Example world, if memvault.toml enables it", place=90)
 
@@ -103,7 +103,7 @@ def interact_with_agent(
     message: Annotated[str, Arg("What to say", positional=True, text=True)],
 ) -> dict[str, Any]:
     """Interact with an agent within reach: a talk, which it finds in its inbox."""
-    from memvault.agents.messages.talk import TalkLog
+    from memvault.agents.messages.talks import TalkLog
 
     world = _world(call)
     to, distance = world.within_reach(other)
@@ -113,6 +113,6 @@ def interact_with_agent(
 
 
 def _world(call: Call) -> World:
-    from memvault.world.actions import World
+    from memvault.world.world import World
 
     return World(call.store, call.address)

@@ -9,22 +9,282 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memvault import clock
-from memvault.agents.address import Address
-from memvault.agents.locking import agent_lock
-from memvault.agents.messages import files as message_files
-from memvault.agents.messages import services
-from memvault.agents.messages.leases import Lease, Leases
-from memvault.agents.messages.services import PLAN, SERVICE, SPACE_MESSAGE, TALK
-from memvault.errors import Unwritable, UsageError
-from memvault.vault import atomic, layout
+from memvault.agents.address import PRIMARY, USER, Address, agent_lock, known, private
+from memvault.agents.messages import message_files
+from memvault.errors import MemvaultError, StorageError, Unwritable, UsageError
+from memvault.files import atomic, plain_files
+from memvault.files.lock import FileLock
+from memvault.vault import paths
+from memvault.vault.file_names import normalize
 
 if TYPE_CHECKING:
-    from memvault.vault.changes import VaultWriter
+    from memvault.store.writer import VaultWriter
+
+
+SPACE_MESSAGE = "space_message"
+PLAN = "plan"
+SERVICE = "service"
+TALK = "talk"
+UNNAMED = "unnamed"
+"""What a service is called that was found under a name it may not have."""
+_TAKEN = (USER, "agent", "main", PRIMARY)
+_SENDERS = {TALK: "from", SPACE_MESSAGE: "senderName", PLAN: "planName"}
+"""Which value of an event says who or what it comes from."""
+
+
+def checked(root: Path, name: str) -> str:
+    """Return a service's name without blanks around it.
+
+    Raises:
+        UsageError: it is empty, or would pass for the user or an agent of the vault.
+    """
+    wanted = name.strip()
+    if not wanted:
+        raise UsageError("The hook's name is empty", "memvault inbox push NAME")
+    if not wanted.isprintable():
+        raise UsageError("The hook's name has invisible characters", "use letters and digits")
+    if is_taken(wanted, reserved_names(root)):
+        raise UsageError(
+            f"{wanted!r} is not a service name: it would pass for a person or an agent",
+            "name it by what it is, such as ci or deployed",
+        )
+    return wanted
+
+
+def reserved_names(root: Path) -> frozenset[str]:
+    """Return the names of the user and of the vault's agents, as they are compared."""
+    return frozenset((*_TAKEN, *map(_plain, known(root))))
+
+
+def is_taken(name: str, names: frozenset[str]) -> bool:
+    """Say whether a name would pass for one of ``taken``, or for a brain of theirs."""
+    return _plain(name.partition("/")[0]) in names
+
+
+def _plain(name: str) -> str:
+    """Return a name as it is compared: without case, and without what nobody sees."""
+    seen = "".join(char for char in normalize("NFKC", name) if char.isprintable())
+    return seen.casefold().strip()
+
+
+def sender_label(kind: str, data: Mapping[str, Any]) -> str:
+    """Return in one line who an event comes from; of a service it says that it is one."""
+    if kind not in _SENDERS:
+        return " ".join(f"{SERVICE} {data.get('name', UNNAMED)}".split())
+    return " ".join(str(data.get(_SENDERS[kind]) or kind).split())
+
+
+_KEPT = 100
+"""How many of the last takings are kept on this machine."""
+_PATIENCE = 2.0
+"""Seconds to wait for the agent's lock before events are left to the next look."""
+
+
+class Leases:
+    """The leases of one agent. Whoever begins, fills or recovers them holds the agent's lock."""
+
+    def __init__(self, root: Path, owner: Address, inbox: Path) -> None:
+        self.inbox = inbox
+        self.root = root
+        self.owner = owner
+
+    def begin(self) -> Lease:
+        """Make an empty lease of this process; errors as for ``place``."""
+        self.place("popped")  # what cannot be settled is better not taken
+        folder = self.place("claims") / message_files.new_id()
+        lock = FileLock(folder.with_name(f"{folder.name}.lock"))
+        lease = Lease(self, folder, lock)
+        try:
+            with _mapped(folder):
+                lock.acquire(0)
+                folder.mkdir()
+        except BaseException:
+            lease.requeue_locked()
+            raise
+        return lease
+
+    def requeue_abandoned(self) -> list[str]:
+        """Put back what takers left that are no more; return what to say of the rest."""
+        leases = self.place("claims")
+        notes = []
+        for folder in _folders(leases):
+            lock = FileLock(leases / f"{folder.name}.lock")
+            try:
+                with _mapped(lock.path):
+                    free = lock.acquire(0)
+                if free:
+                    Lease(self, folder, lock).requeue_locked()
+            except MemvaultError as error:
+                notes.append(f"events that were taken and not read are not back: {error.message}")
+        with contextlib.suppress(OSError):
+            for path in leases.glob("*.lock"):
+                lock = FileLock(path)
+                name = path.name.removesuffix(".lock")
+                if message_files.is_id(name) and not (leases / name).exists() and lock.acquire(0):
+                    lock.release()
+                    path.unlink(missing_ok=True)
+        return notes
+
+    def hold(self, event_id: str) -> bool:
+        """Say whether an event of that id was taken lately."""
+        return any(
+            os.path.lexists(folder / f"{event_id}.md")
+            for name in ("claims", "popped")  # in the order in which events pass through them
+            for folder in _folders(self.place(name))
+        )
+
+    def place(self, name: str) -> Path:
+        """Return the folder ``claims`` or ``popped``; it may not be there yet.
+
+        Raises:
+            Refused: a link or a file is in the way.
+            StorageError: the disk refused.
+        """
+        return message_files.inside(self.root, private(self.root, self.owner) / name)
+
+
+class Lease:
+    """Events taken by a caller that may not have them yet."""
+
+    def __init__(self, home: Leases, folder: Path, lock: FileLock) -> None:
+        self._home = home
+        self._folder = folder
+        self._lock = lock
+
+    def add(self, name: str) -> bool:
+        """Move an event's file out of the inbox; say whether it was still there."""
+        try:
+            with atomic.map_os_errors(self._home.inbox):
+                _move(self._home.inbox / name, self._folder / name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def acknowledge(self) -> None:
+        """The caller has them: let go of them for good.
+
+        Raises:
+            MemvaultError: that failed, and they come a second time.
+        """
+        try:
+            popped = self._home.place("popped")
+            with _mapped(popped):
+                popped.mkdir(parents=True, exist_ok=True)
+                with contextlib.suppress(FileNotFoundError):  # someone emptied .memvault meanwhile
+                    self._folder.rename(popped / self._folder.name)
+        finally:
+            self._release()
+        for folder in _folders(popped)[:-_KEPT]:
+            from memvault.files import walk
+
+            walk.remove(folder)
+
+    def requeue(self) -> None:
+        """The caller will not have them: back into the inbox, by the next look at the latest."""
+        home = self._home
+        try:
+            with (
+                contextlib.suppress(MemvaultError, OSError),
+                agent_lock(home.root, home.owner, _PATIENCE),
+            ):
+                self._restore()
+        finally:
+            self._release()
+
+    def requeue_locked(self) -> None:
+        """Put them back, with the agent's lock held already.
+
+        Raises:
+            MemvaultError: that failed; they are where they were.
+        """
+        try:
+            self._restore()
+        finally:
+            self._release()
+
+    def _restore(self) -> None:
+        """Move the events back into the inbox, whose lock the caller holds."""
+        inbox = message_files.inside(self._home.root, self._home.inbox)
+        folder = message_files.inside(self._home.root, self._folder)
+        with _mapped(folder):
+            for name in message_files.listed(folder):
+                _move_back(folder / name, inbox)
+            with contextlib.suppress(OSError):  # gone, or something that is no event is in it
+                folder.rmdir()
+
+    def _release(self) -> None:
+        self._lock.release()
+        with contextlib.suppress(OSError):
+            self._lock.path.unlink()
+
+
+@contextlib.contextmanager
+def _mapped(path: Path) -> Iterator[None]:
+    """Turn all that the operating system says into a ``StorageError``."""
+    try:
+        with atomic.map_os_errors(path):
+            yield
+    except (FileExistsError, FileNotFoundError) as error:
+        raise StorageError(f"{error.strerror}: {path}", "look at that folder, or remove it") from (
+            error
+        )
+
+
+def _folders(place: Path) -> list[Path]:
+    """Return the folders of leases in a place, the oldest first."""
+    try:
+        with atomic.map_os_errors(place), os.scandir(place) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if message_files.is_id(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
+    except FileNotFoundError:
+        return []
+    return [place / name for name in sorted(names)]
+
+
+def _move(source: Path, target: Path) -> None:
+    """Move an event out of the inbox; a link first, since watchers take 0.5 s to see a rename."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileNotFoundError:
+        raise
+    except OSError:  # a file system without links
+        source.rename(target)
+    else:
+        source.unlink()
+
+
+def _move_back(source: Path, inbox: Path) -> None:
+    """Move an event into the inbox; under another name where its own has a new event."""
+    target = inbox / source.name
+    while True:
+        try:
+            atomic.move_exclusive(source, target)
+        except FileNotFoundError:
+            return
+        except FileExistsError:
+            if _same(source, target):  # the same event, delivered again or half moved
+                source.unlink(missing_ok=True)
+                return
+            target = inbox / f"{message_files.another(source.stem)}.md"
+        else:
+            return
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return plain_files.read(one) == plain_files.read(other)
+    except OSError:
+        return False
+
 
 _BODIES = {SPACE_MESSAGE: "content", PLAN: "instruction"}
 """Which value of an event is the file's text; ``message`` for all other types."""
@@ -94,7 +354,7 @@ class Inbox:
         """
         name = event_id or message_files.new_id()
         if event_id:
-            if not layout.is_mem_id(event_id):
+            if not paths.is_mem_id(event_id):
                 raise UsageError(f"{event_id!r} cannot be an event's id", "use letters and digits")
             if self._leases.hold(event_id):
                 return event_id
@@ -109,7 +369,7 @@ class Inbox:
     def waiting(self) -> list[Event]:
         """Look at what lies there without a lock, and without having due plans delivered."""
         message_files.inside(self._root, self.folder)
-        self._taken_names = services.reserved_names(self._root)
+        self._taken_names = reserved_names(self._root)
         read = [self._event(name) for name in message_files.listed(self.folder)]
         return [event for event in read if event is not None]
 
@@ -180,7 +440,7 @@ class Inbox:
         lock = agent_lock(self._root, self._owner)
         message_files.inside(self._root, self.folder)
         with lock:
-            self._taken_names = services.reserved_names(self._root)
+            self._taken_names = reserved_names(self._root)
             self.warnings = self._leases.requeue_abandoned()
             atomic.remove_stale_temp_files(self.folder)
             self.warnings += self._due()  # where it fails, nothing may be taken: ``plans.firing``
@@ -197,12 +457,12 @@ class Inbox:
             return None
         event = _event(letter)
         called = str(event.data.get("name", ""))
-        if event.kind == SERVICE and services.is_taken(called, self._taken_names):
+        if event.kind == SERVICE and is_taken(called, self._taken_names):
             where = path.relative_to(self._root).as_posix()
             self.warnings.append(
                 f"{where} is the event of a service, which may not be called {called!r}"
             )
-            event.data["name"] = services.UNNAMED
+            event.data["name"] = UNNAMED
         return event
 
 

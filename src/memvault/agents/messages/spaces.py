@@ -13,19 +13,18 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from memvault import clock, plain_files
-from memvault.agents.address import USER, Address, address
-from memvault.agents.locking import private
-from memvault.agents.messages import files as message_files
-from memvault.agents.messages.inbox import Inbox
-from memvault.agents.messages.services import SPACE_MESSAGE
+from memvault import clock
+from memvault.agents.address import USER, Address, address, private
+from memvault.agents.messages import message_files
+from memvault.agents.messages.inbox import SPACE_MESSAGE, Inbox
 from memvault.errors import MemvaultError, NotFound, Refused, UsageError
-from memvault.plain_files import STATE
-from memvault.vault import atomic, layout
-from memvault.vault.normal_form import normalize
+from memvault.files import atomic, plain_files
+from memvault.files.plain_files import STATE
+from memvault.vault import paths
+from memvault.vault.file_names import normalize
 
 if TYPE_CHECKING:
-    from memvault.vault.changes import VaultWriter
+    from memvault.store.writer import VaultWriter
 
 _LONGEST = 60
 _NO_NAME = re.compile("[/\\\\\0\n\ud800-\udfff]")
@@ -211,7 +210,7 @@ class Spaces:
             raise UsageError(
                 f"{given!r} cannot be the name of a space", "use letters, digits and hyphens"
             )
-        space_id = layout.slug(plain, _LONGEST)
+        space_id = paths.slug(plain, _LONGEST)
         digest = hashlib.blake2b(_spelling(plain).encode(), digest_size=4).hexdigest()
         other = f"{space_id}-{digest}"
         if self._exists(other):
@@ -221,7 +220,7 @@ class Spaces:
 
     def _exists(self, space_id: str) -> bool:
         """Say whether there is a space of that id; errors as for ``inside``."""
-        return layout.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
+        return paths.is_mem_id(f"{space_id}-") and self._folder(space_id).is_dir()
 
     def _folder(self, *parts: str) -> Path:
         return message_files.inside(self._root, self._root.joinpath("spaces", *parts))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from memvault.index.file_states import state_of
+from memvault.files.file_stamps import state_of
 
 if TYPE_CHECKING:
     import numpy as np

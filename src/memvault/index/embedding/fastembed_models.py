@@ -1,9 +1,7 @@
-"""The models that fastembed runs: found by name or in a folder, loaded quietly, errors explained.
+"""A transformer that reads a query and a text together and says how well they fit.
 
-Nothing else imports fastembed. Embedding models and cross-encoders come from
-different classes of it, which are opened in the same way. The built-in model lies
-beside the static table's tokenizer, which is also its own: fastembed is given
-the tokenizer's folder, and the model by its path from there.
+It sees what neither terms nor vectors see, at the price of a run of the model
+for each text, so only the best few of an answer are given to it.
 """
 
 from __future__ import annotations
@@ -11,18 +9,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memvault import visible
+from memvault import sanitize
 from memvault.errors import EmbedderError
+from memvault.files.user_folders import models_folder
 from memvault.index.embedding import static
-from memvault.index.embedding.embedder import BUILTIN
-from memvault.index.embedding.permitted import folder_of
-from memvault.user_folders import models_folder
+from memvault.index.embedding.embedder import BUILTIN, MODELS
+from memvault.index.embedding.model_choice import folder_of, identity
 
 _MAX_TOKENS = 512
 """Tokens of a text at most, also where the model takes more: attention grows with the square."""
@@ -132,7 +131,7 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
         if not download:
             raise EmbedderError(
                 f"The model {name} is not on this machine",
-                f"memvault model use {visible.quote_argument(name)}{kind.option} downloads it once; "
+                f"memvault model use {sanitize.quote_argument(name)}{kind.option} downloads it once; "
                 "every other command works offline",
             ) from error
         try:
@@ -203,3 +202,44 @@ def _quietly(kind: ModelKind, name: str, threads: int | None, **options: Any) ->
         logger.disable("fastembed")
     number = threads or os.cpu_count() or 1
     return make(name, cuda=False, enable_cpu_mem_arena=False, threads=number, **options)
+
+
+_BATCH = 1
+"""A batch is padded to its longest text: eight at once took longer, and twice the memory."""
+
+
+def open_cross_encoder(name: str, root: Path | None, download: bool = False) -> CrossEncoder:
+    """Return a cross-encoder, loaded once for the whole process; errors as for ``load``."""
+    return MODELS.get(
+        ("cross-encoder", *identity(name, root)), lambda: CrossEncoder(name, root, download)
+    )
+
+
+class CrossEncoder:
+    """A cross-encoder run by ONNX Runtime on the processor."""
+
+    def __init__(self, name: str, root: Path | None, download: bool = False) -> None:
+        """Load one of fastembed's cross-encoders, or a folder's; errors as for ``load``."""
+        self.name = name
+        self._model, self.version = load(CROSS_ENCODER, name, root, download)
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Say of each text how well it fits the query, in 0..1: the sigmoid of the model's logit.
+
+        Raises:
+            EmbedderError: the model fails, or does not give one number for a text.
+        """
+        with map_model_errors(CROSS_ENCODER, self.name):
+            try:
+                logits = list(self._model.rerank(query, list(texts), batch_size=_BATCH))
+            except (TypeError, IndexError) as error:  # fastembed takes a vector for a number
+                raise self._unfit() from error
+        if not all(isinstance(logit, float) and not math.isnan(logit) for logit in logits):
+            raise self._unfit()
+        return [0.5 + 0.5 * math.tanh(logit / 2) for logit in logits]
+
+    def _unfit(self) -> EmbedderError:
+        return EmbedderError(
+            f"The model {self.name} is not a cross-encoder: it does not give one number for a text",
+            "memvault model list names fastembed's cross-encoders",
+        )

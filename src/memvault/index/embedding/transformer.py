@@ -1,10 +1,4 @@
-"""The built-in deep embedder: a transformer of 8-bit integers that comes with the package.
-
-Passages are embedded through fastembed. A query is not: importing fastembed
-takes most of a second, ONNX Runtime alone a tenth of that. Both doors give the
-same vectors, because the model's graph was optimised when it was made, and
-because each text runs alone: the integers of a batch depend on all of its texts.
-"""
+"""Deep embedders by the names that settings use; the quick one has no name there."""
 
 from __future__ import annotations
 
@@ -16,12 +10,118 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memvault.errors import EmbedderError
-from memvault.index.embedding.embedder import BUILTIN, MODELS, Calibration, fingerprint_of
+from memvault.index.embedding import model_choice
+from memvault.index.embedding.embedder import (
+    BUILTIN,
+    MODELS,
+    Calibration,
+    Embedder,
+    fingerprint_of,
+    normalize,
+)
+from memvault.index.embedding.fastembed_models import EMBEDDING, load, map_model_errors
+from memvault.index.embedding.static import open_tokenizer
 
 if TYPE_CHECKING:
     from memvault.index.embedding.embedder import Matrix
-    from memvault.index.embedding.onnx_model import OnnxEmbedder
-    from memvault.index.embedding.query_session import QuerySession
+    # moved
+
+
+_BATCH = 16
+"""Texts at once, unless the model's vectors depend on their neighbours."""
+
+
+class OnnxEmbedder:
+    """A transformer run by ONNX Runtime on the processor."""
+
+    calibration = None  # index/calibrate.py finds it
+
+    def __init__(
+        self,
+        name: str,
+        root: Path | None,
+        download: bool = False,
+        batch: int = _BATCH,
+        threads: int | None = None,
+    ) -> None:
+        self.name = name
+        self._batch = batch
+        self._model, self.version = load(EMBEDDING, name, root, download, threads)
+        with map_model_errors(EMBEDDING, name):
+            self.dimension = len(next(iter(self._model.embed(["dimension"]))))
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return unit vectors, shape (len(texts), dimension)."""
+        import numpy as np
+
+        with map_model_errors(EMBEDDING, self.name):
+            rows = list(self._model.passage_embed(list(texts), batch_size=self._batch))
+        if not rows:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        return normalize(np.asarray(rows, dtype=np.float32))
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return a query's unit vector, shape (dimension,), with the model's own query prefix."""
+        import numpy as np
+
+        with map_model_errors(EMBEDDING, self.name):
+            row = next(iter(self._model.query_embed(text)))
+        vector: Matrix = normalize(np.asarray([row], dtype=np.float32))[0]
+        return vector
+
+
+_FATAL = 4
+"""The level from which ONNX Runtime says anything on standard error; errors are raised."""
+
+
+class QuerySession:
+    """A loaded model whose tokenizer is the static table's."""
+
+    def __init__(self, model: Path, tokens: int) -> None:
+        """Load a model that reads so many tokens at most; ``EmbedderError`` where that fails."""
+        self._tokenizer, _ = open_tokenizer()
+        self._tokens = tokens
+        try:
+            import onnxruntime
+
+            options = onnxruntime.SessionOptions()
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+            options.enable_cpu_mem_arena = False
+            options.intra_op_num_threads = options.inter_op_num_threads = 1
+            options.log_severity_level = _FATAL
+            self._session = onnxruntime.InferenceSession(
+                str(model), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # of ONNX Runtime's own kinds
+            raise _explained(error) from error
+
+    def embed(self, text: str) -> Matrix:
+        """Return a text's unit vector: the mean of its tokens' vectors, scaled."""
+        import numpy as np
+
+        whole = self._tokenizer.encode(text).ids
+        if len(whole) > self._tokens:  # the last one only says that it ends
+            whole = [*whole[: self._tokens - 1], whole[-1]]
+        ids = np.array([whole], dtype=np.int64)
+        given = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.zeros_like(ids),
+        }
+        try:
+            (tokens, *_) = self._session.run(None, given)
+        except Exception as error:  # of ONNX Runtime's own kinds
+            raise _explained(error) from error
+        vector: Matrix = normalize(tokens[0].mean(axis=0))
+        return vector
+
+
+def _explained(error: Exception) -> EmbedderError:
+    first = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
+    return EmbedderError(
+        f"The built-in model cannot be used: {first}", "pip install --force-reinstall memvault"
+    )
+
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "deep"
 _MOST_WORKERS = 4
@@ -87,7 +187,7 @@ class BuiltinTransformer:
 
     @cached_property
     def _passages(self) -> OnnxEmbedder:
-        from memvault.index.embedding.onnx_model import OnnxEmbedder
+        # moved
 
         return MODELS.get(
             ("passages", fingerprint_of(DATA)),
@@ -96,9 +196,52 @@ class BuiltinTransformer:
 
     @cached_property
     def _queries(self) -> QuerySession:
-        from memvault.index.embedding.query_session import QuerySession
+        # moved
 
         return MODELS.get(
             ("queries", fingerprint_of(DATA)),
             lambda: QuerySession(DATA / "model.onnx", self._tokens),
         )
+
+
+def known_version(name: str) -> str | None:
+    """Return an embedder's version where that can be told without loading it, else None."""
+    return str(read_card()["version"]) if name == BUILTIN else None
+
+
+def speaks(name: str, language: str) -> bool:
+    """Say whether a model was made for a language; of one that a person chose nothing is known."""
+    return name != BUILTIN or language in (*read_card()["languages"], "none")
+
+
+def known_calibration(name: str) -> Calibration | None:
+    """Return what a model's cosines mean where that can be told without loading it, else None."""
+    return read_calibration() if name == BUILTIN else None
+
+
+def display_name(name: str) -> str:
+    """Return what an embedder is called: the built-in one by its model's name."""
+    return str(read_card()["name"]) if name == BUILTIN else name
+
+
+def load_embedder(name: str, root: Path | None, download: bool = False) -> Embedder:
+    """Return an embedder: ``builtin``, a folder with ``model.onnx``, or a fastembed model.
+
+    It is loaded once for the whole process.
+    Folders may be relative to the vault ``root``. Only with ``download`` is the network used.
+
+    Raises:
+        EmbedderError: there is no such model, or it is not on this machine.
+    """
+    if name == BUILTIN:
+        return BuiltinTransformer()  # which shares what it loads
+    try:
+        pass  # moved
+    except ImportError as error:
+        raise EmbedderError(
+            f"fastembed cannot be loaded: {error}", "pip install --force-reinstall memvault"
+        ) from error
+    return MODELS.get(
+        ("embedder", *model_choice.identity(name, root)),
+        lambda: OnnxEmbedder(name, root, download=download),
+    )

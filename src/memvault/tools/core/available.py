@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
+from memvault.arguments.parameters import normal_name
 from memvault.call import Call, Caller, Scope
 from memvault.errors import Refused
-from memvault.schema import normal_name
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
@@ -39,9 +39,9 @@ def _is_within(tool: Tool, caller: Caller) -> bool:
 
 def callable_tools(call: Call) -> list[Tool]:
     """Return every tool that can be called in a vault: the program's own, then the vault's."""
-    from memvault.tools.core import vault_tools
+    from memvault.tools.core import plugin_tools
 
-    return [*builtin_tools(call), *map(vault_tools.tool_from_plugin, _kept(call).tools.values())]
+    return [*builtin_tools(call), *map(plugin_tools.tool_from_plugin, _kept(call).tools.values())]
 
 
 def advertised_tools(call: Call) -> list[Tool]:
@@ -50,12 +50,12 @@ def advertised_tools(call: Call) -> list[Tool]:
     What such a one says of itself may come from anyone.
     """
     from memvault.plugins import trust
-    from memvault.tools.core import vault_tools
+    from memvault.tools.core import plugin_tools
 
     kept = _kept(call).tools.values()
     return [
         *builtin_tools(call),
-        *map(vault_tools.tool_from_plugin, trust.trusted(call.root, kept)),
+        *map(plugin_tools.tool_from_plugin, trust.trusted(call.root, kept)),
     ]
 
 
@@ -86,12 +86,12 @@ def find_tool(call: Call, name: str) -> Tool:
                 "write [world] and below it enabled = true into memvault.toml",
             )
         return own
-    from memvault.tools.core import vault_tools
+    from memvault.tools.core import plugin_tools
 
     found = _kept(call)
     wanted = normal_name(name)
     if wanted in found.tools:
-        return vault_tools.tool_from_plugin(found.tools[wanted])
+        return plugin_tools.tool_from_plugin(found.tools[wanted])
     if wanted in found.broken:
         raise Refused(found.broken[wanted], "fix the file")
     names = [entry.name for entry in builtin_tools(call)]

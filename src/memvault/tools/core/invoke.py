@@ -2,18 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from memvault.call import LOCAL, Call, Caller, EventDelivery, not_cancelled
-from memvault.errors import MemvaultError, Refused, StorageError, to_memvault_error
+from memvault.errors import MemvaultError, Refused, StorageError, UsageError, to_memvault_error
+from memvault.settings import locate
 from memvault.tools.core import available
 from memvault.tools.core.registry import Tool
 from memvault.workspace import Workspace
 
-if TYPE_CHECKING:
-    from memvault.tools.core.elsewhere import VaultTarget
+NAMING = frozenset(("memId", "id", "ids", "factId", "episodeId", "supersedes", "filePath", "query"))
+"""The keys of arguments that may name a memory."""
+_WORDS = frozenset(("memory_compound", "memory_forget"))
+"""The tools whose query is a memory's name first, and words to look for after that."""
+
+
+class VaultTarget(NamedTuple):
+    """Another vault, by its name, and the arguments as it knows them."""
+
+    vault: str
+    root: Path
+    bound: dict[str, Any]
+
+
+def resolve_vault(
+    tool: Tool, bound: Mapping[str, Any], caller: Caller, here: Path
+) -> VaultTarget | None:
+    """Return the vault that a call's arguments name, which may be the one that is ``here``.
+
+    None where they name none.
+
+    Raises:
+        UsageError: they name several.
+        VaultNotFound: it is no longer there.
+    """
+    naming = {
+        parameter.name
+        for parameter in tool.parameters
+        if parameter.key in NAMING and (parameter.key != "query" or tool.name in _WORDS)
+    }
+    given = {name: bound[name] for name in naming if bound.get(name)}
+    if not any(":" in text for value in given.values() for text in _texts(value)):
+        return None
+    known = _known(caller, here)
+    parts = {text: _parted(text, known) for value in given.values() for text in _texts(value)}
+    if all(rest == text for text, (_, rest) in parts.items()):
+        return None
+    vaults = sorted({vault for vault, _ in parts.values()} - {locate.THIS}) or [locate.THIS]
+    if len({known[vault] for vault, _ in parts.values()}) > 1:
+        is_here = any(vault == locate.THIS for vault, _ in parts.values())
+        raise UsageError(
+            f"These are memories of several vaults: {', '.join(vaults)}{' and this one' * is_here}",
+            "name those of one vault at a time",
+        )
+    vault = vaults[0]
+    own = {
+        name: [parts[text][1] for text in value] if isinstance(value, list) else parts[value][1]
+        for name, value in given.items()
+    }
+    return VaultTarget(vault, known[vault], {**bound, **own})
+
+
+def split_vault_prefix(text: str, caller: Caller, here: Path) -> tuple[Path, str]:
+    """Return the vault that a memory's name is of, and its name there."""
+    known = _known(caller, here)
+    vault, rest = _parted(text, known)
+    return known[vault], rest
+
+
+def _known(caller: Caller, here: Path) -> dict[str, Path]:
+    return {**locate.reachable_vaults(caller.vaults), locate.THIS: here}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    yield from (value if isinstance(value, list) else [str(value)])
+
+
+def _parted(text: str, known: Mapping[str, Path]) -> tuple[str, str]:
+    """Return a vault's name and what it is to be asked for."""
+    vault, colon, rest = text.partition(":")
+    is_named = colon and vault in known and rest[:1].strip()
+    return (vault, rest) if is_named else (locate.THIS, text)
 
 
 _MOST_WARNINGS = 20
@@ -72,9 +143,9 @@ def _elsewhere(
     )
     if not any(isinstance(text, str) and ":" in text for text in texts):
         return None
-    from memvault.tools.core import elsewhere
+    # moved
 
-    return elsewhere.resolve_vault(tool, bound, caller, here)
+    return resolve_vault(tool, bound, caller, here)
 
 
 def _called(
@@ -109,7 +180,7 @@ def _first(notes: list[str]) -> list[str]:
 
 def _locate_secret(error: Refused, arguments: Mapping[str, Any]) -> None:
     """Say of a secret that is refused which argument holds it."""
-    from memvault.vault.new_secrets import SecretRejected
+    from memvault.store.writer import SecretRejected
 
     if isinstance(error, SecretRejected):
         error.locate_in_arguments(arguments)
@@ -118,7 +189,7 @@ def _locate_secret(error: Refused, arguments: Mapping[str, Any]) -> None:
 def autocommit(made: Call) -> None:
     """Commit what a call wrote, where the settings say so."""
     if made.change_set.files and made.settings.autocommit:
-        from memvault.upkeep.git.commit import commit_call
+        from memvault.git.commit import commit_call
 
         made.notes += commit_call(made)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memvault import schema
+from memvault.arguments.binding import LENIENCIES
+from memvault.arguments.parameters import Parameter, input_schema, property_schema
 from memvault.command_table import Command
-from memvault.leniency import LENIENCIES
-from memvault.schema import Parameter
 from memvault.tools.core import registry
 from memvault.tools.core.registry import Tool
 
@@ -22,7 +21,7 @@ def described(tool: Tool) -> dict[str, Any]:
         "name": tool.name,
         "title": tool.title,
         "description": tool.doc,
-        "inputSchema": schema.input_schema(tool.parameters),
+        "inputSchema": input_schema(tool.parameters),
         "annotations": {
             "title": tool.title,
             "readOnlyHint": tool.read_only,
@@ -140,7 +139,7 @@ def _spelled(parameter: Parameter) -> str:
 
 def _described(parameter: Parameter, required: str) -> tuple[str, str]:
     """Return a parameter's type and the notes on it."""
-    entry = schema.property_schema(parameter)
+    entry = property_schema(parameter)
     kind = entry["type"] if isinstance(entry["type"], str) else " or ".join(entry["type"])
     notes = [parameter.arg.help]
     if parameter.choices:

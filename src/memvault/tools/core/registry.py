@@ -15,12 +15,11 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
-from memvault import schema
-from memvault.arguments import bind
+from memvault.arguments.binding import bind
+from memvault.arguments.parameters import Parameter, normal_name, parameters_of
 from memvault.call import Scope
 from memvault.command_table import COMMANDS, Command
 from memvault.errors import UsageError
-from memvault.schema import Parameter, normal_name
 
 Function = TypeVar("Function", bound=Callable[..., Mapping[str, Any]])
 
@@ -66,17 +65,13 @@ class Tool(NamedTuple):
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The arguments, read off the function unless the tool names its own."""
-        return (
-            schema.parameters_of(self.function)
-            if self.own_parameters is None
-            else self.own_parameters
-        )
+        return parameters_of(self.function) if self.own_parameters is None else self.own_parameters
 
     @property
     def shell_parameters(self) -> tuple[Parameter, ...]:
         """What the command takes."""
         if self.command_line_form:
-            return schema.parameters_of(self.command_line_form)
+            return parameters_of(self.command_line_form)
         return tuple(part for entry in self.parameters for part in entry.on_command_line)
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,408 @@
+"""Skills that an agent asked for and that nobody has described yet.
+
+One file ``agents/<agent>/skill-requests/<id>.md`` for each skill and action.
+A person or an agent answers by storing a procedure with that skillId.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.agents.address import Address
+from memvault.errors import Conflict, MemvaultError, Refused, StorageError, UsageError
+from memvault.files import atomic, plain_files
+from memvault.store.change_set import FileRef
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import document, paths
+from memvault.vault.file_names import normalize
+from memvault.vault.front_matter import dump_header, parse_header, split_front_matter
+from memvault.vault.markdown import has_conflict_markers, keep_ours, unwrapped
+from memvault.vault.paths import derived_id, require_plain_folders, slug
+
+_LONGEST_NAME = 1_000
+_LONGEST_STEM = 80
+_UNCLOSED = re.compile(r"---[ \t]*\r?\n[\w-]+:")
+
+
+def normal(text: str) -> str:
+    """Return a key, an id or a name in the spelling under which it is looked for."""
+    return normalize("NFC", document.plain_text(text)).strip()
+
+
+def one_line(text: str, what: str) -> str:
+    """Return a key, an id or a name as it is kept: one line without blanks around it.
+
+    Raises:
+        UsageError: it cannot be one.
+    """
+    plain = normal(text)
+    if not plain or "\n" in plain or len(plain) > _LONGEST_NAME:
+        shown = plain if len(plain) <= 40 else f"{plain[:37]}..."
+        raise UsageError(
+            f"{what} cannot be {shown!r}",
+            f"use one line of at most {_LONGEST_NAME:,} characters that is not blank",
+        )
+    return plain
+
+
+class AgentFile(NamedTuple):
+    """One file: what it is called, its header as plain values, its text, its bytes' etag.
+
+    ``modified`` is when the file was last saved: a line in the header would make
+    two machines that set the same disagree.
+    """
+
+    name: str
+    path: str
+    header: dict[str, Any]
+    text: str
+    etag: str
+    modified: str
+
+
+class AgentFiles(NamedTuple):
+    """Entries by name in the order of names, and what to say of files that are passed over.
+
+    ``copies`` are files with the name of another entry.
+    """
+
+    entries: dict[str, AgentFile]
+    notes: list[str]
+    copies: list[AgentFile]
+
+
+class AgentFileUpdate(NamedTuple):
+    """An entry to be written; ``stem`` is what a new file is named after, if not the entry."""
+
+    name: str
+    old: AgentFile | None
+    header: Mapping[str, Any]
+    text: str
+    stem: str = ""
+
+
+class AgentFileStore:
+    """The entries in one of an agent's folders; ``key`` is the header's key that names them."""
+
+    def __init__(self, store: MemoryStore, owner: Address, folder: str, key: str) -> None:
+        self._store = store
+        self._folder = (owner.folder(Path()) / folder).as_posix()
+        self._key = key
+
+    def read(self) -> AgentFiles:
+        """Return every entry.
+
+        A file that is broken, binary or unreadable is passed over; of two
+        files with one name the first by path counts.
+
+        Raises:
+            StorageError: the folder cannot be read.
+            Refused: it is a link or a file.
+        """
+        found: dict[str, AgentFile] = {}
+        notes: list[str] = []
+        copies: list[AgentFile] = []
+        for path in self._files():
+            try:
+                data, state = self._store.read_bytes(path)
+                entry = self._parsed(path, data, clock.iso_from_ns(state.mtime))
+            except (MemvaultError, ValueError, OSError) as error:
+                reason = error.message if isinstance(error, MemvaultError) else str(error)
+                notes.append(f"{document.replace_surrogates(path)} is passed over: {reason}")
+                continue
+            if has_conflict_markers(document.decode(data).text):
+                notes.append(
+                    f"{document.replace_surrogates(path)} holds the marks of a conflict in git"
+                )
+            first = found.setdefault(entry.name, entry)
+            if first is not entry:
+                copies.append(entry)
+                notes.append(
+                    f"{document.replace_surrogates(path)} is passed over: it has the same "
+                    f"{self._key} as {document.replace_surrogates(first.path)}"
+                )
+        return AgentFiles(dict(sorted(found.items())), notes, copies)
+
+    def put(self, wanted: Iterable[AgentFileUpdate]) -> list[str]:
+        """Write entries one by one, each over its ``old`` where there is one; return their paths.
+
+        Of an old file every header line stays that is not named; None takes a line away.
+
+        Raises:
+            StorageError: the disk refused; it says which were written before.
+            Refused: the folder leads out of the vault, or one holds a secret; none is written then.
+        """
+        done: list[str] = []
+        paths: list[str] = []
+        entries = list(wanted)
+        for entry in entries:
+            before, header = b"", entry.header
+            if entry.old is not None:
+                name, _, old, text, *_ = entry.old
+                before, header = self._written(name, old, text), {**old, **header}
+            self._store.changes.check_secrets(before, self._written(entry.name, header, entry.text))
+        for entry in entries:
+            try:
+                rewritten = entry.old is not None and self._rewrite(entry.old, entry)
+                paths.append(entry.old.path if entry.old and rewritten else self._create(entry))
+            except StorageError as error:
+                if not done:
+                    raise
+                message = f"{error.message}; written before that: {', '.join(done)}"
+                raise StorageError(message, "set the others again") from error
+            done.append(entry.stem or entry.name)
+        return paths
+
+    def update_header(self, entry: AgentFile, header: Mapping[str, Any]) -> None:
+        """Change header lines of an entry for the program's own reasons; all else stays.
+
+        Raises:
+            Conflict: the file is not as it was when it was read.
+            Refused: the header is written in a way that cannot be patched.
+            StorageError: the disk refused.
+        """
+        with atomic.map_os_errors(entry.path), contextlib.suppress(FileNotFoundError):
+            data = plain_files.read(self._store.root / entry.path)
+            if document.etag(data) == entry.etag:
+                # Nobody asked for it: no change that undo would take back.
+                fresh = document.edit(data, header, None)
+                self._store.history.save(derived_id(entry.path), data)
+                atomic.replace(self._store.root / entry.path, fresh)
+                return
+        raise Conflict(f"{entry.path} was changed meanwhile", "try again")
+
+    def delete(self, names: Iterable[str]) -> list[str]:
+        """Take entries and their copies away, their bytes kept as revisions.
+
+        Returns the names that were not there.
+        """
+        found = self.read()
+        files: dict[str, list[str]] = defaultdict(list)
+        for entry in (*found.entries.values(), *found.copies):
+            files[entry.name].append(entry.path)
+        missing = []
+        for name in dict.fromkeys(names):
+            paths = files[normal(name)]
+            removed = [self._store.changes.remove(path, _subject(path, name)) for path in paths]
+            if not any(removed):
+                missing.append(name)
+        return missing
+
+    def _rewrite(self, old: AgentFile, new: AgentFileUpdate) -> bool:
+        """Write over an entry, as it is now; say whether it is still there."""
+        with atomic.map_os_errors(old.path), contextlib.suppress(FileNotFoundError, ValueError):
+            data = plain_files.read(self._store.root / old.path)
+            now = self._parsed(old.path, data)
+            if now.name != old.name:
+                return False
+            header = now.header
+            changes = {key: value for key, value in new.header.items() if header.get(key) != value}
+            if header.get(self._key) in (None, ""):  # from now on it has its name for good
+                changes = {self._key: now.name, **changes}
+            text = document.plain_text(new.text)
+            fresh = _edited(data, header, changes, None if text == now.text else text)
+            if fresh != data:
+                self._store.changes.replace(old.path, data, fresh, _subject(old.path, old.name))
+            return True
+        return False
+
+    def _create(self, new: AgentFileUpdate) -> str:
+        """Write a new file under a free name; return its path."""
+        data = self._written(new.name, new.header, new.text)
+        require_plain_folders(self._store.root, self._folder)
+        stem = slug(new.stem or new.name, _LONGEST_STEM)
+        digest = hashlib.blake2b(new.name.encode(), digest_size=3).hexdigest()
+        names = (stem, f"{stem}-{digest}", f"{stem}-{document.etag(data)}")
+        try:
+            return self._store.changes.create(
+                (f"{self._folder}/{name}.md" for name in names), data, FileRef("", new.name)
+            )
+        except FileExistsError:
+            raise Conflict(
+                f"{self._folder} has no free name for {new.name!r}", "rename one of its files"
+            ) from None
+
+    def _written(self, name: str, header: Mapping[str, Any], text: str) -> bytes:
+        """Return the bytes of a new file."""
+        named = {self._key: name, **header}
+        given = dump_header({key: value for key, value in named.items() if value is not None})
+        return f"---\n{given}---\n\n{document.plain_text(text)}\n".encode()
+
+    def _files(self) -> list[str]:
+        require_plain_folders(self._store.root, self._folder)
+        with atomic.map_os_errors(self._folder):
+            try:
+                names = os.listdir(self._store.root / self._folder)
+            except FileNotFoundError:
+                return []
+        markdown = (name for name in names if name[0] != "." and name.lower().endswith(".md"))
+        return [f"{self._folder}/{name}" for name in sorted(markdown)]
+
+    def _parsed(self, path: str, data: bytes, saved: str = "") -> AgentFile:
+        """Make an entry of a file's bytes; a ValueError says why they are none."""
+        text = document.decode(data)
+        if text.encoding == "binary":
+            raise ValueError(text.problem)
+        parts = split_front_matter(unwrapped(text.text))
+        header: dict[str, Any] = {}
+        body = parts.body.replace("\r\n", "\n").replace("\r", "\n")
+        if parts.before:
+            header = parse_header(keep_ours(parts.header))
+            body = body.removeprefix("\n")  # the blank line that every header is followed by
+        elif _UNCLOSED.match(text.text):
+            raise ValueError("broken front matter: it has no closing line")
+        given = header.get(self._key)
+        named = document.replace_surrogates(Path(path).stem) if given in (None, "") else str(given)
+        name = normalize("NFC", named).strip()
+        return AgentFile(name, path, header, body.removesuffix("\n"), document.etag(data), saved)
+
+
+def _subject(path: str, name: str) -> FileRef:
+    return FileRef(derived_id(path), name)
+
+
+def _edited(
+    data: bytes, header: Mapping[str, Any], changes: Mapping[str, Any], text: str | None
+) -> bytes:
+    """Return a file's bytes with changes; a file that cannot be patched is written anew."""
+    parts = split_front_matter(document.decode(data).text)
+    body = parts.body
+    if text is not None:
+        # A header that is added brings the blank line behind it along.
+        body = f"{text}\n" if not parts.before and changes else f"\n{text}\n"
+        body = body.replace("\n", parts.newline)
+    try:
+        return document.edit(data, changes, body)
+    except Refused:
+        gone = {key for key, value in changes.items() if value is None}
+        merged = {key: value for key, value in {**header, **changes}.items() if key not in gone}
+        return f"---\n{dump_header(merged)}---\n{body}".encode("utf-8", "replace")
+
+
+def all_values(store: MemoryStore, address: Address) -> tuple[list[AgentFile], list[str]]:
+    """Return entries called by their keys, in the order of those, and what to say of others."""
+    found = _value_entries(store, address).read()
+    return list(found.entries.values()), found.notes
+
+
+def put_values(store: MemoryStore, address: Address, values: Iterable[tuple[str, str]]) -> int:
+    """Note values under keys, over those that are there; return how many keys there were.
+
+    The caller holds the agent's lock.
+
+    Raises:
+        UsageError: a key is invalid; nothing is written then.
+    """
+    wanted = {one_line(key, "A key"): value for key, value in values}
+    entries = _value_entries(store, address)
+    known = entries.read().entries
+    entries.put(AgentFileUpdate(key, known.get(key), {}, value) for key, value in wanted.items())
+    return len(wanted)
+
+
+def delete_values(store: MemoryStore, address: Address, keys: Iterable[str]) -> list[str]:
+    """Take keys away; return those that were not there. The caller holds the agent's lock."""
+    return _value_entries(store, address).delete(keys)
+
+
+def _value_entries(store: MemoryStore, address: Address) -> AgentFileStore:
+    return AgentFileStore(store, address, "memories", "key")
+
+
+ACTIVE = "active"
+_WORD = re.compile(r"\w[\w-]{0,39}")
+
+
+class Goal(NamedTuple):
+    """A goal; a file that does not name its status is an active one."""
+
+    id: str
+    description: str
+    status: str = ""
+    modified: str = ""
+
+
+def all_goals(store: MemoryStore, address: Address) -> tuple[list[Goal], list[str]]:
+    """Return every goal in the order of ids, and what to say of broken files."""
+    found = _goal_entries(store, address).read()
+    goals = []
+    for name, entry in found.entries.items():
+        status = str(entry.header.get("status") or ACTIVE).strip().lower()
+        goals.append(Goal(name, entry.text.strip(), status, entry.modified))
+    return goals, found.notes
+
+
+def put_goals(store: MemoryStore, address: Address, goals: Iterable[Goal]) -> int:
+    """Set goals; what one leaves empty stays as it is; return how many there were.
+
+    The caller holds the agent's lock, and has statuses from ``status_word``.
+
+    Raises:
+        UsageError: an id is invalid, or a new goal has no description; nothing is written then.
+    """
+    entries = _goal_entries(store, address)
+    found = entries.read()
+    puts: dict[str, AgentFileUpdate] = {}
+    for goal in goals:
+        name = one_line(goal.id, "A goal's id")
+        before = puts.get(name) or found.entries.get(name)
+        text = goal.description.strip()
+        if not (before or text):
+            hint = "; ".join(found.notes) or "say what is to be reached"
+            raise UsageError(f"There is no goal {name!r}, and no description for one", hint)
+        status = goal.status or (before and before.header.get("status")) or ACTIVE
+        text = text or (before.text if before else "")
+        puts[name] = AgentFileUpdate(name, found.entries.get(name), {"status": status}, text)
+    entries.put(puts.values())
+    return len(puts)
+
+
+def delete_goals(store: MemoryStore, address: Address, ids: Iterable[str]) -> list[str]:
+    """Take goals away; return the ids that were not there. The caller holds the agent's lock."""
+    return _goal_entries(store, address).delete(ids)
+
+
+def status_word(text: str) -> str:
+    """Return a status as it is kept.
+
+    Raises:
+        UsageError: it is no short word.
+    """
+    plain = text.strip().lower()
+    if not _WORD.fullmatch(plain):
+        raise UsageError(
+            f"{text[:40]!r} cannot be a status", "use one short word: active, completed, dropped"
+        )
+    return plain
+
+
+def _goal_entries(store: MemoryStore, address: Address) -> AgentFileStore:
+    return AgentFileStore(store, address, "goals", "id")
+
+
+def ask(store: MemoryStore, address: Address, skill_id: str, action: str) -> tuple[str, str]:
+    """Ask for a skill; return the request's id and its file's path in the vault.
+
+    The id is the same on every machine, so that who asks again for the same
+    action makes no second file. The caller holds the agent's lock. Errors as
+    for ``Entries.put``.
+    """
+    action = normal(action)
+    tail = paths.id_from_name(f"{skill_id.casefold()}\n{action}").rpartition("-")[2]
+    request_id = f"{paths.slug(skill_id, 60)}-{tail}"
+    entries = AgentFileStore(store, address, "skill-requests", "id")
+    known = entries.read().entries.get(request_id)
+    if known is not None:
+        return request_id, known.path
+    header = {"skill_id": skill_id, "status": "open"}
+    text = f"{action}\n\nAnswer: memvault procedure store NAME PROMPT --skill-id {skill_id}"
+    (path,) = entries.put([AgentFileUpdate(request_id, None, header, text)])
+    return request_id, path

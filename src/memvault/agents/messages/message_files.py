@@ -1,0 +1,171 @@
+"""Letters: messages and events as small markdown files, one each, that only ever come and go.
+
+A letter's name begins with the moment it was written, so that names are in
+the order of time, and ends at random, so that two machines never choose the
+same one. A file that a person put there under another name is a letter too,
+of the moment that its header tells, or when it was last saved. Where its name
+was given away meanwhile, it gets another one that tells what it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memvault import clock
+from memvault.errors import UsageError
+from memvault.files import atomic, plain_files
+from memvault.store.change_set import FileRef
+from memvault.vault import document, paths
+
+if TYPE_CHECKING:
+    from memvault.store.writer import VaultWriter
+
+_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\w+")
+_AGAIN = re.compile(rf"(.+?)-{_ID.pattern}", re.DOTALL)
+_STAMP = "%Y%m%dT%H%M%S.%fZ"
+_LONGEST_AGAIN = 180
+"""Bytes of a name that are kept in front of an id; file systems take 255."""
+
+
+class MessageFile(NamedTuple):
+    """One file: the name without its ending, its header, its text.
+
+    ``timestamp`` is the moment that the header tells, else when the file was saved.
+    """
+
+    name: str
+    header: dict[str, Any]
+    text: str
+    timestamp: str
+
+
+def new_id() -> str:
+    """Return a fresh name, later in order than any that this process made before."""
+    return f"{clock.monotonic_now():{_STAMP}}-{clock.random_id(10)}"
+
+
+def is_id(name: str) -> bool:
+    """Say whether ``new_id`` can have made a name."""
+    return _ID.fullmatch(name) is not None
+
+
+def another(name: str) -> str:
+    """Return a fresh name for a letter whose own is taken."""
+    kept = os.fsencode(original(name))[:_LONGEST_AGAIN].decode("utf-8", "ignore")
+    return f"{kept}-{new_id()}"
+
+
+def original(name: str) -> str:
+    """Return the name that a letter had before ``another``."""
+    again = _AGAIN.fullmatch(name)
+    return again[1] if again else name
+
+
+def write(
+    folder: Path, name: str, header: Mapping[str, Any], text: str, changes: VaultWriter | None
+) -> None:
+    """Write a new letter; errors as for ``atomic.create``.
+
+    Without ``changes`` nobody sent it, and nobody may take it back.
+    """
+    file, data = folder / f"{name}.md", document.encode_new(header, text)
+    if changes is None:
+        atomic.create(file, data)
+    else:
+        title = (text.strip() or name).splitlines()[0]
+        changes.create([file.relative_to(changes.root).as_posix()], data, FileRef("", title))
+
+
+def listed(folder: Path) -> list[str]:
+    """Return the names of the letters in a folder, the oldest first; none where it is missing.
+
+    The program's own names tell the moment; of all others the header does, or
+    when the file was last saved.
+
+    Raises:
+        StorageError: the folder cannot be read.
+    """
+    try:
+        with atomic.map_os_errors(folder), os.scandir(folder) as entries:
+            plain = [entry.name for entry in entries if not entry.is_symlink()]
+    except FileNotFoundError:
+        return []
+    names = [name for name in plain if name.endswith(".md") and not name.startswith(".")]
+    return sorted(names, key=lambda name: (_order(folder / name), name))
+
+
+def _order(path: Path) -> str:
+    if is_id(path.stem):
+        return path.stem
+    moment = None
+    with contextlib.suppress(ValueError, OSError):
+        moment = clock.parse(read(path).timestamp)
+    return f"{moment or clock.now():{_STAMP}}"
+
+
+def read(path: Path) -> MessageFile:
+    """Read a letter.
+
+    Raises:
+        FileNotFoundError: it is gone, or no plain file.
+        ValueError: it is not a message; the text says why.
+    """
+    try:
+        data = plain_files.read(path)
+        saved = clock.iso_from_ns(path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(f"it cannot be read: {error.strerror}") from error
+    header, text = document.read_header(data)
+    if header is None and not text.strip():
+        raise ValueError("it is empty")
+    if header is None and re.match(r"---[ \t]*(\r?\n|\Z)", text):
+        raise ValueError("its front matter has no closing line")
+    moment = clock.parse(str(header.get("timestamp", ""))) if header else None
+    body = document.plain_text(text).strip("\n")
+    return MessageFile(path.name[:-3], header or {}, body, clock.iso(moment) if moment else saved)
+
+
+def read_or_note(root: Path, path: Path, what: str, problems: list[str]) -> MessageFile | None:
+    """Read a letter; None where it is gone, or none, which goes to the problems."""
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            return read(path)
+        except ValueError as error:
+            problems.append(f"{path.relative_to(root).as_posix()} is not {what}: {error}")
+    return None
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """Return a letter's header; empty where it cannot be read."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return read(path).header
+    return {}
+
+
+def checked_text(text: str, what: str = "message") -> str:
+    """Return a text as a letter keeps it.
+
+    Raises:
+        UsageError: there is nothing in it.
+    """
+    plain = document.plain_text(text).strip("\n")
+    if not plain.strip():
+        raise UsageError(f"The {what} is empty", "give the text, - for standard input")
+    return plain
+
+
+def inside(root: Path, folder: Path) -> Path:
+    """Return a folder of the vault; it may not be there yet.
+
+    Raises:
+        Refused: a part of the way to it, or itself, is a link or a file.
+    """
+    paths.require_plain_folders(root, folder.relative_to(root).as_posix())
+    return folder

@@ -1,0 +1,293 @@
+"""Waiting for the first of several events, without a lock held and without work done."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memvault.agents.address import USER, Address, address
+from memvault.agents.messages.inbox import SERVICE, TALK, Event, Inbox, PoppedEvents
+from memvault.errors import Refused, TimedOut, UsageError
+
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEvent
+
+
+_POLL = 0.2
+_AT_LEAST = 5.0
+"""Seconds that a sleep takes at most: some network file systems tell nothing, and what a
+taker left that was killed shows in no folder that is watched."""
+
+
+class PollingWatcher:
+    """Looks at the folder five times a second."""
+
+    def __init__(self, folder: Path, turn: threading.Condition) -> None:
+        self._folder = folder
+        self._turn = turn
+        self._seen = _state(folder)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep until a listing differs, someone notifies the condition, or the time is over."""
+        seconds = min(seconds, _AT_LEAST)
+        while seconds > 0:
+            woken = self._turn.wait(min(seconds, _POLL))
+            seconds -= _POLL
+            state = _state(self._folder)
+            if woken or state != self._seen:
+                self._seen = state
+                return
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class FolderWatcher:
+    """Is told of changes by the operating system; polls from where that stops working."""
+
+    def __init__(self, folder: Path, turn: threading.Condition) -> None:
+        self._folder = folder
+        self._turn = turn
+        self._changed = False
+        self._gone = False
+        self._observer: Any = None
+        self._inode = 0
+        self._instead: PollingWatcher | None = None
+        self._start()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep until the system says that a file came or changed, or the time is over."""
+        if self._instead is not None:
+            self._instead.sleep(seconds)
+            return
+        if not self._changed and self._inode == _inode(self._folder):
+            self._turn.wait(min(seconds, _AT_LEAST))
+        self._changed = False
+        # Made anew, as by git, perhaps with the same inode: the old one tells nothing more.
+        if self._gone or self._inode != _inode(self._folder):
+            self.close()
+            try:
+                self._start()
+            except Exception:  # whatever watchdog meets; what came since wakes at once
+                self._instead = PollingWatcher(self._folder, self._turn)
+
+    def close(self) -> None:
+        """Stop the observer, without waiting for its threads: one may want the condition."""
+        if self._observer is not None:
+            threading.Thread(target=self._observer.stop, daemon=True).start()
+            self._observer = None
+
+    def _start(self) -> None:
+        import logging
+
+        from watchdog import events
+        from watchdog.observers import Observer
+
+        notice = self._notice
+
+        class Handler(events.FileSystemEventHandler):
+            def on_any_event(self, event: events.FileSystemEvent) -> None:
+                notice(event)
+
+        kinds = [
+            events.FileCreatedEvent,
+            events.FileMovedEvent,
+            events.FileModifiedEvent,
+            events.FileClosedEvent,
+            events.DirDeletedEvent,
+            events.DirMovedEvent,
+        ]
+        self._gone = False
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._inode = _inode(self._folder)
+        logging.getLogger("watchdog").addHandler(logging.NullHandler())  # it has nothing to say
+        observer = Observer()
+        observer.schedule(Handler(), str(self._folder), recursive=False, event_filter=kinds)
+        observer.daemon = True
+        observer.start()
+        self._observer = observer
+
+    def _notice(self, event: FileSystemEvent) -> None:
+        name = Path(os.fsdecode(event.dest_path or event.src_path)).name
+        gone = Path(os.fsdecode(event.src_path)) == self._folder
+        if gone or (name.endswith(".md") and not name.startswith(".")):
+            with self._turn:
+                self._changed = True
+                self._gone = self._gone or gone
+                self._turn.notify_all()
+
+
+Waker = PollingWatcher | FolderWatcher
+"""Something that sleeps until files of a folder may have changed.
+
+What changed since it was made wakes its first sleep.
+"""
+
+
+def waker(folder: Path, turn: threading.Condition) -> Waker:
+    """Return a waker for a folder: told by the system, or polling where that does not work."""
+    if os.environ.get("MEMVAULT_POLL", "") in ("", "0"):
+        # Whatever watchdog meets: no more watches, no such file system.
+        with contextlib.suppress(Exception):
+            return FolderWatcher(folder, turn)
+    return PollingWatcher(folder, turn)
+
+
+def _state(folder: Path) -> frozenset[tuple[str, int, int]]:
+    try:
+        with os.scandir(folder) as entries:
+            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+    except OSError:
+        return frozenset()
+    return frozenset((name, status.st_mtime_ns, status.st_size) for name, status in found)
+
+
+def _inode(folder: Path) -> int:
+    try:
+        return os.stat(folder).st_ino
+    except OSError:
+        return 0
+
+
+_SHORTEST = 0.01
+_STUCK = 5.0
+"""Seconds to sleep where a plan is still due after a look: it cannot run as it is."""
+
+
+class EventPattern(NamedTuple):
+    """An event to wait for; ``talk_id`` is 0 where any will do."""
+
+    kind: str
+    parameter: str = ""
+    talk_id: int = 0
+
+    def __str__(self) -> str:
+        tail = f"#{self.talk_id}" if self.talk_id else ""
+        return f"{self.kind.lower()}{':' if self.parameter else ''}{self.parameter}{tail}"
+
+    def checked(self) -> EventPattern:
+        """Return it with its parameter in the one spelling that is compared.
+
+        Raises:
+            UsageError: the parameter does not fit the kind.
+        """
+        if self.kind == "User":
+            if self.parameter:
+                raise UsageError("A User event takes no parameter", "write user, or user#TALKID")
+            return self
+        if self.kind == "Agent":
+            return self._replace(parameter=str(address(self.parameter)))
+        if self.talk_id:
+            raise UsageError(f"{self.kind} events have no talkId", "leave it out, or give 0")
+        if self.kind == "Time":
+            return self._replace(parameter=f"{_seconds(self.parameter):g}")
+        if not self.parameter.strip():
+            raise UsageError("A Hook event needs the hook's name", "write hook:NAME")
+        return self._replace(parameter=self.parameter.strip())
+
+    @property
+    def sender(self) -> Address | None:
+        """Whose talk is waited for, if it is talk."""
+        if self.kind == "User":
+            return Address(USER)
+        return address(self.parameter) if self.kind == "Agent" else None
+
+    def fits(self, event: Event) -> bool:
+        """Say whether an event of the inbox is the one."""
+        if self.kind == "Hook":
+            return event.kind == SERVICE and str(event.data.get("name", "")) == self.parameter
+        if self.sender is None or event.kind != TALK:
+            return False
+        answered = str(event.data.get("inReplyTo", "")) if self.talk_id else ""
+        return event.data.get("from") == str(self.sender) and (
+            not self.talk_id or answered == str(self.talk_id)
+        )
+
+
+class WaitResult(NamedTuple):
+    """What ended a wait: an event of the inbox, taken, or the passing of time."""
+
+    wanted: EventPattern
+    popped: PoppedEvents
+    seconds: float
+
+
+def wait(
+    inbox: Inbox,
+    wanted: Sequence[EventPattern],
+    talked_to: Callable[[Address, int], bool],
+    turn: threading.Condition,
+    timeout: float | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> WaitResult:
+    """Wait until one of the events happens, take exactly it, and return it.
+
+    The lock of ``turn``, which the caller holds, is free while nothing happens;
+    the agent's own is only held for each look. An event that is there already
+    ends the wait at once. Where ``stopped`` says so after ``turn`` was notified,
+    it ends too, and nothing is taken.
+
+    Raises:
+        Refused: an answer is waited for from one who was not talked to, or to
+            a talk that was none.
+        TimedOut: nothing happened in time, or before it was stopped.
+    """
+    for entry in wanted:
+        if entry.sender is not None and not talked_to(entry.sender, entry.talk_id):
+            user = entry.kind == "User"
+            who = "the user" if user else entry.parameter
+            which = f"talk {entry.talk_id}" if entry.talk_id else "earlier talk"
+            say = "talk user MESSAGE" if user else f"talk agent {who} MESSAGE"
+            raise Refused(
+                f"There is no {which} to {who} to wait for", f"memvault {say} comes first"
+            )
+    begun = time.monotonic()
+    times = [entry for entry in wanted if entry.kind == "Time"]
+    soonest = min(times, key=lambda entry: float(entry.parameter), default=None)
+    until = float(soonest.parameter) if soonest else math.inf
+    deadline = math.inf if timeout is None else timeout
+    sleeper: Waker | None = None
+    stuck = False
+    try:
+        while True:
+            if stopped():
+                raise TimedOut("The wait was cancelled", "wait again")
+            popped = inbox.pop(fits=lambda event: any(entry.fits(event) for entry in wanted))
+            passed = time.monotonic() - begun
+            if popped.events:
+                found = next(entry for entry in wanted if entry.fits(popped.events[0]))
+                return WaitResult(found, popped, passed)
+            if soonest is not None and passed >= until:
+                return WaitResult(soonest, popped, passed)
+            if passed >= deadline:
+                names = ", ".join(map(str, wanted))
+                raise TimedOut(
+                    f"Timed out after {deadline:g} seconds of waiting for {names}",
+                    "wait again, or longer",
+                )
+            if sleeper is None:
+                sleeper = waker(inbox.folder, turn)
+                continue  # look again for what came before it watched
+            due = inbox.next_due()  # a plan that came due since the look runs at the next
+            pause = due if due > 0 else _STUCK if stuck else _SHORTEST
+            stuck = due <= 0
+            sleeper.sleep(max(_SHORTEST, min(until - passed, deadline - passed, pause)))
+    finally:
+        if sleeper is not None:
+            sleeper.close()
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise UsageError(f"{text!r} is not a number of seconds", "give seconds, as in time:2.5")
+    return seconds

@@ -1,0 +1,500 @@
+"""Plans that are due become events, each run exactly once, without a daemon.
+
+Whoever looks for events holds the agent's lock, fires what is due, and only
+then takes events out of the inbox, all within one hold of the lock. The runs
+that are due are first entered in this machine's record (``state``) as
+``pending``, together with when their plans are due next; then their events are
+delivered; then ``pending`` is taken away. A process may be killed between any
+two of these steps, and the next one that looks completes what is pending:
+
+- killed before the event was written: it is delivered now, so no run is lost;
+- killed after: delivering does nothing, because an event of that id is still
+  in the inbox. It cannot have been taken out already: whoever takes events out
+  has fired before under the same lock, which clears every ``pending`` or
+  raises, and then takes nothing out.
+
+An event is made of nothing but the plan and its moment, so that two machines
+that run the same plan write the same file, which git merges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.agents.address import Address, private
+from memvault.agents.agent_files import AgentFile, AgentFileStore, AgentFileUpdate, normal, one_line
+from memvault.agents.messages.inbox import PLAN, Inbox
+from memvault.agents.plans import schedule
+from memvault.agents.plans.schedule import KINDS, Schedule
+from memvault.errors import Conflict, MemvaultError, Refused, UsageError
+from memvault.files import atomic, plain_files
+from memvault.files.plain_files import STATE
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import document, paths
+
+ACTIVE, COMPLETED, EXPIRED = "active", "completed", "expired"
+
+
+class Plan(NamedTuple):
+    """A plan as its file says; ``since`` is the moment that a delay came to."""
+
+    id: str
+    name: str
+    instruction: str
+    schedule: Schedule
+    status: str
+    due_at: datetime | None
+    entry: AgentFile
+
+    @property
+    def once(self) -> bool:
+        """Say whether it runs a single time."""
+        return self.schedule.kind != "cron"
+
+
+def all_plans(store: MemoryStore, address: Address) -> tuple[list[Plan], list[str]]:
+    """Return every plan in the order of ids, and what to say of broken files.
+
+    Errors as for ``Entries.read``.
+    """
+    found = entries_of(store, address).read()
+    plans, notes = [], found.notes
+    for entry in found.entries.values():
+        try:
+            plans.append(read(entry))
+        except UsageError as error:
+            notes.append(
+                f"{document.replace_surrogates(entry.path)} is passed over: {error.message}"
+            )
+    return plans, notes
+
+
+def entries_of(store: MemoryStore, address: Address) -> AgentFileStore:
+    """Return the folder of an agent's plans."""
+    return AgentFileStore(store, address, "plans", "id")
+
+
+def name_of(entry: AgentFile) -> str:
+    """Return a plan's name, which is the file's where the header says none."""
+    return normal(str(entry.header.get("name") or entry.name))
+
+
+def read(entry: AgentFile) -> Plan:
+    """Make a plan of a file.
+
+    Raises:
+        UsageError: it has no schedule, several, or one that makes no sense.
+    """
+    header = entry.header
+    given = [Schedule(kind, str(header[kind])) for kind in KINDS if header.get(kind) is not None]
+    if len(given) != 1:
+        raise UsageError(f"it has {len(given)} of {', '.join(KINDS)} and needs exactly one")
+    given[0].check()
+    return Plan(
+        entry.name,
+        name_of(entry),
+        entry.text.strip(),
+        given[0],
+        str(header.get("status") or ACTIVE).strip().lower(),
+        clock.parse(str(header.get("nextRunAt"))) if given[0].kind == "runAfter" else None,
+        entry,
+    )
+
+
+_NAME = "plans.json"
+
+
+class PendingRun(NamedTuple):
+    """A run on its way to the inbox: its event's id, its moment, and what the event says."""
+
+    event_id: str
+    at: datetime
+    data: dict[str, Any]
+
+
+class RunRecord(NamedTuple):
+    """The runs of one plan.
+
+    ``basis`` is the schedule that ``next_run`` was worked out from, and what
+    ``last_run`` was a run of. ``marked`` says that the file tells of the
+    plan's end: if it does not any more, a person wants another run.
+    """
+
+    schedule_key: str
+    next_run: datetime | None = None
+    last_run: datetime | None = None
+    marked: bool = False
+    pending: PendingRun | None = None
+
+
+def load(folder: Path) -> dict[str, RunRecord]:
+    """Return the records by the plans' ids; what is missing or damaged is left out."""
+    found: dict[str, RunRecord] = {}
+    with contextlib.suppress(
+        OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError
+    ):
+        for plan_id, value in json.loads(plain_files.read(folder / _NAME, STATE))["plans"].items():
+            with contextlib.suppress(KeyError, TypeError, AttributeError):
+                found[plan_id] = _record(value)
+    return found
+
+
+def save(folder: Path, records: Mapping[str, RunRecord]) -> None:
+    """Keep the records. The caller holds the agent's lock.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    plans = {plan_id: _as_json(record) for plan_id, record in records.items()}
+    text = json.dumps({"version": 1, "plans": plans}, ensure_ascii=False)
+    atomic.write(folder / _NAME, text.encode("utf-8", "replace"))
+
+
+def _record(value: Mapping[str, Any]) -> RunRecord:
+    given = value.get("pending")
+    at = clock.parse(str(given["at"])) if given else None
+    return RunRecord(
+        str(value["basis"]),
+        clock.parse(str(value.get("nextRunAt"))),
+        clock.parse(str(value.get("lastRunAt"))),
+        bool(value.get("marked")),
+        PendingRun(str(given["eventId"]), at, dict(given["data"])) if given and at else None,
+    )
+
+
+def _as_json(record: RunRecord) -> dict[str, Any]:
+    pending = record.pending
+    values = {
+        "basis": record.schedule_key,
+        "nextRunAt": record.next_run and clock.iso(record.next_run),
+        "lastRunAt": record.last_run and clock.iso(record.last_run),
+        "marked": record.marked,
+        "pending": pending
+        and {"eventId": pending.event_id, "at": clock.iso(pending.at), "data": pending.data},
+    }
+    return {key: value for key, value in values.items() if value or key == "basis"}
+
+
+_TOO_LATE = timedelta(days=7)
+"""A moment further back is a mistake when it is asked for, and has passed when it is found."""
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+class PlanRequest(NamedTuple):
+    """A plan as a caller asks for it."""
+
+    name: str
+    instruction: str
+    schedule: Schedule
+
+
+class PlanStatus(NamedTuple):
+    """How a plan stands at some moment; ``status`` may be ahead of what its file says.
+
+    ``basis`` is what the next run follows from.
+    """
+
+    plan: Plan
+    status: str
+    next_run: datetime | None
+    last_run: datetime | None
+    schedule_key: str
+
+    @property
+    def record(self) -> RunRecord:
+        """What is to be kept of it."""
+        ended = self.status != ACTIVE and self.plan.status == self.status
+        return RunRecord(self.schedule_key, self.next_run, self.last_run, marked=ended)
+
+
+def plan_status(plan: Plan, record: RunRecord | None, now: datetime, zone: tzinfo) -> PlanStatus:
+    """Work out how a plan stands.
+
+    What is recorded counts as long as the schedule is the one that it was
+    recorded for. Another schedule, or an end taken back in the file, begins
+    anew from now. A one-shot's moment that had passed more than a week before
+    anyone looked is not made up for.
+    """
+    basis = _basis(plan, zone)
+    known = record if record is not None and record.schedule_key == basis else None
+    last = known.last_run if known else None
+    changed = record is not None and known is None
+    if plan.status != ACTIVE and not (changed and plan.status in (COMPLETED, EXPIRED)):
+        return PlanStatus(plan, plan.status, None, last, basis)
+    if known is not None and known.next_run is not None:
+        return PlanStatus(plan, ACTIVE, known.next_run, last, basis)
+    first = plan.due_at
+    if plan.once and last is not None:
+        if known is None or not known.marked:
+            return PlanStatus(plan, COMPLETED, None, last, basis)
+        first, last = None, None  # a person made it active again
+    first = first or plan.schedule.first(now, zone)
+    if first is None or (plan.once and first < now - _TOO_LATE):
+        return PlanStatus(plan, EXPIRED, None, last, basis)
+    return PlanStatus(plan, ACTIVE, first, last, basis)
+
+
+def list_plans(
+    store: MemoryStore, address: Address, now: datetime, zone: tzinfo
+) -> tuple[list[PlanStatus], list[str]]:
+    """Return how every plan stands, the next due first, and what to say of broken files.
+
+    Errors as for ``Entries.read``.
+    """
+    found, notes = all_plans(store, address)
+    records = load(address.private(store.root))
+    stands = [plan_status(plan, records.get(plan.id), now, zone) for plan in found]
+    return sorted(
+        stands, key=lambda stand: (stand.status != ACTIVE, stand.next_run or _NEVER, stand.plan.id)
+    ), notes
+
+
+def put(
+    store: MemoryStore, address: Address, wanted: Iterable[PlanRequest], now: datetime, zone: tzinfo
+) -> list[PlanStatus]:
+    """Set plans, over those of the same name; return how they stand now.
+
+    All are checked before the first is written. An agent may set the plans that
+    it has whenever it begins: that neither skips a run that is due nor repeats
+    one that was. The caller holds the agent's lock.
+
+    Raises:
+        UsageError: a plan makes no sense; nothing is written then.
+    """
+    folder = private(store.root, address)
+    records = load(folder)
+    entries = entries_of(store, address)
+    known: dict[str, AgentFile] = {}
+    taken = entries.read().entries
+    for entry in taken.values():
+        known.setdefault(name_of(entry), entry)
+    puts: dict[str, AgentFileUpdate] = {}
+    for plan in wanted:
+        name = one_line(plan.name, "A plan's name")
+        old = known.get(name)
+        before = None
+        if old is not None:
+            with contextlib.suppress(UsageError):
+                before = plan_status(read(old), records.get(old.name), now, zone)
+        header = {"name": name, **_lines(plan, name, before, now, zone)}
+        fresh = paths.id_from_name(name)
+        plan_id = old.name if old else fresh if fresh not in taken else paths.new_id(name)
+        puts[name] = AgentFileUpdate(plan_id, old, header, plan.instruction.strip(), stem=name)
+    entries.put(puts.values())
+    now_there = {plan.id: plan for plan in all_plans(store, address)[0]}
+    ids = [entry.name for entry in puts.values() if entry.name in now_there]
+    stands = [plan_status(now_there[name], records.get(name), now, zone) for name in ids]
+    save(folder, records | {stand.plan.id: stand.record for stand in stands})
+    return stands
+
+
+def remove_plans(store: MemoryStore, address: Address, wanted: Iterable[str]) -> list[str]:
+    """Take plans away by their ids or exact names; return those that were not there.
+
+    The caller holds the agent's lock.
+    """
+    entries = entries_of(store, address)
+    there = entries.read().entries
+    meant = {name_of(entry): name for name, entry in there.items()}
+    meant |= {name: name for name in there}
+    ids = {given: meant.get(normal(given), given) for given in wanted}
+    missing = set(entries.delete(ids.values()))
+    folder = private(store.root, address)
+    records = load(folder)
+    left = {plan_id: kept for plan_id, kept in records.items() if plan_id not in ids.values()}
+    if left != records:
+        save(folder, left)
+    return [given for given, plan_id in ids.items() if plan_id in missing]
+
+
+def _lines(
+    wanted: PlanRequest, name: str, before: PlanStatus | None, now: datetime, zone: tzinfo
+) -> dict[str, Any]:
+    """Return the lines of a plan's header; errors as for ``put``."""
+    if not wanted.instruction.strip():
+        raise UsageError(f"The plan {name!r} has no instruction", "say what is to be done then")
+    schedule = wanted.schedule
+    first = schedule.first(now, zone)
+    if first is None:
+        raise UsageError(
+            f"The cron line {schedule.text!r} never matches a date",
+            "look at its day and month",
+        )
+    if schedule.kind == "scheduledAt":
+        schedule = schedule._replace(text=clock.iso(first))
+    again = before if before is not None and before.plan.schedule == schedule else None
+    status, since = ACTIVE, None
+    if schedule.kind == "scheduledAt":
+        if again is not None and again.status == COMPLETED:
+            status = COMPLETED
+        elif first < now - _TOO_LATE and again is None:
+            raise UsageError(
+                f"{wanted.schedule.text} is more than a week ago",
+                "a moment of the last days is due at once; choose a later one",
+            )
+    if schedule.kind == "runAfter":
+        waiting = again.next_run if again is not None else None
+        since = clock.iso(waiting if waiting is not None and waiting <= now else first)
+    kinds = {**dict.fromkeys(KINDS), schedule.kind: schedule.text}
+    return {**kinds, "nextRunAt": since, "status": status}
+
+
+def _basis(plan: Plan, zone: tzinfo) -> str:
+    """Return what the next run follows from."""
+    text = plan.schedule.text
+    if plan.once:
+        return f"{text} {clock.iso(plan.due_at)}" if plan.due_at else text
+    return f"{text} {zone}"
+
+
+Deliver = Callable[[str, datetime, dict[str, Any]], object]
+"""Writes an event under its id; does nothing where there is one of that id."""
+_LONGEST_ID = 60
+
+
+def inbox(
+    store: MemoryStore, address: Address, zone: tzinfo, now: Callable[[], datetime] = clock.now
+) -> Inbox:
+    """Return an agent's inbox, into which its plans are fired whenever someone looks."""
+
+    def deliver(name: str, at: datetime, data: dict[str, Any]) -> None:
+        box.deliver(PLAN, data, name, clock.iso(at))
+
+    def due_now() -> list[str]:
+        return fire(store, address, now(), zone, deliver)
+
+    def seconds() -> float:
+        at = next_due(store, address, zone, now())
+        return (at - now()).total_seconds() if at else math.inf
+
+    box = Inbox(store.root, address, due_now, seconds)
+    return box
+
+
+def due(stand: PlanStatus, now: datetime, zone: tzinfo) -> tuple[datetime, PlanStatus] | None:
+    """Return the moment that a plan is due for, if any, and how it stands after that run.
+
+    Missed runs of a cron line are one, for the latest moment.
+    """
+    at = stand.next_run
+    if stand.status != ACTIVE or at is None or at > now:
+        return None
+    if stand.plan.once:
+        return at, stand._replace(status=COMPLETED, next_run=None, last_run=at)
+    line = stand.plan.schedule.text
+    last = schedule.latest(line, now, zone)
+    at = max(at, last) if last else at
+    following = schedule.next_after(line, now, zone)
+    status = ACTIVE if following else EXPIRED
+    return at, stand._replace(status=status, next_run=following, last_run=at)
+
+
+def fire(
+    store: MemoryStore, address: Address, now: datetime, zone: tzinfo, deliver: Deliver
+) -> list[str]:
+    """Deliver an event for every plan that is due; return what to say of plans that cannot run.
+
+    The caller holds the agent's lock.
+
+    Raises:
+        MemvaultError: a run was begun and could not be completed; no event may
+            be taken out of the inbox then.
+    """
+    folder = private(store.root, address)
+    records = load(folder)
+    _complete(folder, records, deliver)  # of a look that was cut off
+    try:
+        plans, notes = all_plans(store, address)
+    except MemvaultError as error:
+        return [f"no plan runs: {error.message}"]
+    stands = []
+    # What is known of a plan whose file cannot be read just now is kept.
+    entered = dict(records) if notes else {}
+    for plan in plans:
+        stand = plan_status(plan, records.get(plan.id), now, zone)
+        run = due(stand, now, zone)
+        if run is not None:
+            at, stand = run
+        stands.append(stand)
+        entered[plan.id] = stand.record._replace(pending=_pending(plan, at) if run else None)
+    if entered != records:
+        save(folder, entered)
+    _complete(folder, entered, deliver)
+    before = dict(entered)
+    notes += _mark(entries_of(store, address), stands, entered)
+    if entered != before:
+        save(folder, entered)
+    return notes
+
+
+def next_due(
+    store: MemoryStore, address: Address, zone: tzinfo, now: datetime | None = None
+) -> datetime | None:
+    """Return when the next plan is due, or None; it may be past where an event cannot be written.
+
+    Plans that cannot be read are left out.
+    """
+    seen = now or clock.now()
+    records = load(address.private(store.root))
+    moments = [record.pending.at for record in records.values() if record.pending]
+    with contextlib.suppress(MemvaultError):
+        for plan in all_plans(store, address)[0]:
+            at = plan_status(plan, records.get(plan.id), seen, zone).next_run
+            moments += [at] if at is not None else []
+    return min(moments, default=None)
+
+
+def event_id(plan_id: str, at: datetime) -> str:
+    """Return the id of a run's event, which can be a file's name."""
+    name = paths.slug(plan_id, _LONGEST_ID)
+    if name != plan_id:
+        name += "-" + hashlib.blake2b(plan_id.encode(), digest_size=4).hexdigest()
+    return f"{clock.iso(at).replace('-', '').replace(':', '')}-{name}"
+
+
+def _pending(plan: Plan, at: datetime) -> PendingRun:
+    data = {
+        "planId": plan.id,
+        "planName": plan.name,
+        "instruction": plan.instruction,
+        "scheduledFor": clock.iso(at),
+    }
+    return PendingRun(event_id(plan.id, at), at, data)
+
+
+def _complete(folder: Path, records: dict[str, RunRecord], deliver: Deliver) -> None:
+    """Deliver the events of runs that are entered, and strike the entries out; else raise."""
+    begun = {name: record.pending for name, record in records.items() if record.pending}
+    for pending in begun.values():
+        deliver(pending.event_id, pending.at, pending.data)
+    if begun:
+        records.update({name: records[name]._replace(pending=None) for name in begun})
+        save(folder, records)
+
+
+def _mark(
+    entries: AgentFileStore, stands: list[PlanStatus], records: dict[str, RunRecord]
+) -> list[str]:
+    """Let files say which plans have ended, or go on again, to people and to other machines.
+
+    Records tell whose files do now; returns what to say of the others.
+    """
+    notes = []
+    for plan, status, *_ in stands:
+        if status != plan.status:
+            try:
+                entries.update_header(plan.entry, {"status": status})
+                records[plan.id] = records[plan.id]._replace(marked=True)
+            except (Conflict, Refused):
+                pass  # a person is just changing it, or wrote a header that cannot be patched
+            except MemvaultError as error:
+                notes.append(f"{plan.entry.path} does not say {status}: {error.message}")
+    return notes

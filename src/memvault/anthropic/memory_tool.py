@@ -1,0 +1,470 @@
+"""The six commands of Anthropic's memory tool, as its documentation describes them.
+
+platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool, read in November
+2026, says what each takes and answers. A file is the text of a memory without
+its header, which Claude neither sees nor changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from functools import partial
+from os import PathLike
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from memvault import clock
+from memvault.arguments import parameters
+from memvault.arguments.parameters import Arg
+from memvault.call import Call, Caller
+from memvault.errors import Conflict, NotFound, UsageError
+from memvault.model import FALLBACK_TYPE, Memory
+from memvault.secrets import detector
+from memvault.tools.core import invoke
+from memvault.tools.core.registry import Tool
+from memvault.vault import paths
+
+TOP = "/memories"
+_LEFT_OUT = "node_modules"
+_SHOWN_ENDINGS = frozenset(
+    ".cfg .css .csv .html .ini .js .json .log .py .sh .sql .toml .tsv .txt .xml .yaml .yml".split()
+)
+"""Endings that a file keeps behind which the vault writes ``.md``."""
+
+
+class MemoryFolder:
+    """Where ``/memories`` is in the vault, and of which type new memories are."""
+
+    def __init__(self, folder: str, memory_type: str) -> None:
+        self.folder = folder
+        self.memory_type = memory_type
+
+    def path(self, inside: str) -> str:
+        """Return the path in the vault of one below ``/memories``."""
+        return "/".join(filter(None, (self.folder, inside)))
+
+    def target(self, inside: str) -> str:
+        """Return the path in the vault of a new file; errors as for ``check``."""
+        name = inside if inside.lower().endswith(".md") else f"{inside}.md"
+        target = self.path(name)
+        check(target)
+        return target
+
+    def file(self, call: Call, inside: str) -> Memory | None:
+        """Return the memory of a path, if it is one."""
+        if not inside:
+            return None
+        for name in dict.fromkeys((self.path(inside), f"{self.path(inside)}.md")):
+            if paths.is_memory_path(name) and (memory := call.store.read_listed(name)):
+                return memory
+        return None
+
+    def below(self, call: Call, inside: str) -> dict[str, int]:
+        """Return the paths in the vault of the memories in a folder, with their bytes."""
+        top = self.path(inside)
+        start = f"{top}/" if top else ""
+        found = {state.path: state.size for state in call.store.scan().files}
+        return {
+            path: found[path]
+            for path in sorted(found)
+            if path.startswith(start) and _LEFT_OUT not in path.split("/")
+        }
+
+
+def relative_path(path: str) -> str:
+    """Return a path without ``/memories``, empty for that itself.
+
+    Raises:
+        UsageError: it does not lie below it, or tries to leave it.
+    """
+    below = path.removeprefix(TOP)
+    if path == below or below[:1] not in ("", "/"):
+        raise UsageError(f"Error: The path {path} is not below {TOP}")
+    parts = [part for part in below.split("/") if part]
+    for part in parts:
+        left_out = part.startswith(".") or part == _LEFT_OUT
+        if left_out or "\\" in part or "%" in part or part != part.strip():
+            raise UsageError(f"Error: The path {path} is invalid: {part!r} cannot be a name in it")
+        if not part.isprintable():
+            raise UsageError("Error: The path is invalid: it holds characters that cannot be seen")
+    return "/".join(parts)
+
+
+def check(target: str) -> None:
+    """Make sure that a path in the vault can be a memory's.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not paths.is_memory_path(target):
+        raise UsageError(f"Error: {target} cannot be a memory: choose another folder")
+
+
+def shown_name(name: str) -> str:
+    """Return a file's name as Claude gave it: the vault's ``.md`` behind another ending goes."""
+    stem = name[: -len(".md")]
+    return stem if PurePosixPath(stem).suffix.lower() in _SHOWN_ENDINGS else name
+
+
+_WIDTH = 6
+_UNITS = ("B", "K", "M", "G")
+
+
+def parts(memory: Memory) -> tuple[str, str]:
+    """Return the blank lines that a body begins with, and the rest, which is the file's text."""
+    text = memory.body.lstrip("\r\n")
+    return memory.body[: len(memory.body) - len(text)], text
+
+
+def display_text(memory: Memory) -> str:
+    """Return a file's text as a model may see it, with masks in the place of secrets."""
+    text = parts(memory)[1].replace("\r\n", "\n")
+    return text if detector.allows(memory.metadata) else detector.masked(text)
+
+
+def split_lines(text: str) -> list[str]:
+    """Return a text's lines without their ends."""
+    found = text.split("\n")
+    return found[:-1] if len(found) > 1 and not found[-1] else found
+
+
+def whole_lines(text: str) -> list[str]:
+    """Return a text's lines with their ends; only a line feed ends one."""
+    found = text.split("\n")
+    return [*(f"{line}\n" for line in found[:-1]), *filter(None, found[-1:])]
+
+
+def numbered(found: list[str], first: int, last: int) -> str:
+    """Return some lines with their numbers, the first of all being 1."""
+    some = enumerate(found[first - 1 : last], start=first)
+    return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in some)
+
+
+def line_range(given: list[Any] | None, count: int) -> tuple[int, int]:
+    """Return the first and last line that are asked for.
+
+    Raises:
+        UsageError: there are no such lines.
+    """
+    if not given:
+        return 1, count
+    if len(given) == 2 and all(type(line) is int for line in given):
+        first, last = given
+        last = count if last == -1 else last
+        if 1 <= first <= min(last, count):
+            return first, last
+    raise UsageError(
+        f"Error: Invalid `view_range` parameter: {given}. It should be two lines of the file: "
+        f"[1, {count}]"
+    )
+
+
+def occurrences(text: str, old: str) -> list[int]:
+    """Return where a text holds another."""
+    found = []
+    at = text.find(old) if old else -1
+    while at >= 0:
+        found.append(at)
+        at = text.find(old, at + 1)
+    return found
+
+
+def with_ends(memory: Memory, text: str) -> str:
+    """Return a text with the line ends of a memory."""
+    plain = text.replace("\r\n", "\n")
+    return plain if memory.newline == "\n" else plain.replace("\n", memory.newline)
+
+
+def format_size(count: float) -> str:
+    """Return a number of bytes as people write it."""
+    unit = _UNITS[0]
+    for unit in _UNITS:
+        if count < 1024 or unit == _UNITS[-1]:
+            break
+        count /= 1024
+    return f"{count:.1f}".removesuffix(".0") + unit
+
+
+FOLDER = "memories"
+"""The folder of a vault that is ``/memories`` unless another is chosen."""
+_MOST_LINES = 999_999
+_MOST_SHOWN = 16_000
+"""Characters that one view shows, as Claude is told of the tool."""
+_AROUND = 2
+"""Lines shown on both sides of what was replaced."""
+_DEEP = 2
+
+
+class MemoryFiles:
+    """The files below ``/memories`` in one vault, for one agent."""
+
+    def __init__(
+        self,
+        vault: str | PathLike[str] | None = None,
+        folder: str = FOLDER,
+        agent: str = "claude",
+        memory_type: str = "",
+    ) -> None:
+        """Open a vault.
+
+        Raises:
+            VaultNotFound: there is none.
+            UsageError: the folder, agent or type cannot be one.
+        """
+        from memvault.agents.address import address
+        from memvault.settings.locate import find_vault
+        from memvault.workspace import Workspace
+
+        address(agent)
+        self._workspace = Workspace(find_vault(os.fspath(vault) if vault is not None else None))
+        self._caller = Caller(agent, may_run_programs=False, may_see_paths=False)
+        kind = paths.normal_type(memory_type) if memory_type else FALLBACK_TYPE
+        place = MemoryFolder(folder.strip("/"), kind)
+        if folder and not paths.is_memory_path(place.path("x.md")):
+            raise UsageError(f"{folder!r} cannot be a folder of memories", "choose another folder")
+        self._tools = {
+            function.__name__: Tool(
+                f"memory_tool_{function.__name__}",
+                "",
+                "anthropic",
+                partial(function, place),
+                read_only=function is view,
+                destructive=function is not view,
+                own_parameters=parameters.parameters_of(function),
+            )
+            for function in (view, create, str_replace, insert, delete, rename)
+        }
+
+    def run(self, command: str, arguments: Mapping[str, Any]) -> str:
+        """Run a command and return what Claude is told.
+
+        Raises:
+            MemvaultError: it failed; the message is for Claude too.
+        """
+
+        def found(_: Call, name: str) -> Tool:
+            if name not in self._tools:
+                raise UsageError(f"There is no command {name!r}", f"use {', '.join(self._tools)}")
+            return self._tools[name]
+
+        result, delivery = invoke.call(
+            self._workspace, command, arguments, self._caller, find=found
+        )
+        delivery.requeue()
+        return "\n\n".join([result["text"], *(f"Note: {note}" for note in _notes(result))])
+
+    def close(self) -> None:
+        """Let go of open files."""
+        self._workspace.close()
+
+
+def _notes(result: Mapping[str, Any]) -> list[str]:
+    """Return the warnings that are for who writes: of secrets."""
+    return [note for note in result.get("warnings", ()) if "secret" in note]
+
+
+_PATH = Arg("A path below /memories")
+
+
+def view(
+    place: MemoryFolder,
+    call: Call,
+    path: Annotated[str, _PATH],
+    view_range: Annotated[list[Any] | None, Arg("First and last line, -1 for the end")] = None,
+) -> dict[str, str]:
+    """Return what a folder holds, or the lines of a file with their numbers."""
+    inside = relative_path(path)
+    file = place.file(call, inside)
+    if file is None:
+        return {"text": _listing(place, call, path, inside)}
+    lines = split_lines(display_text(file))
+    if len(lines) > _MOST_LINES:
+        raise UsageError(f"File {path} exceeds maximum line limit of 999,999 lines.")
+    first, last = line_range(view_range, len(lines))
+    shown = numbered(lines, first, last)
+    if len(shown) > _MOST_SHOWN:
+        shown = shown[:_MOST_SHOWN].rpartition("\n")[0] or shown[:_MOST_SHOWN]
+        rest = first + shown.count("\n") + 1
+        shown += f"\n(cut; view_range [{rest}, {last}] shows the rest)"
+    return {"text": f"Here's the content of {path} with line numbers:\n{shown}"}
+
+
+def create(
+    place: MemoryFolder,
+    call: Call,
+    path: Annotated[str, _PATH],
+    file_text: Annotated[str, Arg("The text")],
+) -> dict[str, str]:
+    """Write a new memory; never over another."""
+    inside = relative_path(path)
+    target = place.target(inside)
+    if not inside or place.file(call, inside) or place.below(call, inside):
+        raise Conflict(f"Error: File {path} already exists")
+    mem_id = paths.new_id(PurePosixPath(inside).stem)
+    header = {"id": mem_id, "memory_type": place.memory_type, "tags": []}
+    times = dict.fromkeys(("created", "modified"), clock.iso())
+    try:
+        call.store.add_at(target, {**header, **times}, file_text)
+    except FileExistsError as error:
+        raise Conflict(f"Error: File {path} already exists") from error
+    return {"text": f"File created successfully at: {path}"}
+
+
+def str_replace(
+    place: MemoryFolder,
+    call: Call,
+    path: Annotated[str, _PATH],
+    old_str: Annotated[str, Arg("The text to replace")],
+    new_str: Annotated[str, Arg("The text in its place")] = "",
+) -> dict[str, str]:
+    """Replace a text that the file has once."""
+    file = place.file(call, relative_path(path))
+    if file is None:
+        raise NotFound(f"Error: The path {path} does not exist. Please provide a valid path.")
+    lead, text = parts(file)
+    old, new = (with_ends(file, given) for given in (old_str, new_str))
+    places = occurrences(text, old)
+    if not places:
+        raise UsageError(
+            f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
+        )
+    if len(places) > 1:
+        lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in places)
+        raise UsageError(
+            f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: "
+            f"{lines}. Please ensure it is unique"
+        )
+    (at,) = places
+    changed = f"{text[:at]}{new}{text[at + len(old) :]}"
+    written = _write(call, file, lead + changed)
+    first = text.count("\n", 0, at) + 1
+    shown = numbered(
+        split_lines(display_text(written)),
+        max(1, first - _AROUND),
+        first + new.count("\n") + _AROUND,
+    )
+    return {"text": f"The memory file has been edited.\n{shown}"}
+
+
+def insert(
+    place: MemoryFolder,
+    call: Call,
+    path: Annotated[str, _PATH],
+    insert_line: Annotated[int, Arg("The line behind which to insert; 0 is the beginning")],
+    insert_text: Annotated[str, Arg("The text")],
+) -> dict[str, str]:
+    """Insert a text behind a line."""
+    file = place.file(call, relative_path(path))
+    if file is None:
+        raise NotFound(f"Error: The path {path} does not exist")
+    lead, text = parts(file)
+    lines = whole_lines(text)
+    if not 0 <= insert_line <= len(lines):
+        raise UsageError(
+            f"Error: Invalid `insert_line` parameter: {insert_line}. It should be within the range "
+            f"of lines of the file: [0, {len(lines)}]"
+        )
+    before, after = "".join(lines[:insert_line]), "".join(lines[insert_line:])
+    if before and not before.endswith("\n"):
+        before += file.newline
+    added = with_ends(file, insert_text)
+    end = "" if added.endswith("\n") else file.newline
+    _write(call, file, f"{lead}{before}{added}{end}{after}")
+    return {"text": f"The file {path} has been edited."}
+
+
+def delete(place: MemoryFolder, call: Call, path: Annotated[str, _PATH]) -> dict[str, str]:
+    """Move a file, or all that a folder holds, to the trash."""
+    from memvault.memories import delete as deleting
+
+    inside = relative_path(path)
+    if not inside:
+        raise UsageError("Error: The /memories directory itself cannot be deleted")
+    file = place.file(call, inside)
+    found = [file] if file else [call.store.read(entry) for entry in place.below(call, inside)]
+    if not found:
+        raise NotFound(f"Error: The path {path} does not exist")
+    deleting.delete(call.store, found)
+    _tidy(place, call, found)
+    return {"text": f"Successfully deleted {path}"}
+
+
+def rename(
+    place: MemoryFolder,
+    call: Call,
+    old_path: Annotated[str, _PATH],
+    new_path: Annotated[str, _PATH],
+) -> dict[str, str]:
+    """Give a file, or a folder, another path; what is there stays."""
+    old, new = relative_path(old_path), relative_path(new_path)
+    if not old:
+        raise UsageError("Error: The /memories directory itself cannot be renamed")
+    file = place.file(call, old)
+    below = {} if file else place.below(call, old)
+    if not (file or below):
+        raise NotFound(f"Error: The path {old_path} does not exist")
+    if not new or place.file(call, new) or place.below(call, new):
+        raise Conflict(f"Error: The destination {new_path} already exists")
+    if file:
+        moves = {file.path: place.target(new)}
+    else:
+        top = place.path(old)
+        moves = {entry: place.path(new) + entry.removeprefix(top) for entry in below}
+    if any(target.startswith(f"{source}/") for source, target in moves.items()) or (
+        not file and f"{new}/".startswith(f"{old}/")
+    ):
+        raise UsageError(f"Error: {old_path} cannot be moved into itself")
+    for target in moves.values():
+        check(target)
+    found = [call.store.read(source) for source in moves]
+    done: list[tuple[Memory, str]] = []
+    try:
+        for memory in found:
+            moved = call.store.rename(memory, moves[memory.path])
+            done.append((moved.memory, memory.path))
+    except BaseException:
+        for memory, source in reversed(done):
+            call.store.rename(memory, source)
+        raise
+    _tidy(place, call, found)
+    return {"text": f"Successfully renamed {old_path} to {new_path}"}
+
+
+def _listing(place: MemoryFolder, call: Call, path: str, inside: str) -> str:
+    """Return what a folder holds, two levels deep, with the sizes of the files."""
+    found = place.below(call, inside)
+    if inside and not found:
+        raise NotFound(f"The path {path} does not exist. Please provide a valid path.")
+    top = place.path(inside)
+    sizes: dict[str, int] = {}
+    for entry, size in found.items():
+        parts = entry.removeprefix(top).strip("/").split("/")
+        for depth in range(1, min(len(parts), _DEEP) + 1):
+            name = "/".join(parts[:depth])
+            shown = shown_name(name) if depth == len(parts) else f"{name}/"
+            sizes[shown] = sizes.get(shown, 0) + size
+    head = f"Here're the files and directories up to {_DEEP} levels deep in {path}, excluding "
+    listed = [
+        f"{format_size(size)}\t{path.rstrip('/')}/{name}" for name, size in sorted(sizes.items())
+    ]
+    whole = f"{format_size(sum(found.values()))}\t{path}"
+    return "\n".join([f"{head}hidden items and node_modules:", whole, *listed])
+
+
+def _write(call: Call, memory: Memory, body: str) -> Memory:
+    from memvault.memories.edit import modified_now
+
+    return call.store.change(memory, modified_now(memory), body).memory
+
+
+def _tidy(place: MemoryFolder, call: Call, gone: list[Memory]) -> None:
+    """Take folders away that held nothing but what has gone."""
+    top = call.root / place.folder
+    for memory in gone:
+        with contextlib.suppress(OSError):
+            for folder in (call.root / memory.path).parents:
+                if folder == top or top not in folder.parents:
+                    break
+                folder.rmdir()

@@ -1,0 +1,307 @@
+"""Given arguments, checked against what a function declares, and named as it names them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from memvault.arguments.parameters import (
+    JSON_NAMES,
+    LARGEST,
+    MOST_CHARACTERS,
+    MOST_ENTRIES,
+    Parameter,
+    bounds,
+    is_short,
+    normal_key,
+)
+from memvault.errors import UsageError
+
+_NUMBER = re.compile(r"\s*-?\d{1,15}(\.\d{1,15})?\s*", re.ASCII)
+_LARGEST_TEXT = 2**53
+"""What a JSON number is exact up to; a larger one may not be what was meant."""
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+NO_MATCH = object()
+"""What stands for a value that an entry does not read."""
+
+
+class Leniency(NamedTuple):
+    """What is taken, what it means, and a function that returns the meaning or ``UNREAD``.
+
+    ``None`` as a meaning is an argument that was left out.
+    """
+
+    taken: str
+    meaning: str
+    read: Callable[[Parameter, Any], Any]
+
+
+def coerce(parameter: Parameter, value: Any) -> Any:
+    """Return what a value means that the schema does not allow, or ``UNREAD``."""
+    for entry in LENIENCIES:
+        found = entry.read(parameter, value)
+        if found is not NO_MATCH:
+            return found
+    return NO_MATCH
+
+
+def _absent(parameter: Parameter, value: Any) -> Any:
+    return None if value is None and not parameter.required else NO_MATCH
+
+
+def _choice(parameter: Parameter, value: Any) -> Any:
+    known = {str(choice).lower(): choice for choice in parameter.choices}
+    return known.get(value.lower(), NO_MATCH) if isinstance(value, str) else NO_MATCH
+
+
+def _number(parameter: Parameter, value: Any) -> Any:
+    if not {int, float} & {*parameter.types} or not isinstance(value, str):
+        return NO_MATCH
+    if not _NUMBER.fullmatch(value):
+        return NO_MATCH
+    return float(value) if "." in value else int(value)
+
+
+def _flag(parameter: Parameter, value: Any) -> Any:
+    if parameter.types != (bool,) or not isinstance(value, str | int):
+        return NO_MATCH
+    return _FLAGS.get(str(value).strip().lower(), NO_MATCH)
+
+
+def _text(parameter: Parameter, value: Any) -> Any:
+    if str in parameter.types and not parameter.choices:
+        return str(value) if _is_whole(value) else NO_MATCH
+    if _holds_texts(parameter) and isinstance(value, list):
+        texts = [str(entry) if _is_whole(entry) else entry for entry in value]
+        return texts if texts != value else NO_MATCH
+    return NO_MATCH
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and abs(value) <= _LARGEST_TEXT
+
+
+def _holds_texts(parameter: Parameter) -> bool:
+    return list in parameter.types and not parameter.items and not parameter.anything
+
+
+def _as_json(parameter: Parameter, value: Any) -> Any:
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+        return NO_MATCH
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return NO_MATCH
+    fits = type(found) in parameter.types or (parameter.items and isinstance(found, dict))
+    return found if fits else NO_MATCH
+
+
+def _one_text(parameter: Parameter, value: Any) -> Any:
+    if not _holds_texts(parameter) or not isinstance(value, str):
+        return NO_MATCH
+    return parameter.entries(value) if value.strip() else []
+
+
+def _one_object(parameter: Parameter, value: Any) -> Any:
+    return [value] if parameter.items and isinstance(value, dict) else NO_MATCH
+
+
+LENIENCIES = (
+    Leniency("`null` for an argument that may be left out", "that it is left out", _absent),
+    Leniency("a choice in another case, as `Keyword`", "the choice, `keyword`", _choice),
+    Leniency('a number written as a text, as `"3"` or `"0.5"`', "the number", _number),
+    Leniency(
+        '`"true"` or `"false"` in any case, `1` or `0`, for true or false', "true or false", _flag
+    ),
+    Leniency("a whole number for a text, as `5432`", 'the text, `"5432"`', _text),
+    Leniency(
+        'a list or an object written as a text of JSON, as `"[\\"a\\", \\"b\\"]"`',
+        "the list or the object",
+        _as_json,
+    ),
+    Leniency(
+        "one text for a list of texts",
+        'a list of it; `"a,b"` is two where no entry can hold a comma, as in tags',
+        _one_text,
+    ),
+    Leniency("one object for a list of objects", "a list of it", _one_object),
+)
+"""Every leniency, in the order in which they are tried; what the schema allows comes before."""
+
+
+_LONGEST_KEY = 100
+"""Characters of an unknown key that are compared with those of the known ones."""
+
+
+def bind(
+    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str
+) -> dict[str, Any]:
+    """Check arguments against parameters and name them as the function does.
+
+    ``whose`` stands for the tool in messages. Case, underscores and hyphens of keys do not matter.
+
+    Raises:
+        UsageError: a key is unknown, given twice or missing, or a value has the wrong type.
+    """
+    return _bound(expected, arguments, whose)
+
+
+def _bound(
+    expected: tuple[Parameter, ...], arguments: Mapping[str, Any], whose: str, more: bool = False
+) -> dict[str, Any]:
+    """Check one object; where it may hold ``more``, unknown keys pass as they are."""
+    known = {normal_key(parameter.key): parameter for parameter in expected}
+    bound: dict[str, Any] = {}
+    for key, value in arguments.items():
+        parameter = known.get(key if more else normal_key(str(key)))
+        if parameter is None and more:
+            bound[key] = value
+            continue
+        if parameter is None:
+            near = _nearest(normal_key(str(key)), known)
+            names = ", ".join(entry.key for entry in known.values()) or "none"
+            raise UsageError(
+                f"{whose} has no argument {_short(key)}",
+                f"did you mean {near}?" if near else f"its arguments are {names}",
+            )
+        if parameter.name in bound:
+            raise UsageError(f"{parameter.key} is given twice", "give it once")
+        meant = _checked(parameter, value)
+        if meant is not None:
+            bound[parameter.name] = meant
+    for parameter in known.values():
+        if parameter.required and parameter.name not in bound:
+            raise UsageError(f"{whose} needs {parameter.key}", parameter.arg.help)
+    return bound
+
+
+def _nearest(key: str, known: Mapping[str, Parameter]) -> str:
+    """Return the argument that an unknown key means: by its option, its beginning, its spelling."""
+    key = key[:_LONGEST_KEY]
+    options = {normal_key(entry.flag.strip("-")): entry.key for entry in known.values()}
+    begun = [entry.key for name, entry in known.items() if key and name.startswith(key)]
+    spelled = [known[name].key for name in get_close_matches(key, list(known), n=1, cutoff=0.5)]
+    return next(iter([*filter(None, [options.get(key)]), *begun, *spelled]), "")
+
+
+def _checked(parameter: Parameter, value: Any) -> Any:
+    """Return a value as what it is declared as: right type, one of the choices, in range.
+
+    None is an argument that was left out.
+    """
+    if is_short(parameter):
+        _check_length(parameter, value)
+    value = _typed(parameter, value)
+    if isinstance(value, list) and not parameter.anything:
+        for entry in value:
+            _check_length(parameter, entry)
+    if parameter.choices and value is not None:
+        value = _chosen(parameter, value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        _in_range(parameter, value)
+    if parameter.items and isinstance(value, list):
+        whose, more = f"each of {parameter.key}", parameter.arg.extra_keys
+        return [_bound(parameter.items, entry, whose, more) for entry in value]
+    return value
+
+
+def _typed(parameter: Parameter, value: Any) -> Any:
+    """Return a value as the type it is declared with, or as ``leniency`` makes it."""
+    try:
+        return check_type(parameter, value)
+    except UsageError:
+        # moved  # what fits needs no table
+
+        found = coerce(parameter, value)
+        if found is NO_MATCH:
+            raise
+        return found if found is None else _typed(parameter, found)
+
+
+def check_type(parameter: Parameter, value: Any) -> Any:
+    """Return a value as the type it is declared with: an integral 3.0 is the integer 3.
+
+    Raises:
+        UsageError: it has another type, or is a list with too many entries.
+    """
+    kinds = parameter.types
+    if isinstance(value, bool):
+        fits = bool in kinds
+    elif isinstance(value, int) and int in kinds:
+        fits = True
+    elif isinstance(value, float) and int in kinds and value.is_integer():
+        value, fits = int(value), True
+    elif isinstance(value, int | float) and float in kinds:
+        fits = abs(value) <= LARGEST
+        value = float(value) if fits else value
+    else:
+        fits = isinstance(value, tuple(kind for kind in kinds if kind is not bool) or ())
+    if fits and isinstance(value, list) and not parameter.anything:
+        if len(value) > MOST_ENTRIES:
+            raise UsageError(
+                f"{parameter.named} has {len(value):,} entries, and at most {MOST_ENTRIES:,} fit",
+                "divide it among several calls",
+            )
+        fits = all(isinstance(entry, dict if parameter.items else str) for entry in value)
+    if not fits:
+        wanted = " or ".join(JSON_NAMES[kind] for kind in kinds)
+        if list in kinds and not parameter.anything:
+            wanted += " of objects" if parameter.items else " of strings"
+        article = "an" if wanted[0] in "aio" else "a"
+        raise UsageError(
+            f"{parameter.named} must be {article} {wanted}, not {_short(value)}",
+            parameter.arg.help,
+        )
+    return value
+
+
+def _check_length(parameter: Parameter, value: object) -> None:
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        raise UsageError(
+            f"{parameter.named} has {len(value):,} characters, and at most {MOST_CHARACTERS:,} fit",
+            parameter.arg.help,
+        )
+
+
+def _chosen(parameter: Parameter, value: Any) -> Any:
+    """Return the choice that is meant."""
+    if value in parameter.choices or (not isinstance(value, str) and str in parameter.types):
+        return value
+    # moved
+
+    found = coerce(parameter, value)
+    if found is not NO_MATCH:
+        return found
+    names = [str(choice) for choice in parameter.choices]
+    near = get_close_matches(str(value).lower(), names, n=1)
+    raise UsageError(
+        f"{parameter.named} must be one of {', '.join(names)}, not {_short(value)}",
+        f"did you mean {near[0]}?" if near else parameter.arg.help,
+    )
+
+
+def _in_range(parameter: Parameter, value: float) -> None:
+    least, most = bounds(parameter)
+    if least is not None and value < least:
+        raise UsageError(
+            f"{parameter.named} must be at least {least:g}, not {_short(value)}",
+            parameter.arg.help,
+        )
+    if most is not None and value > most:
+        raise UsageError(
+            f"{parameter.named} must be at most {most:g}, not {_short(value)}",
+            parameter.arg.help,
+        )
+
+
+def _short(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,150 @@
+"""Completion in a shell: its script, and putting it where the shell looks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from memvault import sanitize
+from memvault.cli import output, results
+from memvault.cli.options import GlobalOptions
+from memvault.errors import Refused, UsageError
+
+_BASH = """\
+_memvault() {
+    mapfile -t COMPREPLY < <(memvault __complete bash "$COMP_CWORD" "${COMP_WORDS[@]}" 2>/dev/null)
+}
+complete -o default -o nosort -F _memvault memvault
+"""
+_ZSH = """\
+_memvault() {
+    local -a found
+    local word about
+    while IFS=$'\\t' read -r word about; do
+        found+=("${word//:/\\\\:}${about:+:$about}")
+    done < <(memvault __complete zsh $((CURRENT - 1)) "${words[@]}" 2>/dev/null)
+    if (( $#found )); then
+        _describe -V memvault found
+    else
+        _files
+    fi
+}
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+compdef _memvault memvault
+"""
+_FISH = """\
+function __memvault
+    set -l before (commandline -opc)
+    memvault __complete fish (count $before) $before (commandline -ct) 2>/dev/null
+end
+complete -c memvault -k -a '(__memvault)'
+"""
+_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+_MARK = "# completion of memvault"
+
+
+def bash(options: GlobalOptions) -> None:
+    """Print the script that completes memvault in bash, to be sourced."""
+    output.text(_BASH, options.json)
+
+
+def zsh(options: GlobalOptions) -> None:
+    """Print the script that completes memvault in zsh, to be sourced."""
+    output.text(_ZSH, options.json)
+
+
+def fish(options: GlobalOptions) -> None:
+    """Print the script that completes memvault in fish, to be sourced."""
+    output.text(_FISH, options.json)
+
+
+def install(options: GlobalOptions, shell: str, remove: bool) -> None:
+    """Switch completion on in bash, zsh or fish, or off again with --remove.
+
+    It writes the script into your own folders and, for bash and zsh, a line into
+    .bashrc or .zshrc. Without a shell it is that of $SHELL.
+    """
+    name = _named(shell or os.environ.get("SHELL", "").rpartition("/")[2])
+    file, started = _places(name)
+    done = _remove(file, started) if remove else _install(name, file, started)
+    changed = [str(path) for path in done]
+    result = {"success": True, "shell": name, "changed": changed, "removed": remove}
+    results.print_result(options, "completion install", result)
+
+
+def _named(shell: str) -> str:
+    if shell not in _SCRIPTS:
+        what = f"There is no completion for {shell}" if shell else "Which shell is not known"
+        raise UsageError(what, f"name one of {', '.join(_SCRIPTS)}")
+    return shell
+
+
+def _places(shell: str) -> tuple[Path, Path | None]:
+    """Return where the script goes, and the file that the shell reads when it starts.
+
+    Raises:
+        Refused: the user has no home.
+    """
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise Refused(
+            "There is no home folder", "memvault completion bash prints the script"
+        ) from error
+    if shell == "fish":
+        base = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+        return base / "fish" / "completions" / "memvault.fish", None
+    base = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    started = Path(os.environ.get("ZDOTDIR") or home) if shell == "zsh" else home
+    return base / "memvault" / f"completion.{shell}", started / f".{shell}rc"
+
+
+def _install(shell: str, file: Path, started: Path | None) -> list[Path]:
+    from memvault.files import atomic
+
+    done = []
+    script = _SCRIPTS[shell].encode()
+    if not file.is_file() or file.read_bytes() != script:
+        atomic.write(file, script)
+        done.append(file)
+    if started is not None:
+        before = started.read_bytes() if started.is_file() else b""
+        line = f"source {sanitize.quote_argument(str(file))} {_MARK}\n".encode()
+        if line not in before:
+            gap = b"" if not before or before.endswith(b"\n") else b"\n"
+            _write(started, _without(before) + gap + line)
+            done.append(started)
+    return done
+
+
+def _remove(file: Path, started: Path | None) -> list[Path]:
+    done = []
+    if file.is_file():
+        file.unlink()
+        done.append(file)
+    if started is not None and started.is_file():
+        before = started.read_bytes()
+        after = _without(before)
+        if after != before:
+            _write(started, after)
+            done.append(started)
+    return done
+
+
+def _without(text: bytes) -> bytes:
+    """Return a file without the line that switches completion on."""
+    lines = text.splitlines(keepends=True)
+    mark = _MARK.encode()
+    own = [line.startswith(b"source ") and line.rstrip().endswith(mark) for line in lines]
+    return b"".join(line for line, is_own in zip(lines, own, strict=True) if not is_own)
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Put new bytes into a file of the user's, through a link where it is one."""
+    from memvault.files import atomic
+
+    real = Path(os.path.realpath(file))
+    if real.is_file():
+        atomic.replace(real, data)
+    else:
+        atomic.write(real, data)

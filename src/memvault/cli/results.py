@@ -1,0 +1,126 @@
+"""A result as its reader wants it: as JSON, as CSV, by a template, or for a person."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memvault.cli import output
+from memvault.cli.options import GlobalOptions
+from memvault.errors import MemvaultError, UsageError
+from memvault.settings.locate import THIS
+
+if TYPE_CHECKING:
+    from memvault.cli.render import Line
+
+_QUOTED = "   > "
+"""What a line of a recalled memory's passage begins with."""
+
+
+def check(options: GlobalOptions) -> None:
+    """Make sure that the options say one way to write a result, before there is any.
+
+    Raises:
+        UsageError: they say several, or a template is none.
+    """
+    if options.json + options.csv + (options.row_format is not None) > 1:
+        raise UsageError("--json, --csv and --format exclude each other", "choose one of them")
+    if options.row_format is not None:
+        from memvault.cli import listing
+
+        listing.validate_format(options.row_format)
+
+
+def print_result(
+    options: GlobalOptions, name: str, found: Mapping[str, Any], query: str = ""
+) -> None:
+    """Write a result, and its warnings; ``query`` is what a recall looked for.
+
+    Raises:
+        UsageError: a template has a key that no entry of the result has.
+    """
+    if options.json:
+        output.json(found)
+        return
+    if options.csv or options.row_format is not None:
+        _listed(options, name, found)
+    else:
+        _print_human(options, name, found, query)
+    if not options.quiet:
+        output.notes([*found.get("warnings", ()), *_other_vault_note(name, found)])
+
+
+def _listed(options: GlobalOptions, name: str, found: Mapping[str, Any]) -> None:
+    from memvault.cli import listing
+
+    if options.row_format is None:
+        output.write_raw(listing.as_csv(found))
+        return
+    try:
+        output.write_raw(listing.format_rows(name, found, options.row_format))
+    except UsageError as error:
+        if not _has_written(name):
+            raise
+        _print_human(options, name, found, "")
+        output.notes([f"--format was not followed: {error.message}"])
+
+
+def _has_written(name: str) -> bool:
+    """Say whether a result is that of a tool that writes, so that it is told in any case."""
+    from memvault.tools.core import registry
+
+    tool = registry.lookup(name)
+    return tool is not None and not tool.read_only
+
+
+def _other_vault_note(name: str, found: Mapping[str, Any]) -> Iterator[str]:
+    """Say of a change in another vault where it was: an undo here would take back another."""
+    vault = found.get("vault")
+    if isinstance(vault, str) and vault != THIS and _has_written(name):
+        yield f"that was in the vault {vault}; memvault --vault {vault} undo takes it back"
+
+
+def _print_human(options: GlobalOptions, name: str, found: Mapping[str, Any], query: str) -> None:
+    from memvault.cli import render
+
+    if sys.stdout is None or not sys.stdout.isatty():
+        output.write(render.lines(name, found))
+        return
+    coloured = output.is_coloured(sys.stdout)
+    drawn = _highlighted(name, found, query) if coloured else render.lines(name, found)
+    lines = list(output.styled(drawn, coloured))
+    is_read = not options.no_pager and sys.stdin is not None and sys.stdin.isatty()
+    if is_read and os.environ.get("TERM") != "dumb":
+        from memvault.cli import terminal
+
+        output.flush()
+        text = "".join(f"{line}\n" for line in lines)
+        if terminal.exceeds_screen(lines) and terminal.show(text, _root(options)):
+            return
+    output.write_raw("".join(f"{line}\n" for line in lines))
+
+
+def _root(options: GlobalOptions) -> Path | None:
+    """Return the vault that a pager may not come from; None where there is none."""
+    from memvault.settings.locate import find_vault
+
+    try:
+        return find_vault(options.vault)
+    except MemvaultError:
+        return None
+
+
+def _highlighted(name: str, found: Mapping[str, Any], query: str) -> Iterator[Line]:
+    """Yield the lines for a terminal: a memory's markdown set, a query's words marked."""
+    from memvault.cli import render, terminal
+
+    content = found.get("content") if name == "memory_show" else None
+    for line in render.lines(name, {**found, "content": ""} if content else found):
+        is_passage = name == "memory_recall" and "".join(text for text, _ in line)[:5] == _QUOTED
+        yield terminal.highlight(line, query) if query and is_passage else line
+    for line in terminal.markdown(content, shutil.get_terminal_size().columns) if content else ():
+        yield terminal.highlight(line, query) if query else line

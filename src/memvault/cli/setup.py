@@ -1,0 +1,184 @@
+"""The command ``skill``: what an agent is told of memvault, on standard output or as a file."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memvault import sanitize
+from memvault.cli import confirmation, output, results
+from memvault.cli.options import GlobalOptions
+from memvault.clients import NAMES
+from memvault.errors import Refused, UsageError
+from memvault.tools.core import agent_guide
+
+if TYPE_CHECKING:
+    from memvault.clients.client import SetupContext
+    from memvault.clients.setup import FileEdit
+
+
+_LACKING = "memvault mcp needs the MCP SDK: install memvault with the extra mcp"
+
+
+def setup(
+    options: GlobalOptions,
+    program: str,
+    project: bool,
+    user: bool,
+    dry_run: bool,
+    remove: bool,
+    yes: bool,
+) -> None:
+    """Set memvault up in Claude Code, Codex, OpenCode, Gemini CLI or Cursor.
+
+    The program gets the MCP server, hooks that recall at a session's start and
+    at each prompt, the historian as an agent of its own, and instructions.
+    --project, the default, sets it up in this folder; --user for all of yours.
+    It shows what it changes and asks at a terminal; what is there stays as it
+    is. --remove takes back exactly that. docs/agents.md says what goes where.
+    """
+    from memvault.clients import setup as planning
+
+    if not program:
+        raise UsageError("The program is missing", f"name {', '.join(NAMES)}")
+    client = planning.client(program)
+    if project and user:
+        raise UsageError("--project and --user cannot be combined", "choose one of them")
+    place = _place(options, user, remove)
+    changes = planning.plan_edits(client.files(place), place, remove)
+    diffs = [planning.diff(change) for change in changes]
+    if not options.json and diffs:
+        output.text("\n".join(diffs), as_json=False)
+    if changes and not dry_run:
+        if not yes:
+            _ask(changes)
+        planning.write(changes)
+    lacking = not remove and importlib.util.find_spec("mcp") is None
+    found: dict[str, Any] = {
+        "success": True,
+        "program": client.name,
+        "scope": place.scope,
+        "changes": [
+            {"path": str(change.path), "action": change.action, "diff": text}
+            for change, text in zip(changes, diffs, strict=True)
+        ],
+        "written": bool(changes) and not dry_run,
+        "removed": remove,
+        "next": "" if remove else client.next_step,
+        **({"warnings": [_LACKING]} if lacking else {}),
+    }
+    if options.json:
+        results.print_result(options, "setup", found)
+        return
+    output.text(_summary(client.title, found), as_json=False)
+    if not options.quiet:
+        output.notes(found.get("warnings", ()))
+
+
+def _summary(title: str, found: Mapping[str, Any]) -> str:
+    """Return for people what was done, and what is to be done next."""
+    number = len(found["changes"])
+    files = f"{number} file{'s' if number != 1 else ''}"
+    if not number:
+        return "There is nothing to change"
+    if not found["written"]:
+        return f"Nothing is written yet: {files} would be"
+    if found["removed"]:
+        return f"Took memvault out of {title}: {files}"
+    return f"Set {title} up: {files}\nNext: {found['next']}"
+
+
+def _place(options: GlobalOptions, user: bool, remove: bool) -> SetupContext:
+    """Return where to set up, and the vault to name there, which removing does not need.
+
+    Raises:
+        Refused: the folder is the user's home, or there is none.
+        VaultNotFound: there is no vault.
+    """
+    from memvault.clients.client import SetupContext
+    from memvault.settings.locate import find_vault
+    from memvault.tools.core import agent_guide
+
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise Refused("There is no home folder", "set HOME to yours") from error
+    root = Path.cwd().resolve()
+    if not user and root == home.resolve():
+        raise Refused("This folder is your home, and no project", "memvault setup PROGRAM --user")
+    vault = root if remove else find_vault(options.vault)
+    named = "" if root.is_relative_to(vault) and not user else str(vault)
+    if named and not user and vault.is_relative_to(root):
+        named = vault.relative_to(root).as_posix()
+    return SetupContext(
+        "user" if user else "project",
+        root,
+        home,
+        os.environ,
+        _program(root),
+        vault,
+        agent_guide.instructions(sanitize.quote_argument(named) if named else ""),
+        agent_guide.historian_prompt(),
+    )
+
+
+def _program(root: Path) -> tuple[str, ...]:
+    """Return how memvault is started: by its name, or where that is not found by its path."""
+    from memvault import process
+
+    try:
+        process.find_program("memvault", root, process.environment(root))
+    except UsageError:
+        # -P: a module in a project's folder is none of memvault's.
+        return sys.executable, "-P", "-m", "memvault"
+    return ("memvault",)
+
+
+def _ask(changes: Sequence[FileEdit]) -> None:
+    """Ask the person at the terminal, if there is one.
+
+    Raises:
+        Refused: the answer is no.
+    """
+    count = f"these {len(changes)} files" if len(changes) > 1 else "this file"
+    if confirmation.has_terminal() and not confirmation.agrees([], f"Write {count}?"):
+        raise Refused("Nothing was changed", "memvault setup PROGRAM --dry-run only shows it")
+
+
+FORMS = {
+    "agents": (agent_guide.agents_page, "AGENTS.md"),
+    "claude": (agent_guide.claude_skill, f"{agent_guide.NAME}/SKILL.md"),
+    "text": (agent_guide.plain_text, "memvault.txt"),
+}
+"""Each form's text, and the file that it is written to."""
+
+
+def print_guide(options: GlobalOptions, form: str, out: str) -> None:
+    """Print what an agent needs to know: which tool when, and how to use it.
+
+    --as agents is a page such as AGENTS.md, claude a skill for Claude, text
+    the same without markdown. --out DIR writes it there: AGENTS.md,
+    memvault/SKILL.md or memvault.txt. A file that is there stays as it is.
+    """
+    if form not in FORMS:
+        raise UsageError(f"There is no form {form!r}", f"the forms are {', '.join(FORMS)}")
+    make, name = FORMS[form]
+    if not out:
+        output.text(make(), options.json)
+        return
+    from memvault.files import atomic
+
+    file = Path(out) / name
+    if Path(out).exists() and not Path(out).is_dir():
+        raise Refused(f"{out} is not a folder", "choose a folder")
+    try:
+        atomic.create(file, make().encode())
+    except FileExistsError as error:
+        raise Refused(
+            f"{file} is there already", "move it away, or choose another folder"
+        ) from error
+    results.print_result(options, "skill", {"success": True, "file": str(file)})

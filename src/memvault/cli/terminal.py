@@ -1,0 +1,111 @@
+"""Texts as a person likes to read them on a terminal: markdown set, matches marked."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.cells import cell_len
+
+from memvault import process, sanitize
+from memvault.errors import UsageError
+from memvault.index.text.analysis import DEFAULT_LANGUAGE, Analyser, fold
+
+_USUAL = "less"
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def exceeds_screen(lines: Sequence[str]) -> bool:
+    """Say whether lines do not fit on the terminal, on which a long one takes several rows."""
+    columns, rows = shutil.get_terminal_size()
+    widths = (cell_len(_COLOURS.sub("", line)) for line in lines)
+    return sum(1 + max(0, width - 1) // columns for width in widths) >= rows
+
+
+def show(text: str, root: Path | None) -> bool:
+    """Show a text in the pager that MEMVAULT_PAGER or PAGER names; say whether that worked.
+
+    Without either it is less, which ends by itself at the end of a short text. An empty one,
+    and cat, is none. No folder of a vault at ``root`` is searched for it.
+    """
+    own = dict(os.environ) if root is None else process.environment(root)
+    environment = {"LESS": "FRX", **own}
+    command = environment.get("MEMVAULT_PAGER", environment.get("PAGER", _USUAL))
+    try:
+        words = process.words_of(command, "the pager")
+        if not words or words == ["cat"]:
+            return False
+        return process.run_interactive(words, environment, text) == 0
+    except UsageError:
+        return False
+
+
+Piece = tuple[str, str]
+_WORD = re.compile(r"\w+")
+_LEAST = 3
+"""Letters of a word that is marked at least where its ending is another one."""
+_ENDINGS = 3
+"""Letters in which a word may differ from the query's at its end."""
+_LONGEST = 200_000
+"""Characters of a text that is set; a longer one is shown as it is."""
+
+
+def markdown(text: str, width: int) -> list[list[Piece]]:
+    """Return a markdown text set for a terminal of a width, as lines of pieces with their styles.
+
+    As in Obsidian a line's end is one. Nothing of it is hidden, HTML and definitions neither:
+    a person sees what an agent reads.
+    """
+    shown = sanitize.escape_text(text)
+    if len(shown) > _LONGEST:
+        return [[(line, "")] for line in shown.splitlines()]
+    from markdown_it import MarkdownIt
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    parsed = parser.disable("reference").parse(shown)
+    for token in parsed:
+        for child in token.children or ():
+            child.type = "hardbreak" if child.type == "softbreak" else child.type
+    whole = Markdown("", hyperlinks=False)
+    whole.parsed = parsed
+    console = Console(width=width, force_terminal=True, color_system="standard")
+    lines = console.render_lines(whole, pad=False)
+    return [[(part.text, str(part.style or "")) for part in line] for line in lines]
+
+
+def highlight(line: list[Piece], query: str) -> list[Piece]:
+    """Return a line with what a query's words match in bold."""
+    wanted = _query_terms(query)
+    return [piece for text, style in line for piece in _pieces(text, style, wanted)]
+
+
+def _query_terms(query: str) -> list[str]:
+    """Return a query's words, folded; those that say nothing only where there are no others."""
+    analyser = Analyser(DEFAULT_LANGUAGE)
+    words = _WORD.findall(query)
+    telling = [word for word in words if not analyser.is_stop_word(word)]
+    return list(dict.fromkeys(map(fold, telling or words)))
+
+
+def _pieces(text: str, style: str, wanted: list[str]) -> list[Piece]:
+    found: list[Piece] = []
+    place = 0
+    for match in _WORD.finditer(text) if wanted else ():
+        word = fold(match[0])
+        if any(_fits(word, one) for one in wanted):
+            found += [(text[place : match.start()], style), (match[0], f"{style} bold".strip())]
+            place = match.end()
+    return [piece for piece in [*found, (text[place:], style)] if piece[0]]
+
+
+def _fits(word: str, wanted: str) -> bool:
+    """Say whether a word is another one but for its ending, or holds it in a script unspaced."""
+    stem = max(_LEAST + 1, len(wanted) - _ENDINGS)
+    same = word[:stem] == wanted[:stem] and len(word) >= _LEAST
+    unspaced = not word.isascii() and len(wanted) > 1 and wanted in word
+    return word == wanted or unspaced or (same and abs(len(word) - len(wanted)) <= _ENDINGS)

@@ -1,0 +1,120 @@
+"""Trust in vaults and their tools, for people: no tool, so neither ``call`` nor MCP reaches it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from memvault.arguments.parameters import normal_name
+from memvault.cli import confirmation, results
+from memvault.cli.options import GlobalOptions
+from memvault.errors import NotFound, Refused, UsageError
+
+if TYPE_CHECKING:
+    from memvault.plugins.tool_file import ToolFile
+    from memvault.plugins.trust import ToolFingerprint
+
+
+def trust(options: GlobalOptions, name: str, yes: bool) -> None:
+    """Let a registered tool run on this machine, as it is now.
+
+    It shows the command and the files that trust covers, and asks. Once one of
+    them is changed, by a pull or an editor, the tool is not trusted any more.
+    """
+    from memvault.plugins import trust as trusts
+    from memvault.plugins.trust import fingerprint_of, interpreters_of
+
+    root = options.workspace().root
+    kept = _registered(options, name)
+    covered = fingerprint_of(root, kept)
+    shown = _summary(kept, covered, interpreters_of(root, kept))
+    if not yes:
+        _ask(kept.definition.name, shown)
+    trusts.grant(root, kept, covered)
+    results.print_result(options, "tools trust", {"success": True, **shown})
+
+
+def untrust(options: GlobalOptions, name: str) -> None:
+    """Stop a registered tool from running on this machine."""
+    from memvault.plugins import trust as trusts
+
+    if not name:
+        raise UsageError("The tool's name is missing", "memvault tools untrust NAME")
+    had = trusts.revoke(options.workspace().root, name)
+    found = {"success": True, "name": name, "wasTrusted": had}
+    results.print_result(options, "tools untrust", found)
+
+
+def trust_vault(options: GlobalOptions, folder: str) -> None:
+    """Use a vault of another user without naming it.
+
+    A vault's settings and files say what is read and run here, so one that
+    belongs to somebody else is otherwise only used where --vault or
+    MEMVAULT_VAULT names it. What was trusted lies in your own settings.
+    """
+    from memvault.settings import vaults
+
+    found = {"success": True, "trusted": vaults.trust(folder)}
+    results.print_result(options, "vaults trust", found)
+
+
+def untrust_vault(options: GlobalOptions, folder: str) -> None:
+    """Stop using a vault of another user without naming it."""
+    from memvault.settings import vaults
+
+    found = {"success": True, "trusted": vaults.distrust(folder)}
+    results.print_result(options, "vaults untrust", found)
+
+
+def _registered(options: GlobalOptions, name: str) -> ToolFile:
+    """Return a registered tool by its name."""
+    from memvault.plugins import tool_file
+    from memvault.tools.core import registry
+
+    if not name:
+        raise UsageError("The tool's name is missing", "memvault tools list names them")
+    found = tool_file.read_all(options.workspace().root)
+    wanted = normal_name(name)
+    if wanted in found.tools:
+        return found.tools[wanted]
+    if wanted in found.broken:
+        raise Refused(found.broken[wanted], "fix the file")
+    if registry.lookup(name):
+        raise UsageError(f"{name} is memvault's own and needs no trust", "run it")
+    names = ", ".join(entry.definition.name for entry in found.tools.values())
+    raise NotFound(
+        f"No tool {name!r} is registered in this vault",
+        f"registered are {names}" if names else "memvault tools register FILE",
+    )
+
+
+def _summary(kept: ToolFile, covered: ToolFingerprint, interpreters: list[str]) -> dict[str, Any]:
+    """Return what a person should see before saying yes."""
+    shown: dict[str, Any] = {
+        "name": kept.definition.name,
+        "command": shlex.join(kept.definition.command),
+        "covers": [kept.path, *covered.files],
+    }
+    besides = [f"what {name} reads besides in the vault's folder" for name in covered.readers]
+    besides += [f"modules and files that {name} loads from elsewhere" for name in interpreters]
+    besides += [f"{path}, outside of the vault" for path in covered.outside]
+    if covered.folders or besides:
+        shown["notCovered"] = [*(f"{path}/" for path in covered.folders), *besides]
+    return shown
+
+
+def _ask(name: str, shown: dict[str, Any]) -> None:
+    """Ask the person at the terminal.
+
+    Raises:
+        Refused: nobody is there, or the answer is no.
+    """
+    if not confirmation.has_terminal():
+        raise Refused(
+            f"There is no terminal to ask whether {name} may run {shown['command']}",
+            f"whoever owns this machine types memvault tools trust {name} at a terminal",
+        )
+    told = {k: ", ".join(v) if isinstance(v, list) else v for k, v in shown.items()}
+    lines = [f"{key}: {value}" for key, value in told.items()]
+    if not confirmation.agrees(lines, "May it run on this machine, as you?"):
+        raise Refused(f"{name} is not trusted", "nothing was changed")

@@ -1,0 +1,73 @@
+"""Claude Code: ``.mcp.json``, hooks in its settings, a sub-agent, ``CLAUDE.md``.
+
+Forms of November 2026, version 2.1: https://code.claude.com/docs/en/hooks, /mcp and /sub-agents.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from memvault.clients.client import (
+    ABOUT_HISTORIAN,
+    HISTORIAN,
+    SERVER,
+    AgentProgram,
+    ClientFile,
+    Event,
+    SetupContext,
+    hooks_entries,
+    in_hook_output,
+    instructions,
+    markdown_agent,
+    server_entry,
+)
+
+_NAME = "claude-code"
+_EVENTS: Mapping[Event, str] = {
+    "session-start": "SessionStart",
+    "prompt": "UserPromptSubmit",
+    "pre-compact": "PreCompact",
+    "stop": "Stop",
+}
+_TOOLS = (
+    "memory_recall", "memory_remember", "memory_compound", "memory_show", "memory_list",
+    "memory_list_types", "memory_forget", "memory_restore", "memory_undo", "context",
+)  # fmt: skip
+"""What the server offers; a sub-agent's tools are named one by one."""
+
+
+def _files(place: SetupContext) -> list[ClientFile]:
+    user = place.folder("CLAUDE_CONFIG_DIR", ".claude")
+    folder = place.root / ".claude" if place.of_project else user
+    servers = place.root / ".mcp.json"
+    if not place.of_project:
+        moved = user != place.home / ".claude"
+        servers = (user if moved else place.home) / ".claude.json"
+    command, *arguments = place.server(".")
+    entry = {"type": "stdio", "command": command, "args": arguments}
+    tools = ", ".join(f"mcp__{SERVER}__{name}" for name in _TOOLS)
+    header = f"name: {HISTORIAN}\ndescription: {ABOUT_HISTORIAN}\ntools: {tools}\n"
+    hooks = hooks_entries(_NAME, place, "$CLAUDE_PROJECT_DIR", _EVENTS)
+    return [
+        ClientFile(servers, (server_entry("mcpServers", entry),)),
+        ClientFile(folder / "settings.json", hooks),
+        markdown_agent(place, folder / "agents" / f"{HISTORIAN}.md", header),
+        instructions(place, (place.root if place.of_project else folder) / "CLAUDE.md"),
+    ]
+
+
+def hook_output(event: Event, text: str) -> str:
+    """Return what Claude Code reads: what it is told before compaction goes into its summary."""
+    if event == "stop":
+        return json.dumps({"decision": "block", "reason": text})
+    return text if event == "pre-compact" else in_hook_output(_EVENTS, event, text)
+
+
+CLIENT = AgentProgram(
+    _NAME,
+    "Claude Code",
+    _files,
+    hook_output,
+    "start claude anew; of a project's server it asks once whether you trust it",
+)

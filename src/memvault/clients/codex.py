@@ -1,0 +1,84 @@
+"""Codex: a table in ``config.toml``, ``hooks.json``, an agent, ``AGENTS.md``.
+
+Forms of November 2026, version 0.169: https://developers.openai.com/codex/config-reference,
+/hooks and /subagents, and the schemas in codex-rs/hooks/schema of its repository.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from memvault.clients.client import (
+    ABOUT_HISTORIAN,
+    HISTORIAN,
+    OURS,
+    SERVER,
+    TOML,
+    AgentProgram,
+    ClientFile,
+    Event,
+    MarkedBlock,
+    OwnedFile,
+    SetupContext,
+    hooks_entries,
+    in_hook_output,
+    instructions,
+)
+
+_NAME = "codex"
+_EVENTS: Mapping[Event, str] = {
+    "session-start": "SessionStart",
+    "prompt": "UserPromptSubmit",
+    "pre-compact": "PreCompact",
+    "stop": "Stop",
+}
+_NOTHING_ELSE = """\
+sandbox_mode = "read-only"
+web_search = "disabled"
+
+[features]
+shell_tool = false
+unified_exec = false
+"""
+"""What leaves an agent the tools of servers and nothing that runs, writes or looks out."""
+
+
+def _files(place: SetupContext) -> list[ClientFile]:
+    user = place.folder("CODEX_HOME", ".codex")
+    folder = place.root / ".codex" if place.of_project else user
+    command, *arguments = place.server(None)
+    # A basic string of TOML is one of JSON, as far as these go.
+    table = f"[mcp_servers.{SERVER}]\ncommand = {_text(command)}\nargs = {_text(arguments)}\n"
+    agent = (
+        f"# {OURS}\nname = {_text(HISTORIAN)}\ndescription = {_text(ABOUT_HISTORIAN)}\n"
+        f"developer_instructions = {_text(place.historian)}\n{_NOTHING_ELSE}"
+    )
+    return [
+        ClientFile(folder / "config.toml", (MarkedBlock(table, TOML),)),
+        ClientFile(folder / "hooks.json", hooks_entries(_NAME, place, None, _EVENTS)),
+        ClientFile(folder / "agents" / f"{HISTORIAN}.toml", (OwnedFile(agent),)),
+        instructions(place, (place.root if place.of_project else folder) / "AGENTS.md"),
+    ]
+
+
+def _text(value: str | list[str]) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def hook_output(event: Event, text: str) -> str:
+    """Return what Codex reads; before compaction it only shows something to the user."""
+    if event == "stop":
+        return json.dumps({"decision": "block", "reason": text})
+    if event == "pre-compact":
+        return json.dumps({"systemMessage": text})
+    return in_hook_output(_EVENTS, event, text)
+
+
+CLIENT = AgentProgram(
+    _NAME,
+    "Codex",
+    _files,
+    hook_output,
+    "start codex anew; /hooks there lets the hooks run, and a project has to be trusted",
+)

@@ -1,0 +1,224 @@
+"""What setting a program up changes: planned purely, shown as a diff, then written."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import tomllib
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.clients import NAMES, json_edit, marked_blocks
+from memvault.clients.client import (
+    OURS,
+    SERVER,
+    TOML,
+    AgentProgram,
+    ClientFile,
+    MarkedBlock,
+    OwnedFile,
+    Part,
+    SetupContext,
+)
+from memvault.errors import NotFound, Refused
+from memvault.files import atomic, plain_files
+from memvault.secrets import detector
+
+_FOLDERS = {".claude", ".codex", ".cursor", ".gemini", ".opencode", "agents", "plugins", "rules"}
+_CORRECT = "correct it, or take it out; nothing was changed"
+
+
+class FileEdit(NamedTuple):
+    """A file that is to be made, changed or deleted; None stands for no file."""
+
+    path: Path
+    before: str | None
+    after: str | None
+
+    @property
+    def action(self) -> str:
+        """What happens to the file."""
+        if self.before is None:
+            return "create"
+        return "change" if self.after is not None else "delete"
+
+
+def client(name: str) -> AgentProgram:
+    """Return a program by its name.
+
+    Raises:
+        NotFound: memvault does not know it.
+    """
+    if name not in NAMES:
+        raise NotFound(f"memvault does not know the program {name!r}", f"name {', '.join(NAMES)}")
+    module = import_module(f"memvault.clients.{name.replace('-', '_')}")
+    found: AgentProgram = module.CLIENT
+    return found
+
+
+def plan_edits(files: Sequence[ClientFile], place: SetupContext, remove: bool) -> list[FileEdit]:
+    """Return what has to change so that a program is set up, or as it was before.
+
+    Raises:
+        Refused: a file cannot be read, makes no sense, or is somebody else's.
+    """
+    changes = []
+    of_others = _read_by_others(files, place) if remove else ()
+    for file in files:
+        path = _real(file.path, place)
+        before = _read(path)
+        if remove and path in of_others:
+            continue
+        try:
+            after = without(before, file) if remove else with_parts(before, file)
+        except (json_edit.JsonSyntaxError, marked_blocks.UnbalancedMarkers) as error:
+            raise Refused(f"{file.path}: {error}", _CORRECT) from error
+        if after != before:
+            changes.append(FileEdit(path, before, after))
+    return changes
+
+
+def _read_by_others(files: Sequence[ClientFile], place: SetupContext) -> set[Path]:
+    """Return the files that another program which is set up there reads too, links followed."""
+    own = {_real(file.path, place) for file in files}
+    found: set[Path] = set()
+    for name in NAMES:
+        with contextlib.suppress(Refused):  # what cannot be read there was not set up
+            theirs = {_real(file.path, place) for file in client(name).files(place)}
+            if any(SERVER in (_read(path) or "") for path in theirs - own):
+                found |= theirs & own
+    return found
+
+
+def with_parts(text: str | None, file: ClientFile) -> str:
+    """Return a file's text with all that belongs there.
+
+    Raises:
+        Broken: the text makes no sense.
+        Refused: something else stands where it goes.
+    """
+    for part in file.parts:
+        text = _with(text, part, file)
+    return text or ""
+
+
+def without(text: str | None, file: ClientFile) -> str | None:
+    """Return a file's text without what was added, or None where it was made for that.
+
+    Raises:
+        Broken: the text makes no sense.
+    """
+    for part in reversed(file.parts):
+        if text is None:
+            return None
+        if isinstance(part, OwnedFile):
+            text = None if OURS in text else text
+        elif isinstance(part, MarkedBlock):
+            text = marked_blocks.remove_block(text, part.marks)
+        else:
+            text = json_edit.remove_entry(text, part, dict(file.base))
+    return text
+
+
+def write(changes: Sequence[FileEdit]) -> None:
+    """Write what was planned, unless a file has changed meanwhile.
+
+    Raises:
+        Refused: one has; none is written then.
+        StorageError: the disk refused; what was written before that stays.
+    """
+    for change in changes:
+        if _read(change.path) != change.before:
+            raise Refused(f"{change.path} has just been changed", "run memvault setup again")
+    for change in changes:
+        if change.after is None:
+            with atomic.map_os_errors(change.path):
+                change.path.unlink()
+            _tidy(change.path)
+        elif change.before is None:
+            try:
+                atomic.create(change.path, change.after.encode())
+            except FileExistsError as error:
+                raise Refused(
+                    f"{change.path} has just been made", "run memvault setup again"
+                ) from error
+        else:
+            atomic.replace(change.path, change.after.encode())
+
+
+def _tidy(gone: Path) -> None:
+    """Take away the folders that a file leaves empty, of those that programs have."""
+    with contextlib.suppress(OSError):  # it holds something else
+        for folder in gone.parents[:2]:
+            if folder.name not in _FOLDERS:
+                break
+            folder.rmdir()
+
+
+def diff(change: FileEdit) -> str:
+    """Return what changes, as ``diff -u`` writes it; secrets beside it are masked."""
+    old, new = (
+        "/dev/null" if text is None else str(change.path) for text in (change.before, change.after)
+    )
+    before, after = ((text or "").splitlines() for text in (change.before, change.after))
+    lines = difflib.unified_diff(before, after, old, new, lineterm="")
+    return detector.masked("\n".join(lines))
+
+
+def _with(text: str | None, part: Part, file: ClientFile) -> str:
+    if isinstance(part, OwnedFile):
+        if text is not None and OURS not in text:
+            raise Refused(
+                f"{file.path} is there already, and not memvault's", "move it away, or rename it"
+            )
+        return part.text
+    if not isinstance(part, MarkedBlock):
+        return json_edit.insert_entry(text, part, dict(file.base))
+    if part.unless and text and part.unless in text and part.marks.begin not in text:
+        return text
+    after = marked_blocks.insert_block(text, part.text, part.marks)
+    if part.marks is TOML:
+        _check_toml(text or "", after, file.path)
+    return after
+
+
+def _check_toml(before: str, after: str, path: Path) -> None:
+    """Make sure that a file of TOML is one, before and afterwards."""
+    try:
+        tomllib.loads(before)
+    except ValueError as error:
+        raise Refused(f"{path} is no TOML: {error}", _CORRECT) from error
+    try:
+        tomllib.loads(after)
+    except ValueError as error:
+        raise Refused(
+            f"{path} has another server memvault, or all servers in one line",
+            "take memvault out of it, or write a table for each server",
+        ) from error
+
+
+def _real(path: Path, place: SetupContext) -> Path:
+    """Return where a file lies, links followed; those of a project stay within it."""
+    real = Path(os.path.realpath(path))
+    if place.of_project and not real.is_relative_to(os.path.realpath(place.root)):
+        raise Refused(
+            f"{path} is a link to {real}, outside of the project", "write into that one yourself"
+        )
+    return real
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return plain_files.read(path, plain_files.STATE).decode()
+    except FileNotFoundError:
+        if os.path.lexists(path):
+            raise Refused(f"{path} is not a plain file", "move it away") from None
+        return None
+    except NotADirectoryError as error:
+        raise Refused(f"{path.parent} is not a folder", "move it away") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise Refused(f"{path}, line {line}, is not UTF-8", "save it as UTF-8") from error

@@ -1,0 +1,136 @@
+"""Reading what consolidation looks at, and writing what it proposes.
+
+Each proposal is one file created or changed. The locks are taken in this order:
+consolidation's own, that of the procedures, the vault's. One cut off half way has written
+some of them whole; the next run proposes the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.consolidation.proposals import (
+    ConsolidationInput,
+    NewFact,
+    NewProcedure,
+    Proposals,
+)
+from memvault.errors import Conflict, MemvaultError, NotFound
+from memvault.files.lock import FileLock
+from memvault.memories import edit, episodes, experience_search, facts, procedures
+from memvault.memories.episodes import Episode
+from memvault.memories.experience_search import ARCHIVED, Provenance, is_archived, readable
+from memvault.memories.procedures import Procedure
+from memvault.model import Memory
+from memvault.recall.engine import RecallEngine
+from memvault.recall.filters import Filters
+from memvault.store.memory_store import MemoryStore
+from memvault.store.writer import SecretRejected
+from memvault.vault.paths import private_folder
+
+SOURCE = "consolidation"
+
+
+class ApplyResult(NamedTuple):
+    """What was written, by the ids of the proposals, and what was passed over, and why."""
+
+    written: dict[str, Memory]
+    passed_over: list[str]
+
+
+def lock(store: MemoryStore) -> FileLock:
+    """Return the lock that is held while proposals are worked out and applied."""
+    return FileLock(private_folder(store.root) / "consolidation.lock", timeout=120.0)
+
+
+def load_input(
+    store: MemoryStore, engine: RecallEngine, counts: Mapping[str, int], days: int, now: datetime
+) -> ConsolidationInput:
+    """Read what the rules look at."""
+    kinds = (episodes.TYPE, facts.TYPE, procedures.TYPE)
+    experiences, known, done = (list(_read(store, engine, kind)) for kind in kinds)
+    most = now - datetime.min.replace(tzinfo=now.tzinfo)
+    since = clock.iso(now - min(timedelta(days=days), most))
+    files = Counter(record.mem_id for record in engine.list_records(Filters()))
+    unused = [
+        memory
+        for memory in (*experiences, *known)
+        if not is_archived(memory.metadata) and not counts.get(memory.mem_id)
+    ]
+    return ConsolidationInput(
+        [episodes.episode_of(memory) for memory in experiences if memory.created >= since],
+        known,
+        done,
+        unused,
+        frozenset(mem_id for mem_id, count in files.items() if count > 1),
+    )
+
+
+def _read(store: MemoryStore, engine: RecallEngine, kind: str) -> Iterator[Memory]:
+    """Yield the memories of a type by their paths; what cannot be read as meant is left out."""
+    records = engine.list_records(Filters(memory_type=kind))
+    for memory in readable(store, sorted(records, key=lambda record: record.path)):
+        if memory.memory_type == kind and not memory.problem:
+            yield memory
+
+
+def apply_proposals(
+    store: MemoryStore, engine: RecallEngine, proposals: Proposals, given: Sequence[Episode]
+) -> ApplyResult:
+    """Write proposals one by one; what was changed meanwhile is passed over.
+
+    ``given`` are the episodes that what is written may link.
+
+    Raises:
+        MemvaultError: the vault cannot be written; ``written`` in its details
+            are the paths that were.
+    """
+    written: dict[str, Memory] = {}
+    passed_over: list[str] = []
+    paths = {episode.episode_id: episode.path for episode in given}
+
+    def origin(new: NewFact | NewProcedure) -> Provenance:
+        linked = tuple(paths[mem_id] for mem_id in new.episodes if mem_id in paths)
+        return Provenance(new.episodes, linked, new.proposal)
+
+    def write(proposal: str, make: Callable[..., Memory], *values: object) -> None:
+        try:
+            written[proposal] = make(store, *values)
+        except (Conflict, NotFound, SecretRejected) as error:
+            passed_over.append(error.message)
+        except MemvaultError as error:
+            error.details.update(written=[memory.path for memory in written.values()])
+            raise
+
+    for fact in proposals.facts:
+        values = (fact.text, fact.category, fact.confidence, SOURCE, origin(fact))
+        write(fact.proposal, facts.add, *values)
+    if proposals.procedures:
+        with procedures.held(store, engine) as held:
+            for new in proposals.procedures:
+                numbers = (new.success_rate, len(new.episodes))
+                made = Procedure("", new.name, new.prompt, *numbers, new.skill)
+                write(new.proposal, procedures.add, held, made, SOURCE, origin(new))
+    for merge in proposals.merged:
+        write(merge.proposal, _archive, merge.other, {"superseded_by": merge.kept.mem_id})
+    for gone in proposals.forgotten:
+        write(gone.proposal, _archive, gone.memory, {})
+    return ApplyResult(written, passed_over)
+
+
+def prune_counts(store: MemoryStore, engine: RecallEngine) -> None:
+    """Forget how often memories were recalled that are long gone; it can wait."""
+    with contextlib.suppress(MemvaultError):
+        known = {record.mem_id for record in engine.list_records(Filters())}
+        experience_search.prune(store.root, known)
+
+
+def _archive(store: MemoryStore, memory: Memory, header: Mapping[str, Any]) -> Memory:
+    """Mark a memory as archived; it stays where it is, and its earlier bytes are kept."""
+    changes = {"status": ARCHIVED, **header, **edit.modified_now(memory)}
+    return store.change(memory, changes, None).memory

@@ -1,0 +1,181 @@
+"""Facts and procedures from a command of the user's: JSON lines in, JSON lines out."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memvault.consolidation.proposals import NewFact, NewProcedure, confidence_of, proposal_id
+from memvault.errors import Refused, TimedOut, UsageError
+from memvault.memories.episodes import Episode
+from memvault.memories.experience_search import one_line
+from memvault.memories.procedures import checked_id, clean_name
+from memvault.model import CATEGORY
+from memvault.process import run
+from memvault.vault.document import plain_text
+
+_SECONDS = 600.0
+_MOST_BYTES = 5_000_000
+_SHOWN = 120
+_KEYS = {
+    "fact": {"fact", "confidence", "episodes", "category"},
+    "procedure": {"procedure", "prompt", "episodes", "skillId"},
+}
+
+
+class RejectedLine(NamedTuple):
+    """A line of output that is no proposal: its number, its beginning, and why."""
+
+    line: int
+    text: str
+    problem: str
+
+
+class ExtractorOutput(NamedTuple):
+    """What a command proposed, and the lines that were refused."""
+
+    facts: list[NewFact]
+    procedures: list[NewProcedure]
+    refused: list[RejectedLine]
+
+
+def extract(
+    command: str,
+    episodes: Sequence[Episode],
+    seconds: float = _SECONDS,
+    pause: Callable[[float], object] = time.sleep,
+) -> ExtractorOutput:
+    """Run a command without a shell, hand it the episodes, and read what it proposes.
+
+    Raises:
+        UsageError: it is no command.
+        TimedOut: it took too long and was killed.
+        Refused: it failed or said too much.
+    """
+    try:
+        parts = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(
+            f"The extractor {command!r} is not a command: {error}", "close its quotes"
+        ) from error
+    if not parts:
+        raise UsageError("The extractor is empty", "give a command, such as 'python extract.py'")
+    given = "".join(f"{_line_of(episode)}\n" for episode in episodes)
+    ended = run(parts, given, seconds, _MOST_BYTES, pause=pause)
+    if ended.timed_out:
+        raise TimedOut(
+            f"The extractor {parts[0]} did not end within {seconds:g} seconds and was stopped",
+            "give it fewer --days of episodes, or a faster model",
+        )
+    if ended.truncated:
+        raise Refused(
+            f"The extractor {parts[0]} printed more than {_MOST_BYTES:,} bytes and was stopped",
+            "let it print only facts and procedures, one JSON object a line",
+        )
+    if ended.code:
+        last_words = f": {_cut(ended.last_error_line)}" if ended.last_error_line else ""
+        raise Refused(
+            f"The extractor {parts[0]} ended with code {ended.code}{last_words}",
+            "run it by hand with an episode as JSON on standard input",
+        )
+    return read_lines(ended.output, episodes)
+
+
+def _line_of(episode: Episode) -> str:
+    """Return an episode as the one line of JSON that an extractor gets."""
+    values = {
+        re.sub(r"_(\w)", lambda match: match[1].upper(), name): value
+        for name, value in episode._asdict().items()
+        if name != "path"
+    }
+    return json.dumps(values, ensure_ascii=False)
+
+
+def read_lines(output: str, episodes: Sequence[Episode]) -> ExtractorOutput:
+    """Read lines of JSON; blank ones are passed over, and what is no proposal is refused."""
+    known = {episode.episode_id: episode for episode in episodes}
+    found = ExtractorOutput([], [], [])
+    for place, line in enumerate(output.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            new = _proposal(line, known)
+        except (ValueError, UsageError) as error:
+            found.refused.append(RejectedLine(place, _cut(line.strip()), str(error)))
+        else:
+            if isinstance(new, NewFact):
+                found.facts.append(new)
+            else:
+                found.procedures.append(new)
+    return found
+
+
+def _proposal(line: str, known: Mapping[str, Episode]) -> NewFact | NewProcedure:
+    """Read one line.
+
+    Raises:
+        ValueError, UsageError: it is no proposal; the error says why.
+    """
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError("it is not a JSON object")
+    kinds = [kind for kind in _KEYS if kind in value]
+    if len(kinds) != 1:
+        raise ValueError("it needs either fact or procedure")
+    unknown = sorted(value.keys() - _KEYS[kinds[0]])
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is not a key of a {kinds[0]}")
+    ids = _sources(value.get("episodes"), known)
+    if kinds[0] == "fact":
+        text = _text(value, "fact")
+        sure = _share(value.get("confidence", confidence_of(len(ids))))
+        category = _line(value, "category") if "category" in value else CATEGORY
+        return NewFact(proposal_id("fact", text), text, sure, ids, category)
+    name, prompt = clean_name(_line(value, "procedure")), _text(value, "prompt")
+    rate = sum(known[mem_id].success for mem_id in ids) / len(ids)
+    skill = checked_id(_line(value, "skillId")) if "skillId" in value else ""
+    return NewProcedure(
+        proposal_id("procedure", name, prompt), name, prompt, round(rate, 4), ids, skill
+    )
+
+
+def _sources(value: Any, known: Mapping[str, Episode]) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise ValueError("episodes must name the episodes that it came from")
+    for entry in value:
+        if not isinstance(entry, str) or entry not in known:
+            raise ValueError(f"{_cut(str(entry))!r} is not one of the episodes")
+    return tuple(sorted(set(value)))
+
+
+def _text(value: Mapping[str, Any], key: str) -> str:
+    text = value.get(key)
+    if not isinstance(text, str) or not any(map(str.isalnum, text)):
+        raise ValueError(f"{key} must be a text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{key} is not valid Unicode") from None
+    return plain_text(text).strip()
+
+
+def _line(value: Mapping[str, Any], key: str) -> str:
+    """Return a text as a header or a title keeps it."""
+    return one_line(_text(value, key), key)
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError("confidence must be a number from 0 to 1")
+    return float(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,166 @@
+"""A visit to the doctor: look, find, and where it is asked for fix and look again."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from memvault.call import Call
+from memvault.doctor import checks_files, checks_vault
+from memvault.doctor.findings import CODES, SEVERITIES, Finding, Fix
+from memvault.doctor.inspection import VaultInspection, inspect
+from memvault.errors import Conflict, MemvaultError, UsageError
+from memvault.files import atomic, lock
+from memvault.vault.paths import private_folder
+
+
+def apply(call: Call, fix: Fix) -> None:
+    """Do one fix.
+
+    Raises:
+        Conflict: the file has changed since it was looked at.
+        MemvaultError: it cannot be done.
+    """
+    match fix.kind:
+        case "header":
+            memory = call.store.read(fix.path)
+            if memory.etag != fix.etag:
+                raise Conflict(f"{fix.path} was changed meanwhile", "run memvault doctor again")
+            call.store.change(memory, dict(fix.changes), None)
+        case "trash":
+            call.store.discard(fix.path, fix.etag)
+        case "sweep":
+            atomic.sweep_below(call.root)
+        case "unlock":
+            lock.sweep_below(private_folder(call.root))
+        case "ignore":
+            private_folder(call.root)
+        case "prune":
+            call.store.history.prune()
+        case "reindex":
+            call.index.rebuild()
+        case "vectors":
+            call.index.deep.delete_unused_models()
+
+
+CHECKS: tuple[Callable[[VaultInspection], Iterator[Finding]], ...] = (
+    checks_files.unreadable_files,
+    checks_files.check_conflict_markers,
+    checks_files.check_duplicate_keys,
+    checks_files.unusable_ids,
+    checks_files.shared_ids,
+    checks_files.types,
+    checks_files.future_times,
+    checks_files.conflict_copies,
+    checks_files.case_collisions,
+    checks_files.titles,
+    checks_vault.superseding,
+    checks_vault.circles,
+    checks_vault.kept_twice,
+    checks_vault.kept_twice_by_agents,
+    checks_vault.broken_links,
+    checks_files.in_texts,
+    checks_vault.nested_vaults,
+    checks_vault.repositories,
+    checks_vault.special_files,
+    checks_vault.private,
+    checks_vault.history_problems,
+    checks_vault.index,
+)
+"""Every check."""
+_ROUNDS = 5
+"""How often is looked again: what is fixed may show what it hid, never without end."""
+_LONGEST = 400
+"""Characters of a message: it may quote what a stranger wrote."""
+
+
+def run_checks(seen: VaultInspection, only: Iterable[str] = ()) -> list[Finding]:
+    """Return what all checks find, or only some codes, the gravest first."""
+    wanted = frozenset(only) or CODES.keys()
+    every = (finding for check in CHECKS for finding in check(seen))
+    return sorted(
+        (finding for finding in every if finding.code in wanted),
+        key=lambda finding: (SEVERITIES.index(finding.severity), finding.code, finding.path),
+    )
+
+
+def run_doctor(
+    call: Call, fix: bool, only: Iterable[str] | None, limit: int, offset: int
+) -> dict[str, Any]:
+    """Return what is wrong, and with ``fix`` what was put right before.
+
+    Raises:
+        UsageError: there is no such code, or ``only`` is empty.
+    """
+    codes = list(only or ())
+    if only is not None and not codes:
+        raise UsageError("only names no code", f"the codes are {', '.join(CODES)}")
+    for code in codes:
+        if code not in CODES:
+            raise UsageError(f"There is no code {code!r}", f"the codes are {', '.join(CODES)}")
+    seen = inspect(call)
+    findings = run_checks(seen, codes)
+    fixed: list[Finding] = []
+    given_up: set[Finding] = set()
+    for _ in range(_ROUNDS if fix else 0):
+        wanted = [entry for entry in findings if _is_wanted(entry, codes)]
+        done = _fixed(call, wanted, given_up)
+        if not done:
+            break
+        fixed += done
+        seen = inspect(call)
+        findings = run_checks(seen, codes)
+    counts = Counter(finding.severity for finding in findings)
+    more = len(findings) - offset - limit
+    return {
+        "memories": len(seen.notes),
+        **({"only": codes} if codes else {}),
+        "findings": [_shown(finding) for finding in findings[offset : offset + limit]],
+        "total": len(findings),
+        **({"more": more} if more > 0 else {}),
+        **({"fixed": [_shown(finding) for finding in fixed]} if fix else {}),
+        **({"changeId": call.change_set.change_id} if call.change_set.files else {}),
+        "errors": counts["error"],
+        "counts": {severity: counts[severity] for severity in SEVERITIES},
+    }
+
+
+def _is_wanted(finding: Finding, codes: Sequence[str]) -> bool:
+    """Say whether ``--fix`` may: what cannot be undone, only where the code was named."""
+    return finding.fix is None or not finding.fix.for_good or finding.code in codes
+
+
+def _fixed(call: Call, findings: Iterable[Finding], given_up: set[Finding]) -> list[Finding]:
+    """Fix what can be fixed, one thing a file; return what was."""
+    done = []
+    files: set[str] = set()
+    acted: set[str] = set()
+    for finding in findings:
+        fix = finding.fix
+        if fix is None or finding in given_up or (fix.path and fix.path in files):
+            continue
+        files.add(fix.path)
+        if fix.path or fix.kind not in acted:
+            acted.add(fix.kind)
+            try:
+                apply(call, fix)
+            except MemvaultError as error:
+                given_up.add(finding)
+                call.notes.append(f"{fix.path or finding.code} is not fixed: {error.message}")
+                continue
+        done.append(finding)
+    return done
+
+
+def _shown(finding: Finding) -> dict[str, str]:
+    fix = finding.fix
+    only = f" with --only {finding.code}" if fix is not None and fix.for_good else ""
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "filePath": finding.path,
+        "message": textwrap.shorten(finding.message, _LONGEST, placeholder=" …"),
+        "fix": f"{fix.words}{only}" if fix is not None else "",
+    }

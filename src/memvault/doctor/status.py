@@ -1,0 +1,151 @@
+"""How a vault is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from memvault.call import Call
+from memvault.errors import EmbedderError
+from memvault.files import atomic, walk
+from memvault.files.plain_files import STATE
+from memvault.files.user_folders import SETTINGS_FILE
+from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.protocol import MemoryRecord
+from memvault.local_paths import hide_local_paths
+from memvault.recall.filters import Filters
+from memvault.vault.reader import scan
+
+
+def status(call: Call) -> dict[str, Any]:
+    """Gather counts, index state, embedder, sizes, what is pending, and problems."""
+    records = call.engine.list_records(Filters())
+    settings = call.settings
+    folder = call.index.place.folder
+    remove_temporary_files(call)
+    call.notes += call.index.notes()
+    result: dict[str, Any] = {
+        "vault": str(call.root) if call.caller.may_see_paths else call.root.name,
+        "memories": len(records),
+        "types": dict(Counter(record.memory_type for record in records).most_common()),
+        "tags": len({tag for record in records for tag in record.tags}),
+        "index": {
+            "state": call.index.freshness,
+            **({"folder": str(folder)} if folder and call.caller.may_see_paths else {}),
+            "language": settings.language,
+        },
+        "embedder": _embedder(call),
+        "deep": _deep(call),
+        "pending": call.index.pending_static(),
+        "sizes": {
+            "memories": sum(record.size for record in records),
+            "index": _size(folder) if folder else 0,
+            "history": _size(call.root / ".memvault" / "history"),
+            "trash": _size(call.root / ".memvault" / "trash"),
+        },
+        "trash": len(call.store.history.discarded()),
+        "settings": {
+            key: {"value": value, "from": SETTINGS_FILE if name in settings.explicit else "default"}
+            for key, name, value in (
+                ("language", "language", settings.language),
+                ("embedder", "embedder.model", hide_local_paths(call, settings.embedder)),
+                ("ignore", "ignore", list(settings.ignore)),
+            )
+        },
+    }
+    if "rerank.model" in settings.explicit:
+        result["reranker"] = {"name": hide_local_paths(call, settings.reranker)}
+    problems = [
+        {"filePath": record.path, "problem": record.problem} for record in records if record.problem
+    ]
+    problems += [*_twins(records), *too_large(call.root), *unlisted(call)]
+    if problems:
+        result["problems"] = problems
+    return result
+
+
+def unlisted(call: Call) -> list[dict[str, str]]:
+    """Name the folders that cannot be listed, so that no memory in them is found."""
+    folders = scan(call.root, call.settings.ignore).unreadable
+    return [
+        {"filePath": walk.named(folder), "problem": walk.trouble(call.root, folder)}
+        for folder in sorted(folders)
+    ]
+
+
+def remove_temporary_files(call: Call) -> None:
+    """Take away the temporary files of killed processes, in the vault and beside its index."""
+    for folder in (call.root, call.index.place.folder):
+        if folder is not None:
+            atomic.sweep_below(folder)
+
+
+def _embedder(call: Call) -> dict[str, Any]:
+    """Describe the quick embedder, the built-in table."""
+    found = call.index.vector_card()
+    try:
+        version, dimension = call.index.table.version, call.index.table.dimension
+    except EmbedderError as error:
+        return {"name": BUILTIN, "problem": hide_local_paths(call, error.message)}
+    return {
+        "name": BUILTIN,
+        "version": version,
+        "dimension": dimension,
+        "vectors": found.rows if found else 0,
+    }
+
+
+def _deep(call: Call) -> dict[str, Any]:
+    """Describe the deep embedder, how many memories wait for it, and whether it is at work."""
+    deep = call.index.deep
+    entry: dict[str, Any] = {"name": hide_local_paths(call, deep.name), "mode": deep.mode}
+    if deep.mode == "off":
+        return entry
+    found = deep.opened()
+    if found is not None:
+        entry.update(version=found.card.version, dimension=found.card.dimension)
+    entry["vectors"] = found.card.rows if found is not None else 0
+    entry["waiting"] = call.index.pending_transformer()
+    entry["working"] = deep.is_running()
+    problem = deep.failure_reason()
+    if problem:
+        entry["problem"] = hide_local_paths(call, problem)
+    return entry
+
+
+def _twins(records: list[MemoryRecord]) -> list[dict[str, str]]:
+    """Name the files that share a memId, so that only their paths tell them apart."""
+    sharing: dict[str, list[str]] = {}
+    for record in sorted(records, key=lambda record: record.path):
+        sharing.setdefault(record.mem_id, []).append(record.path)
+    return [
+        {"filePath": path, "problem": f"has the same memId, {mem_id}, as {', '.join(others[:9])}"}
+        for mem_id, (path, *others) in sharing.items()
+        if others
+    ]
+
+
+def too_large(root: Path) -> list[dict[str, str]]:
+    """Name the files of the program's own state that are not read for their size."""
+    kept = (root / ".memvault" / "history", root / ".memvault" / "trash")
+    problem = f"larger than {STATE >> 20} MB, so it is replaced, not read"
+    return [
+        {"filePath": path.relative_to(root).as_posix(), "problem": problem}
+        for path, size in _sizes(root / ".memvault")
+        if path.suffix == ".json" and size > STATE and not any(map(path.is_relative_to, kept))
+    ]
+
+
+def _size(folder: Path) -> int:
+    return sum(size for _, size in _sizes(folder))
+
+
+def _sizes(folder: Path) -> Iterator[tuple[Path, int]]:
+    for parent, _, names in walk.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                path = Path(parent, name)
+                yield path, path.lstat().st_size

@@ -1,0 +1,260 @@
+"""What a repository can make git run, read without git, and what of that its user allowed.
+
+Git's own settings name programs in dozens of places, and others lead it to other
+folders and machines. So everything in them counts but a short list of what is
+harmless; so do hooks, files that the settings include or name, and attributes. A line
+that is not of the plain form in which git writes them is taken for one that counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.errors import MemvaultError, Refused
+from memvault.files import plain_files
+from memvault.files.user_folders import expand_home
+from memvault.git.repository import Place
+from memvault.settings import grants
+from memvault.vault.document import replace_surrogates
+
+_KIND, _NAME = "git", "repository"
+_HEADER = re.compile(r'\[([A-Za-z][A-Za-z0-9-]*)(?: "([^"\\\x00-\x1f\x7f]*)")?\]')
+_SETTING = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\"\\#;\x00-\x1f\x7f]*))?")
+_NOTHING = re.compile(r"\s*(?:[#;].*)?")
+_ELSEWHERE = re.compile(r"include|hookspath|worktree", re.IGNORECASE)
+"""What names a file or folder that counts too, and so has to be read."""
+_NETWORK = r"(?:https?|ssh|git)://[^\s/-]\S*|(?:\w[\w.-]*@)?\w[\w.-]*:(?!:|//)\S*"
+"""An address on another machine; a path's repository here has hooks of its own."""
+_HARMLESS = re.compile(
+    r"user\.(?:name|email)=.*"
+    r"|branch\.(?:remote|pushremote)=[A-Za-z0-9][\w-]*"
+    r"|branch\.(?!remote|pushremote)[\w-]+=.*"
+    rf"|remote\.(?:url|pushurl)=(?:{_NETWORK})"
+    r"|remote\.fetch=\+?refs/heads/[^:]*:refs/remotes/[^:]*"
+    r"|core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase"
+    r"|precomposeunicode|symlinks|autocrlf|eol|safecrlf|quotepath)=.*"
+    r"|extensions\.objectformat=.*"
+    r"|pull\.(?:rebase|ff)=.*"
+    r"|merge memvault\.(?:name|driver)=.*"  # what memvault sets; no git that it runs merges
+)
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_OTHERS = "info/attributes", "objects/info/alternates", "objects/info/http-alternates"
+_FOLDERS = "remotes", "branches"
+"""Where git of old kept remotes, and still looks for them."""
+_DEEPEST = 10
+_MOST = 1_000
+_SHOWN = 100
+
+
+class Part(NamedTuple):
+    """Something that counts: what a person knows it by, and a digest of all of it."""
+
+    name: str
+    digest: str
+
+
+def parts(place: Place) -> list[Part]:
+    """Return what counts in a repository, without running git.
+
+    Raises:
+        Refused: something in it cannot be looked at.
+    """
+    return list(_Look(place).parts())
+
+
+def allowed(root: Path, place: Place) -> list[Part] | None:
+    """Return what was allowed in a vault's repository; None where its user allowed nothing."""
+    try:
+        kept = grants.get(root, _KIND, _NAME)
+        if kept.get("folder") != str(place.folder):
+            return None
+        return [Part(str(name), str(digest)) for name, digest in kept.get("covers", [])]
+    except (MemvaultError, ValueError, TypeError):
+        return None
+
+
+def is_within(now: list[Part], before: list[Part]) -> bool:
+    """Return whether what counts now was all allowed, in this order: the last of two counts."""
+    rest = iter(before)
+    return all(part in rest for part in now)
+
+
+def new(now: list[Part], before: list[Part]) -> list[str]:
+    """Return the names of what came or changed; of all where only the order did."""
+    found = [part.name for part in now if part not in before]
+    return list(dict.fromkeys(found or [part.name for part in now]))
+
+
+def allow(root: Path, place: Place, found: list[Part]) -> None:
+    """Keep that git may run in a repository as it is; errors as for ``grants.grant``."""
+    covers = [list(part) for part in found]
+    grants.add(root, _KIND, _NAME, {"folder": str(place.folder), "covers": covers})
+
+
+def remotes(place: Place) -> dict[str, str]:
+    """Return the addresses of remotes by name, as far as the settings give them plainly."""
+    lines = _lines(_read(place.common / "config") or b"")
+    return {line.below: line.value for line in lines
+            if (line.section, line.key) == ("remote", "url") and line.value}  # fmt: skip
+
+
+class _Line(NamedTuple):
+    """A line of settings; without a ``key`` it is of no plain form."""
+
+    text: str
+    section: str
+    below: str
+    key: str = ""
+    value: str = ""
+
+    @property
+    def is_harmless(self) -> bool:
+        is_ours = (self.section, self.below) == ("merge", "memvault")
+        section = "merge memvault" if is_ours else self.section
+        if self.below.startswith("-"):  # of a remote: git would take it for an option
+            return False
+        return bool(self.key and _HARMLESS.fullmatch(f"{section}.{self.key}={self.value}"))
+
+    @property
+    def shown(self) -> str:
+        key = self.text.partition("=")[0].strip()
+        name = ".".join(part for part in (self.section, self.below, key) if part)
+        said = f"{name} = {self.value}" if self.key else self.text.strip()
+        return replace_surrogates(_CREDENTIALS.sub("", said)[:_SHOWN])
+
+
+def _lines(data: bytes) -> Iterator[_Line]:
+    """Yield the settings in a file, each with the header that git reads it under."""
+    section = below = ""
+    left = [text.removesuffix("\r") for text in os.fsdecode(data).split("\n")]
+    for at, text in enumerate(left):
+        if text.endswith("\\"):  # it goes on, so that what follows may be no line
+            yield _Line("\n".join(left[at:]), section, below)
+            return
+        header = _HEADER.fullmatch(text)
+        setting = _SETTING.fullmatch(text)
+        if header:
+            section, below = header[1].lower(), header[2] or ""
+        elif setting and section:
+            yield _Line(text, section, below, setting[1].lower(), (setting[2] or "").rstrip())
+        elif not _NOTHING.fullmatch(text):
+            if "[" in text:
+                section = below = ""  # what follows is under no header that is known
+            yield _Line(text, section, below)
+
+
+class _Look:
+    """One look at a repository; what has been read is not read again."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._read: set[str] = set()
+        self._hooks = [place.common / "hooks"]
+
+    def parts(self) -> Iterator[Part]:
+        """Yield what counts: settings in their order, then files."""
+        top, folder, common = self._place
+        if folder != top / ".git":
+            yield _part(f".git = {replace_surrogates(str(folder))}", str(folder))
+        if common != folder:
+            yield _part(f".git/commondir = {replace_surrogates(str(common))}", str(common))
+        for file in dict.fromkeys((common / "config", folder / "config.worktree")):
+            yield from self._settings(file)
+        for hooks in self._hooks:
+            yield from self._folder(hooks)
+        for above in dict.fromkeys((common, folder)):
+            for name in _OTHERS:
+                yield from self._file(above / name)
+            for name in _FOLDERS:
+                yield from self._folder(above / name)
+
+    def _settings(self, file: Path, depth: int = 0) -> Iterator[Part]:
+        data = _read(file)
+        if data is None or depth > _DEEPEST:
+            return
+        for line in _lines(data):
+            is_include = line.section in ("include", "includeif") and line.key == "path"
+            is_hooks = (line.section, line.key) == ("core", "hookspath")
+            if is_include or is_hooks:
+                yield _part(line.shown, f"{line.section} {line.below}\n{line.text}")
+                named = self._named(line.value, file.parent if is_include else self._place.top)
+                if is_hooks:
+                    self._hooks.append(named)
+                elif str(named) not in self._read:
+                    self._read.add(str(named))
+                    yield from self._settings(named, depth + 1)
+            elif (line.section, line.key) == ("core", "worktree"):
+                if self._named(line.value, self._place.folder) != self._place.top:
+                    hint = "git config --unset core.worktree"
+                    raise Refused("The setting core.worktree leads git to another folder", hint)
+            elif not line.key and _ELSEWHERE.search(line.text):
+                hint = "write a setting that names files on a line of its own, as git config does"
+                raise Refused(f"{self._name(file)} cannot be read: {line.shown}", hint)
+            elif not line.is_harmless:
+                yield _part(line.shown, f"{line.section} {line.below}\n{line.text}")
+                yield from self._words(line.value)
+
+    def _named(self, value: str, below: Path) -> Path:
+        if not value or value.startswith("%"):
+            raise Refused(f"The settings name a file as {value!r}", "name it by its path")
+        return Path(os.path.realpath(below / expand_home(value)))
+
+    def _words(self, value: str) -> Iterator[Part]:
+        """Yield the files of the vault that a command names."""
+        for word in re.split(r"[\s'|&()]+", value):
+            file = Path(os.path.realpath(self._place.top / word))
+            if word and file.is_relative_to(self._place.top):
+                with contextlib.suppress(OSError):  # such as for a name that is too long
+                    if file.is_file():
+                        yield from self._file(file)
+
+    def _folder(self, folder: Path) -> Iterator[Part]:
+        count = 0
+        for parent, folders, names in os.walk(folder):
+            folders.sort()
+            for name in sorted(names):
+                count += 1
+                if count > _MOST:
+                    hint = "take out those that git does not need"
+                    raise Refused(f"{self._name(folder)} holds too many files", hint)
+                if not name.endswith(".sample"):
+                    yield from self._file(Path(parent, name))
+
+    def _file(self, file: Path) -> Iterator[Part]:
+        if str(file) not in self._read:
+            self._read.add(str(file))
+            data = _read(Path(os.path.realpath(file)))
+            if data is not None:
+                yield _part(self._name(file), data)
+
+    def _name(self, file: Path) -> str:
+        for above in (self._place.folder, self._place.common, self._place.top):
+            if file.is_relative_to(above):
+                return replace_surrogates(file.relative_to(above).as_posix())
+        return replace_surrogates(file.name)
+
+
+def _part(name: str, data: bytes | str) -> Part:
+    whole = os.fsencode(data) if isinstance(data, str) else data
+    return Part(name, hashlib.sha256(whole).hexdigest())
+
+
+def _read(file: Path) -> bytes | None:
+    """Return a file's bytes, None where there is none.
+
+    Raises:
+        Refused: it is no plain file, or too large.
+    """
+    try:
+        return plain_files.read(file, plain_files.STATE)
+    except OSError as error:
+        if not os.path.lexists(file):
+            return None
+        said = f"{replace_surrogates(file.name)} of git cannot be read: {error.strerror}"
+        raise Refused(said, "git would read it; make it a plain file, or move it away") from error

@@ -1,0 +1,161 @@
+"""Commits: of all that changed, or of exactly what one call wrote."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from memvault.call import Call
+from memvault.errors import MemvaultError
+from memvault.files.lock import FileLock
+from memvault.git import program, setup
+from memvault.git.program import QUIET_INSIDE, Git, GitError, Repository, require_idle_branch
+from memvault.git.repository import find
+from memvault.vault.paths import private_folder
+
+Result = TypeVar("Result")
+
+_SET = "git.autocommit is set"
+_HELD = ("index.lock", "cannot lock ref", "Unable to create", "unable to create")
+_PAUSE = 0.05
+_SHORTLY = 1.0
+"""Seconds that a call waits for somebody else's git."""
+_SECONDS = 20.0
+"""What one commit may take, hooks included."""
+_LONGEST = 72
+_LISTED, _LONGEST_TITLE = 50, 200
+_AT_ONCE = 1_000
+"""Paths that one command line may name."""
+_NAMED_BELOW = ("--pathspec-from-file=-", "--pathspec-file-nul")
+
+
+def lock(root: Path, seconds: float = 30.0) -> FileLock:
+    """Return the lock of whoever of memvault's changes the repository."""
+    return FileLock(private_folder(root) / "git.lock", seconds)
+
+
+def message(tool: str, titles: Iterable[str], agent: str) -> str:
+    """Return a commit's message: which tool did what to which memories, and for whom.
+
+    One title is in the first line; several are listed below it.
+    """
+    said = (" ".join(title.split())[:_LONGEST_TITLE] for title in titles)
+    named = [title for title in dict.fromkeys(said) if title]
+    what = named[0] if len(named) == 1 else f"{len(named)} files" if named else ""
+    first = f"{tool}: {what}" if what else tool
+    if len(first) > _LONGEST:
+        first = f"{first[: _LONGEST - 3].rstrip()}..."
+    listed = "".join(f"- {title}\n" for title in named[:_LISTED]) if len(named) > 1 else ""
+    if len(named) > _LISTED:
+        listed += f"- and {len(named) - _LISTED:,} more\n"
+    return f"{first}\n\n{listed}Agent: {agent}\n"
+
+
+def commit_call(call: Call) -> list[str]:
+    """Commit what a call wrote; return what to say of it."""
+    files = call.change_set.files
+    text = message(call.change_set.tool, [file.title for file in files], call.change_set.agent)
+    said = commit(call.root, [file.path for file in files], text)
+    return [said] if said else []
+
+
+def commit(root: Path, paths: Iterable[str], message: str) -> str:
+    """Commit exactly these files of a vault as they are now; return a note where that failed.
+
+    What somebody has staged stays staged and uncommitted. A call that wrote its
+    files has succeeded, whatever git says: nothing is raised.
+    """
+    try:
+        place = find(root)
+        if place is None:
+            return f"{_SET}, but the vault is in no git repository: memvault git init"
+        found = setup.as_allowed(root, place)
+        require_idle_branch(found)
+        with lock(root, _SHORTLY):
+            retry_while_locked(lambda: _commit(found, list(dict.fromkeys(paths)), message))
+    except setup.NotAllowed as error:
+        if not error.was_allowed:
+            return f"{_SET}, but nobody at this machine set git up: memvault git init"
+        return f"not committed to git: {error.message}: memvault git init"
+    except (MemvaultError, OSError) as error:
+        said = error.message if isinstance(error, MemvaultError) else str(error)
+        return f"not committed to git: {said}"
+    return ""
+
+
+def commit_all(repository: Repository, subject: str, check_tree: Callable[[str], None]) -> int:
+    """Commit whatever changed in the vault; return how many files that were.
+
+    ``look`` is shown the tree that is about to be committed. Where it raises, or a
+    hook refuses the commit, staged is what was staged before.
+
+    Raises:
+        GitFailed: a hook refused it, or git cannot do it.
+    """
+    git = repository.git
+    staged = retry_while_locked(lambda: git.line("write-tree"))
+    retry_while_locked(lambda: _add_all(git))
+    try:
+        tree = git.line("write-tree")
+        before = git.commit_id("HEAD") or git.empty_tree()
+        words = ("diff-tree", "-r", "--no-renames", "--name-only", "-z", before, tree)
+        changed = git.run(*words).count(b"\0")
+        if not changed:
+            return 0
+        check_tree(tree)
+        files = "1 file" if changed == 1 else f"{changed:,} files"
+        message = ("commit", "--quiet", "--message", f"{subject}: {files}")
+        hint = "a hook may have refused it; nothing was pulled or pushed"
+        retry_while_locked(lambda: git.run(*message, more=git.identity(), hint=hint))
+    except BaseException:
+        git.run_unchecked("read-tree", staged)
+        raise
+    return changed
+
+
+def _add_all(git: Git) -> None:
+    """Stage whatever changed, but for repositories of their own: git would keep their name only."""
+    changed = git.run("diff-files", QUIET_INSIDE, "--name-only", "-z")
+    new = _named(program.new_files(git))
+    git.run("update-index", "--add", "--remove", "-z", "--stdin", data=changed + new)
+
+
+def retry_while_locked(action: Callable[[], Result]) -> Result:
+    """Do something, and again for a second where somebody else's git is at it.
+
+    Raises:
+        GitFailed: it failed otherwise, or goes on doing so.
+    """
+    deadline = time.monotonic() + _SHORTLY
+    while True:
+        try:
+            return action()
+        except GitError as error:
+            held = any(mark in error.stderr for mark in _HELD)
+            if not held or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE)
+
+
+def _commit(repository: Repository, paths: list[str], message: str) -> None:
+    git = repository.git
+    about = ("--porcelain", "-z", "--no-renames", "--untracked-files=all", QUIET_INSIDE)
+    changed: dict[str, str] = {}
+    for at in range(0, len(paths), _AT_ONCE):
+        some = paths[at : at + _AT_ONCE]
+        listed = git.run("status", *about, "--", *some).decode("utf-8", "surrogateescape")
+        for part in filter(None, listed.split("\0")):  # neither ignored, nor as it was
+            changed[part[3:].removeprefix(repository.prefix)] = part[:2]
+    new = [path for path, state in changed.items() if state == "??"]
+    if new:
+        git.run("add", "--intent-to-add", *_NAMED_BELOW, data=_named(new))
+    if changed:
+        words = ("commit", "--quiet", "--only", "--message", message, *_NAMED_BELOW)
+        names = _named(repository.prefix + path for path in changed)
+        git.run(*words, data=names, more=git.identity(), seconds=_SECONDS)
+
+
+def _named(paths: Iterable[str]) -> bytes:
+    return "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")

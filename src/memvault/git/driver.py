@@ -1,0 +1,69 @@
+"""The merge driver: what ``git merge``, ``pull`` and ``rebase`` run for a memory.
+
+Marks of a conflict stand in a text only, never in a header.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from memvault.files import atomic, plain_files
+from memvault.git.merge import MemoryMerger, version
+from memvault.git.program import Git
+from memvault.secrets.detector import masked
+from memvault.vault.document import replace_surrogates
+
+_CONFLICT = 1
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Merge as git asks for: base, ours, theirs, the length of marks, and the file's path.
+
+    The result is written over ours; 0 says that it is whole, 1 that there is a conflict.
+    """
+    names = [Path(name) for name in arguments[:3]]
+    path = arguments[4] if len(arguments) > 4 else names[1].name
+    base, ours, theirs = (plain_files.read(name) for name in names)
+    marks = int(arguments[3]) if arguments[3:4] and arguments[3].isdigit() else 7
+    given = Path(os.environ.get("GIT_DIR") or ".git").absolute()
+    merger = MemoryMerger(Git(Path.cwd()), given if given.is_dir() else Path.cwd())
+    merged = merger.file(base or None, ours, theirs) if _are_one(ours, theirs) else None
+    if merged is not None:
+        atomic.write(names[1], merged.data, durable=False)
+        for value in merged.dropped_values:
+            print(
+                f"not kept of {replace_surrogates(path)}: {replace_surrogates(masked(value))}",
+                file=sys.stderr,
+            )
+        return 0
+    atomic.write(names[1], _marked(merger, base, ours, theirs, marks), durable=False)
+    return _CONFLICT
+
+
+def _are_one(ours: bytes, theirs: bytes) -> bool:
+    """Say whether two files may be one memory: whether they do not have ids that differ."""
+    ids = {read.own_id for read in map(version, (ours, theirs)) if read is not None}
+    return len(ids - {""}) < 2
+
+
+def _marked(merger: MemoryMerger, base: bytes, ours: bytes, theirs: bytes, marks: int) -> bytes:
+    """Return ours with both texts between marks, and both headers together where they are one."""
+    old, here, there = version(base), version(ours), version(theirs)
+    if old is None or here is None or there is None:
+        return merger.marked((base, ours, theirs), marks)[1] or ours
+    is_one = here.values.get("id") == there.values.get("id")
+    other = there.parts.body if is_one else there.spelling.text
+    texts = (old.parts.body if is_one else "", here.parts.body, other)
+    versions = (text.encode("utf-8", "surrogatepass") for text in texts)
+    body = merger.marked(versions, marks)[1].decode("utf-8", "surrogatepass")
+    if is_one:
+        with contextlib.suppress(ValueError):
+            both = merger.with_body(old, here, there, body)
+            if both is not None:
+                return both.data
+    parts = here.parts
+    return here.spelling.encode(f"{parts.before}{parts.header}{parts.after}{body}")

@@ -1,0 +1,273 @@
+"""Three versions of a file put together: the header by key, the text as git does it.
+
+Where both sides added to the end of a text, both additions stay, as if one had
+come after the other.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.errors import MemvaultError
+from memvault.files import atomic
+from memvault.git.program import Git
+from memvault.vault import paths
+from memvault.vault.document import MODIFIED, DecodedText, decode
+from memvault.vault.front_matter import FrontMatter, parse_header, patch_header, split_front_matter
+
+_COUNT = "usage_count"
+_LINKS = ("supersedes", "conflict_with")
+"""Keys whose one link is as good as a list of it."""
+
+
+class MergedHeader(NamedTuple):
+    """The values put together, and ``key: value`` of what another value won over."""
+
+    values: dict[str, Any]
+    dropped_values: list[str]
+
+
+def merge_headers(
+    base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> MergedHeader:
+    """Put the values of three headers together; the order is ours, then theirs."""
+    return _merged(base, ours, theirs, _is_newer(theirs, ours), "")
+
+
+def _merged(
+    base: Mapping[str, Any],
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    newer: bool,
+    above: str,
+) -> MergedHeader:
+    values: dict[str, Any] = {}
+    lost: list[str] = []
+    for key in dict.fromkeys((*ours, *theirs)):
+        old, here, there = base.get(key), ours.get(key), theirs.get(key)
+        if here == there or there == old:
+            value = here
+        elif here == old or here is None:  # what one side deleted and the other changed stays
+            value = there
+        elif there is None:
+            value = here
+        elif isinstance(here, Mapping) and isinstance(there, Mapping):
+            below = _merged(_mapping(old), here, there, newer, f"{above}{key}.")
+            value = below.values
+            lost += below.dropped_values
+        elif _is_list(key, here) and _is_list(key, there):
+            value = _merge_lists(_listed(old), _listed(here), _listed(there))
+        else:
+            value = _chosen(key, old, here, there, newer)
+            if key not in (*MODIFIED, _COUNT):
+                lost.append(f"{above}{key}: {there if value == here else here}")
+        if value is not None:
+            values[key] = value
+    return MergedHeader(values, lost)
+
+
+def _chosen(key: str, old: Any, here: Any, there: Any, newer: bool) -> Any:
+    if key in MODIFIED:
+        one, other = clock.parse(str(here)), clock.parse(str(there))
+        if one is not None and other is not None:
+            return there if one < other else here
+    if key == _COUNT and all(type(count) is int for count in (here, there)):
+        return max(0, here + there - (old if type(old) is int else 0))
+    return there if newer else here
+
+
+def _is_newer(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+    for key in MODIFIED:
+        moments = clock.parse(str(theirs.get(key))), clock.parse(str(ours.get(key)))
+        if moments[0] and moments[1]:
+            return moments[0] > moments[1]
+    return False
+
+
+def _is_list(key: str, value: Any) -> bool:
+    return isinstance(value, list) or (key in _LINKS and isinstance(value, str))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _merge_lists(old: list[Any], here: list[Any], there: list[Any]) -> list[Any]:
+    kept = [entry for entry in here if entry in there or entry not in old]
+    return kept + [entry for entry in there if entry not in here and entry not in old]
+
+
+_LONG = 40
+_MARKS = tuple(mark * _LONG for mark in "<|=>")
+
+
+class MergedFile(NamedTuple):
+    """A file put together, and ``key: value`` of what its header says no more."""
+
+    data: bytes
+    dropped_values: list[str]
+
+
+class FileVersion(NamedTuple):
+    """One version of a file: how its bytes are spelled, its parts, its header's values."""
+
+    spelling: DecodedText
+    parts: FrontMatter
+    values: Mapping[str, Any]
+
+    @property
+    def own_id(self) -> str:
+        """The memId that the header gives; empty where it gives none."""
+        own = self.values.get("id")
+        return own if isinstance(own, str) and paths.is_mem_id(own) else ""
+
+
+def version(data: bytes) -> FileVersion | None:
+    """Read one version of a file; None where it is no text or its header is broken."""
+    spelling = decode(data)
+    if spelling.encoding == "binary":
+        return None
+    parts = split_front_matter(spelling.text)
+    try:
+        return FileVersion(spelling, parts, parse_header(parts.header))
+    except ValueError:
+        return None
+
+
+class MemoryMerger:
+    """Puts versions together with git's help; ``scratch`` is a folder for its short-lived files."""
+
+    def __init__(self, git: Git, scratch: Path) -> None:
+        self._git = git
+        self._scratch = scratch
+
+    def file(self, base: bytes | None, ours: bytes, theirs: bytes) -> MergedFile | None:
+        """Put three versions of a memory together; None where both sides changed the same text.
+
+        Without a base both sides are new.
+        """
+        if ours == theirs or theirs == base:
+            return MergedFile(ours, [])
+        if ours == base:
+            return MergedFile(theirs, [])
+        old, here, there = (version(data) for data in (base or b"", ours, theirs))
+        if old is None or here is None or there is None:
+            return None
+        body = self.body(old.parts.body, here.parts.body, there.parts.body)
+        return None if body is None else self.with_body(old, here, there, body)
+
+    def with_body(
+        self, old: FileVersion, here: FileVersion, there: FileVersion, body: str
+    ) -> MergedFile | None:
+        """Put three headers together above a body; None where they cannot be patched."""
+        found = merge_headers(old.values, here.values, there.values)
+        frame = here.parts if here.parts.before else there.parts
+        try:
+            lines = self._lines(old, here, there, found.values)
+            text = f"{frame.before}{lines}{frame.after}{body}"
+            return MergedFile(here.spelling.encode(text), found.dropped_values)
+        except (MemvaultError, ValueError):
+            return None
+
+    def plain(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+        """Put three versions of any text together as git does; None where that is a conflict."""
+        if ours == theirs or theirs == base:
+            return ours
+        return theirs if ours == base else self.marked((base, ours, theirs))[0]
+
+    def body(self, base: str, ours: str, theirs: str) -> str | None:
+        """Put three texts together; None where both sides changed the same lines."""
+        if ours == theirs or theirs == base:
+            return ours
+        if ours == base:
+            return theirs
+        if _newline(ours) != _newline(theirs):  # one side converted all lines
+            unified = (text.replace("\r\n", "\n") for text in (base, ours, theirs))
+            found = self.body(*unified)
+            return found if found is None else found.replace("\n", _newline(ours))
+        merged, _ = self.marked(map(_bytes, (base, ours, theirs)))
+        if merged is None:
+            return self._both_added(base, ours, theirs)
+        return merged.decode("utf-8", "surrogatepass")
+
+    def _both_added(self, base: str, ours: str, theirs: str) -> str | None:
+        """Return texts together whose only conflict is what both added to the end."""
+        if not base.strip() or any(m in text for m in _MARKS for text in (base, ours, theirs)):
+            return None
+        stems = (_bytes(text.rstrip("\r\n") + _newline(base)) for text in (base, ours, theirs))
+        merged, marked = self.marked(stems, _LONG)
+        text, *rest = marked.decode("utf-8", "surrogatepass").split(_MARKS[0])
+        here = ""
+        if merged is None:
+            if len(rest) != 1:
+                return None
+            for mark in _MARKS[1:]:
+                rest[-1:] = rest[-1].partition(mark)[::2]
+            here, old, there, after = (part.partition("\n")[2] for part in rest)
+            if (old + after).strip():
+                return None
+            if not here.strip().startswith(there.strip()):
+                here += there
+        whole = (text + here).rstrip("\r\n")
+        return str(whole + theirs[len(theirs.rstrip("\r\n")) :])
+
+    def marked(self, versions: Iterable[bytes], marks: int = 7) -> tuple[bytes | None, bytes]:
+        """Return base, ours and theirs put together, None for a conflict, and with its marks.
+
+        Marks of ``_LONG`` characters have the base's text among them too.
+        """
+        base, ours, theirs = versions
+        with tempfile.TemporaryDirectory(prefix="memvault-", dir=self._scratch) as folder:
+            names = []
+            for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
+                file = Path(folder, name)
+                atomic.write(file, data, durable=False)
+                names.append(str(file))
+            style = ["--diff3"] if marks == _LONG else []
+            words = ("-p", "-q", *style, f"--marker-size={marks}", "-L", "ours", "-L", "base", "-L")
+            ran = self._git.run_unchecked("merge-file", *words, "theirs", *names)
+        # The code is the number of conflicts; from 128 on, such as for binary files, a failure.
+        whole = ran.stdout if ran.code == 0 else None
+        return whole, ran.stdout
+
+    def _lines(
+        self, old: FileVersion, here: FileVersion, there: FileVersion, values: Mapping[str, Any]
+    ) -> str:
+        """Return a header's lines with the values, and the comments and order of both sides."""
+        newline = here.parts.newline
+        before, ours, theirs = (_patched(side, values, newline) for side in (old, here, there))
+        if theirs in (ours, before) or here.parts.before != there.parts.before:
+            return ours if here.parts.before else theirs
+        if ours == before:
+            return theirs
+        merged, _ = self.marked(map(_bytes, (before, ours, theirs)))
+        if merged is not None:
+            text = merged.decode("utf-8", "surrogatepass")
+            try:
+                if parse_header(text) == parse_header(ours):
+                    return text
+            except ValueError:
+                pass
+        return ours
+
+
+def _patched(side: FileVersion, values: Mapping[str, Any], newline: str) -> str:
+    gone: dict[str, Any] = {key: None for key in side.values if key not in values}
+    changed = {key: value for key, value in values.items() if side.values.get(key) != value}
+    return patch_header(side.parts.header, {**gone, **changed}, newline)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,291 @@
+"""The git program: run without a shell, and its refusals told in one sentence.
+
+It is led to one repository, whatever settings say, and only ``setup`` opens one: where
+its user allowed git to run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault import process
+from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
+from memvault.files import plain_files
+from memvault.files.user_folders import is_owned
+from memvault.git.repository import Place, check_plain
+from memvault.vault.document import replace_surrogates
+
+_MODULE = re.compile(r"^[ \t]*+path[ \t]*+=[ \t]*+\"?([^\s\"][^\r\n\"]*)", re.MULTILINE)
+HINT = "sync it by itself, or move its .git away"
+"""What to do about one."""
+
+
+def submodules(root: Path) -> frozenset[str]:
+    """Return the folders that ``.gitmodules`` names: they are there on purpose."""
+    with contextlib.suppress(OSError):
+        data = plain_files.read(root / ".gitmodules", plain_files.SETTING)
+        found = _MODULE.findall(data.decode("utf-8", "replace"))
+        return frozenset(path.rstrip() for path in found)
+    return frozenset()
+
+
+def repositories(found: Repository) -> list[str]:
+    """Return the folders that are repositories of their own, and no submodules."""
+    kept = found.git.run("ls-files", "--stage", "-z").decode("utf-8", "surrogateescape")
+    held = [line.partition("\t")[2] for line in kept.split("\0") if line.startswith("160000 ")]
+    new = [path.rstrip("/") for path in _untracked(found.git) if path.endswith("/")]
+    return sorted({*held, *new} - submodules(found.top))
+
+
+def new_files(git: Git) -> list[str]:
+    """Return the files that git does not hold yet, and may."""
+    return [path for path in _untracked(git) if not path.endswith("/")]
+
+
+def _untracked(git: Git) -> list[str]:
+    """Return what git does not hold and may; a repository ends with a slash."""
+    listed = git.run("ls-files", "--others", "--exclude-standard", "-z")
+    return [path for path in listed.decode("utf-8", "surrogateescape").split("\0") if path]
+
+
+_MOST = 4 << 30
+_SECONDS = 120.0
+NETWORK_SECONDS = 600.0
+"""How long a transfer may take."""
+_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX", "GIT_NAMESPACE",
+        "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE",
+        "GIT_REPLACE_REF_BASE", "GIT_QUARANTINE_PATH", "GIT_CONFIG")  # fmt: skip
+"""What git tells a hook of its repository, which is not the vault's."""
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_LEFT = ".lock': File exists"
+_PASSED_OVER = "error: failed to push some refs"
+"""What stands behind the reason for a push that failed."""
+_FALLBACK = {"NAME": "memvault", "EMAIL": "memvault@localhost"}
+_SHOWN = 3
+QUIET_INSIDE = "--ignore-submodules=dirty"
+"""Keeps git from running in repositories inside of one, which have settings of their own."""
+LARGER = "The repository holds more than the vault, which sync would push along"
+
+
+class GitError(MemvaultError):
+    """Git did not do what it was asked for; ``said`` is all that it said of it."""
+
+    def __init__(self, message: str, hint: str, said: str) -> None:
+        super().__init__(message, hint)
+        self.stderr = said
+
+
+_SETTINGS = (
+    "core.fsmonitor=false",
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    "fetch.fsckObjects=true",
+    "transfer.fsckObjects=true",
+    "fetch.recurseSubmodules=false",
+    "push.recurseSubmodules=no",
+    "submodule.recurse=false",
+    "log.showSignature=false",
+)
+_HOOKED = "commit", "push"
+"""Commands whose hooks are wanted; they run in the top folder."""
+_NETWORK = "fetch", "push", "ls-remote"
+_PROTOCOLS = "https:http:ssh:git:file"
+_NOWHERE = {"GIT_DIR": os.devnull}
+
+
+class Git:
+    """Git in one folder."""
+
+    def __init__(self, folder: Path, leads: Mapping[str, str] = _NOWHERE) -> None:
+        """Prepare to run git; ``leads`` says which repository is meant, else there is none.
+
+        Raises:
+            Refused: there is no git.
+        """
+        self.folder = folder
+        kept = process.environment(folder)
+        try:
+            program = process.find_program("git", folder, kept)
+        except UsageError as error:
+            raise Refused("There is no git program on this machine", "install git") from error
+        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        self._prefix = [program, "--no-pager", "--literal-pathspecs", *settings]
+        self._environment = {key: value for key, value in kept.items() if key not in _OWN}
+        # A helper that asks on a screen is the user's own word, one in a repository is not.
+        askpass = kept.get("GIT_ASKPASS", kept.get("SSH_ASKPASS", ""))
+        self._protocols = kept.get("GIT_ALLOW_PROTOCOL", _PROTOCOLS)
+        self._environment.update(
+            LC_ALL="C", LANGUAGE="C", GIT_TERMINAL_PROMPT="0", GIT_ASKPASS=askpass,
+            GIT_EDITOR=":", GIT_SEQUENCE_EDITOR=":", GIT_NO_LAZY_FETCH="1", **leads,
+        )  # fmt: skip
+
+    def run_unchecked(
+        self,
+        *words: str,
+        data: bytes = b"",
+        seconds: float = 0,
+        more: Mapping[str, str] | None = None,
+    ) -> process.ProcessResult:
+        """Run git, whatever comes of it.
+
+        Raises:
+            UsageError: it cannot be started.
+            TimedOut: it took too long.
+        """
+        seconds = seconds or _SECONDS
+        allowed = {"GIT_ALLOW_PROTOCOL": self._protocols if words[0] in _NETWORK else ""}
+        environment = {**self._environment, **allowed, **(more or {})}
+        folder, quiet = self.folder, ["-c", f"core.hooksPath={os.devnull}"]
+        if words[0] in _HOOKED:  # a hook that goes to another repository may unset GIT_DIR alone
+            folder, quiet = Path(environment.pop("GIT_WORK_TREE", folder)), []
+        command = [*self._prefix, *quiet, *words]
+        # Gently: git takes its locks away when it is asked to end.
+        ran = process.run(command, data, seconds, _MOST, folder, environment, terminate_first=True)
+        if ran.timed_out:
+            hint = "try again; a pipe in the vault or in .git may keep git waiting"
+            raise TimedOut(f"git {words[0]} took more than {seconds:.0f} seconds", hint)
+        return ran
+
+    def run(
+        self,
+        *words: str,
+        data: bytes = b"",
+        good: tuple[int, ...] = (0,),
+        seconds: float = 0,
+        more: Mapping[str, str] | None = None,
+        hint: str = "",
+    ) -> bytes:
+        """Run git and return what it prints; errors as for ``tried``, and besides.
+
+        Raises:
+            GitFailed: it ended with another code than the ``good`` ones.
+        """
+        ran = self.run_unchecked(*words, data=data, seconds=seconds, more=more)
+        if ran.code not in good:
+            raise self.failed(words[0], ran, hint)
+        return ran.stdout
+
+    def failed(self, what: str, ran: process.ProcessResult, hint: str = "") -> GitError:
+        """Return the error for one of git's commands that failed."""
+        said, printed = map(without_credentials, (ran.stderr.strip(), ran.output.strip()))
+        why = _reason(said) or _reason(printed) or "it does not say why"
+        message = f"git {what} failed: {why}"
+        if _LEFT in said:
+            hint = "if no git is at work in the vault, delete that file"
+        return GitError(message, hint or f"git {what} by hand says more", said or printed)
+
+    def line(self, *words: str, good: tuple[int, ...] = (0,)) -> str:
+        """Run git and return what it prints as text, without the line's end."""
+        return self.run(*words, good=good).decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def config(self, name: str) -> str:
+        """Return a setting of git's, empty where there is none."""
+        return self.line("config", "--get", name, good=(0, 1))
+
+    def commit_id(self, name: str) -> str:
+        """Return the id of a commit, empty where there is none of that name."""
+        return self.line("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", good=(0, 1))
+
+    def empty_tree(self) -> str:
+        """Return the name of the tree without files."""
+        return self.line("hash-object", "-t", "tree", "-w", "--stdin")
+
+    def identity(self) -> dict[str, str]:
+        """Return what stands for whoever commits, in what nobody has said of them."""
+        found = self.line("config", "--name-only", "--get-regexp", r"^user\.", good=(0, 1))
+        return {
+            name: value
+            for what, value in _FALLBACK.items()
+            if f"user.{what.lower()}" not in found.split("\n")
+            for name in (f"GIT_AUTHOR_{what}", f"GIT_COMMITTER_{what}")
+            if name not in self._environment and what not in self._environment
+        }
+
+
+class Repository(NamedTuple):
+    """A repository that holds a vault: git in it, its top folder, and where git keeps its own.
+
+    ``prefix`` is the way from the top to the vault, empty where they are one, and
+    ``under_way`` what git is in the middle of: rebase, merge and such, or nothing.
+    """
+
+    git: Git
+    top: Path
+    folder: Path
+    prefix: str
+    under_way: str
+
+    @property
+    def branch(self) -> str:
+        """The branch's name, empty where none is checked out."""
+        return self.git.line("symbolic-ref", "--quiet", "--short", "HEAD", good=(0, 1))
+
+    @property
+    def unmerged(self) -> list[str]:
+        """The files in conflict that a person has to settle."""
+        words = ("diff", QUIET_INSIDE, "--name-only", "--diff-filter=U", "-z")
+        listed = self.git.line(*words)
+        return [path for path in listed.split("\0") if path]
+
+
+def at(root: Path, place: Place) -> Repository:
+    """Return a vault's repository with git led to it; its user has allowed that.
+
+    Raises:
+        GitFailed: it is another user's, and git refuses to use it.
+        Refused: there is no git, or a pipe would keep it waiting.
+    """
+    root = Path(os.path.realpath(root))
+    check_plain(place)
+    if not all(is_owned(path.lstat()) for path in (place.top, place.folder)):
+        Git(place.top, {}).run("rev-parse", "--git-dir")  # git asks only when it looks itself
+    leads = {"GIT_DIR": str(place.folder), "GIT_WORK_TREE": str(place.top)}
+    return Repository(
+        Git(root, leads), place.top, place.folder, place.prefix_of(root), place.under_way
+    )
+
+
+def require_idle_branch(repository: Repository) -> str:
+    """Return the branch that is checked out, where git is not in the middle of something.
+
+    Raises:
+        Refused: it is, or no branch is checked out.
+    """
+    under_way = repository.under_way
+    if under_way:
+        hint = f"{resume_hint(repository)}; or give it up with git {under_way} --abort"
+        raise Refused(f"A {under_way} is under way in the repository", hint)
+    branch = repository.branch
+    if not branch:
+        raise Refused("No branch is checked out", "git switch BRANCH checks one out")
+    return branch
+
+
+def resume_hint(repository: Repository) -> str:
+    """Return how a person ends what git is in the middle of."""
+    files = repository.unmerged
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    named = ", ".join(map(replace_surrogates, files[:_SHOWN])) + more
+    settled = f"settle {named}, git add them, then " if files else ""
+    return f"{settled}git {repository.under_way} --continue"
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without the names and passwords in its addresses."""
+    return _CREDENTIALS.sub("", text)
+
+
+def _reason(said: str) -> str:
+    told = (line.strip() for line in said.splitlines() if not line.startswith(_PASSED_OVER))
+    lines = [line for line in told if line not in ("", "remote:")]
+    for mark in ("fatal: ", "error: "):
+        for line in lines:
+            if line.startswith(mark):
+                return line.removeprefix(mark).rstrip(".")
+    return lines[-1].rstrip(".") if lines else ""

@@ -1,0 +1,136 @@
+"""Where the repository of a vault lies, and what is in the middle of, without running git."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.errors import Refused
+from memvault.files import plain_files
+from memvault.vault.document import replace_surrogates
+
+_UNDER_WAY = {
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+}
+_READ = "", "info", "objects/info", "objects/pack", "refs"
+"""Folders whose files git opens without a look at what they are."""
+_IN_TOP = ".gitattributes", ".gitignore", ".gitmodules", ".mailmap"
+_MOST = 10_000
+"""Entries of such folders that are looked at; a git that waits is ended in any case."""
+_GITDIR = "gitdir: "
+_BRANCH = "ref: refs/heads/"
+
+
+class NoRepository(Refused):
+    """What git should keep its own in is there, and is none of git's."""
+
+
+class Place(NamedTuple):
+    """A repository: its top folder, where git keeps its own, and what worktrees share of that."""
+
+    top: Path
+    folder: Path
+    common: Path
+
+    @property
+    def branch(self) -> str:
+        """The branch's name as HEAD gives it, empty where none is checked out."""
+        with contextlib.suppress(OSError):
+            head = plain_files.read(self.folder / "HEAD", plain_files.SETTING).decode(
+                "utf-8", "replace"
+            )
+            if head.startswith(_BRANCH):
+                return head.removeprefix(_BRANCH).strip()
+        return ""
+
+    @property
+    def under_way(self) -> str:
+        """What git is in the middle of: rebase, merge and such, or nothing."""
+        found = (what for name, what in _UNDER_WAY.items() if (self.folder / name).exists())
+        return next(found, "")
+
+    def prefix_of(self, root: Path) -> str:
+        """Return the way from the top to a vault, empty where they are one."""
+        below = Path(os.path.realpath(root)).relative_to(self.top).as_posix()
+        return "" if below == "." else f"{below}/"
+
+
+def find(root: Path) -> Place | None:
+    """Return the repository that a vault lies in, or None.
+
+    Raises:
+        NoRepository: the vault's .git is none.
+    """
+    root = Path(os.path.realpath(root))
+    for top in (root, *root.parents):
+        if os.path.lexists(top / ".git"):
+            place = _place(top)
+            if place is not None:
+                return place
+            if top == root:
+                hint = "if nothing in it is needed, move it away"
+                raise NoRepository("The vault's .git is no git repository", hint)
+    return None
+
+
+def _place(top: Path) -> Place | None:
+    folder = top / ".git"
+    try:
+        if not folder.is_dir():  # as in a worktree or a submodule
+            text = os.fsdecode(plain_files.read(folder, plain_files.SETTING))
+            if not text.startswith(_GITDIR):
+                return None
+            folder = top / text.removeprefix(_GITDIR).rstrip("\r\n")
+        folder = common = Path(os.path.realpath(folder))
+        if os.path.lexists(folder / "commondir"):
+            text = os.fsdecode(plain_files.read(folder / "commondir", plain_files.SETTING))
+            common = Path(os.path.realpath(folder / text.rstrip("\r\n")))
+    except (OSError, ValueError):
+        return None
+    has_head = os.path.lexists(folder / "HEAD") and not (folder / "HEAD").is_dir()
+    if has_head and (common / "objects").is_dir() and (common / "refs").is_dir():
+        return Place(top, folder, common)
+    return None
+
+
+def check_plain(place: Place) -> None:
+    """Make sure that what git opens is a file: it would wait for whoever writes into a pipe.
+
+    Loose objects, and what lies deeper in the vault, are not looked at.
+
+    Raises:
+        Refused: something is a pipe or a device; a socket is an error to git at once.
+    """
+    for path in _opened(place):
+        with contextlib.suppress(OSError):
+            mode = os.stat(path).st_mode
+            if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+                hint = "git would wait for it; move it away"
+                named = replace_surrogates(os.path.relpath(path, place.top))
+                raise Refused(f"{named} is a pipe or a device, and no file", hint)
+
+
+def _opened(place: Place) -> Iterator[str | Path]:
+    """Yield what may be no file, of what git opens without a look at it."""
+    yield from (place.top / name for name in _IN_TOP)
+    left = [(above / name, name == "refs") for above in {place.folder, place.common}
+            for name in _READ]  # fmt: skip
+    count = 0
+    while left and count < _MOST:
+        folder, is_deep = left.pop()
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                count += 1
+                if entry.is_dir(follow_symlinks=False):
+                    if is_deep:
+                        left.append((Path(entry.path), True))
+                elif not entry.is_file(follow_symlinks=False):
+                    yield entry.path

@@ -1,0 +1,291 @@
+"""How a vault is in git."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memvault import process
+from memvault.call import Call
+from memvault.errors import MemvaultError, Refused, UsageError
+from memvault.files import atomic, plain_files
+from memvault.git import approval, program
+from memvault.git.program import (
+    LARGER,
+    QUIET_INSIDE,
+    Git,
+    Repository,
+    at,
+    resume_hint,
+    without_credentials,
+)
+from memvault.git.repository import NoRepository, Place, find
+from memvault.git.tree_merge import LINK
+from memvault.vault.document import replace_surrogates
+from memvault.vault.file_names import referenced_names
+
+if TYPE_CHECKING:
+    from memvault.index.protocol import MemoryRecord
+
+
+_IGNORED = ".gitignore", (".memvault/", ".*.tmp")
+_ATTRIBUTES = ".gitattributes", ("*.md -text merge=memvault",)
+_DRIVER = "merge.memvault.driver"
+_SHOWN = 5
+_ARGUMENTS = "git merge-file %O %A %B %L %P"
+
+
+class NotAllowed(Refused):
+    """Git may not run in a repository; ``runs`` is what it would run and nobody allowed.
+
+    ``was_allowed`` says that it might run there before something changed. The message gives
+    names alone: values of settings may be private.
+    """
+
+    def __init__(self, now: list[approval.Part], before: list[approval.Part] | None) -> None:
+        self.runs = approval.new(now, before or [])
+        self.was_allowed = before is not None
+        self.covered = [f"{part.name}\n{part.digest}" for part in now]
+        said = "Git runs programs that a repository names, and nobody at this machine allowed it"
+        if self.was_allowed:
+            said = f"What git may run here, or lead to, has changed since: {self.told}"
+        super().__init__(said, "run memvault git init there once")
+
+    @property
+    def told(self) -> str:
+        """The first of the names."""
+        names = list(dict.fromkeys(run.partition(" = ")[0] for run in self.runs))
+        more = len(names) - _SHOWN
+        return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+Agree = Callable[[NotAllowed], None]
+"""Asks whoever may allow something; raises where that is refused."""
+
+
+def as_allowed(root: Path, place: Place) -> Repository:
+    """Return a vault's repository where git may run as it is.
+
+    Raises:
+        NotAllowed: nobody allowed it, or something that counts has changed since.
+        Refused: there is no git, or the repository cannot be looked at.
+    """
+    before = approval.allowed(root, place)
+    if before is None:
+        raise NotAllowed([], None)
+    now = approval.parts(place)
+    if not approval.is_within(now, before):
+        raise NotAllowed(now, before)
+    return at(root, place)
+
+
+def opened(call: Call, agree: Agree | None = None) -> Repository:
+    """Return the vault's repository, which ``agree`` may allow git to run in.
+
+    Raises:
+        NotAllowed: nobody did.
+        Refused: there is no repository or no git.
+    """
+    Git(call.root)  # there is one
+    found = find(call.root)
+    if found is None:
+        raise Refused("The vault is in no git repository", "memvault git init makes one")
+    _allow(call, found, agree)
+    return at(call.root, found)
+
+
+def begin(call: Call, agree: Agree | None = None) -> tuple[Repository, bool]:
+    """Make the vault's folder a repository where it lies in none; return whether it was made.
+
+    Raises:
+        Refused: the caller may not, or there is no git.
+    """
+    git = Git(call.root, {})
+    on_new: Agree | None = _agreed
+    try:
+        place = find(call.root)
+        if place is not None:
+            _allow(call, place, agree)
+            found = at(call.root, place)
+            if found.prefix:
+                call.notes.append(LARGER)
+            return found, False
+    except NoRepository:
+        folder = call.root / ".git"
+        if folder.is_symlink() or not folder.is_dir():
+            raise
+        folder = Path(os.path.realpath(folder))
+        _allow(call, Place(folder.parent, folder, folder), agree)  # git may mend it
+        on_new = agree
+    if not call.caller.may_run_programs:
+        raise NotAllowed([], None)
+    named = [] if Git(call.root).config("init.defaultBranch") else ["--initial-branch=main"]
+    git.run("init", "--quiet", *named)
+    return opened(call, on_new), True
+
+
+def _agreed(_: NotAllowed) -> None:
+    """Agree to what git has just made, by the user's own settings alone."""
+
+
+def _allow(call: Call, place: Place, agree: Agree | None) -> None:
+    """Keep that git may run in a repository, once somebody agreed to what is new in it.
+
+    Raises:
+        NotAllowed: nobody did, or the caller may not.
+    """
+    before, now = approval.allowed(call.root, place), approval.parts(place)
+    if before is not None and approval.is_within(now, before):
+        return
+    if not call.caller.may_run_programs or (now and agree is None):
+        raise NotAllowed(now, before)
+    if now and agree is not None:
+        agree(NotAllowed(now, before))
+    try:
+        approval.allow(call.root, place, now)
+    except MemvaultError as error:
+        call.notes.append(f"that you allowed git here cannot be kept: {error.message}")
+
+
+def prepare(call: Call, repository: Repository) -> list[str]:
+    """Set a repository up where it is not; return the files that were written or changed."""
+    changed = [name for name, lines in (_IGNORED, _ATTRIBUTES) if _add_lines(call, name, lines)]
+    if not is_registered(repository):
+        repository.git.run("config", "merge.memvault.name", "memvault: front matter by key")
+        repository.git.run("config", _DRIVER, driver_command(repository))
+    return changed
+
+
+def is_registered(repository: Repository) -> bool:
+    """Say whether git knows how to merge memories in this clone."""
+    return repository.git.config(_DRIVER) == driver_command(repository)
+
+
+def driver_command(repository: Repository) -> str:
+    """Return the command of the merge driver: ``memvault``, or this interpreter where it has to."""
+    root = repository.git.folder
+    try:
+        process.find_program("memvault", root, process.environment(root))
+    except UsageError:
+        # -P: a module in the vault's folder is none of memvault's.
+        return f"{shlex.quote(sys.executable)} -P -m memvault {_ARGUMENTS}"
+    return f"memvault {_ARGUMENTS}"
+
+
+def _add_lines(call: Call, name: str, lines: tuple[str, ...]) -> bool:
+    """Add the lines to a file that are not in it; say whether there were any."""
+    file = call.root / name
+    if not os.path.lexists(file):
+        atomic.create(file, "".join(f"{line}\n" for line in lines).encode())
+        return True
+    before = plain_files.read(file, plain_files.SETTING)
+    have = {line.strip() for line in before.decode("utf-8", "replace").splitlines()}
+    missing = [line for line in lines if line not in have]
+    if missing:
+        gap = b"" if not before or before.endswith(b"\n") else b"\n"
+        after = before + gap + "".join(f"{line}\n" for line in missing).encode()
+        atomic.replace(file, after)
+    return bool(missing)
+
+
+class ConflictPair(NamedTuple):
+    """Two files that one memory became when both sides changed its text."""
+
+    path: str
+    other: str
+
+
+def pairs(memories: Iterable[MemoryRecord]) -> list[ConflictPair]:
+    """Return the memories that are kept as two files, each pair once, the shorter path first."""
+    known = sorted(memories, key=lambda memory: memory.path)
+    paths: dict[str, str] = {}
+    for memory in known:
+        paths.setdefault(memory.mem_id, memory.path)
+    found = {
+        (memory.path, paths[link])
+        for memory in known
+        for link in referenced_names(memory.metadata, LINK)
+        if link in paths and paths[link] != memory.path
+    }
+    return sorted(
+        {ConflictPair(*sorted(pair, key=lambda path: (len(path), path))) for pair in found}
+    )
+
+
+def status(call: Call) -> dict[str, Any]:
+    """Return which repository the vault is in, what waits there, and what is to be done.
+
+    Before somebody at this machine allowed git there, only what can be read without it.
+    """
+    from memvault.recall.filters import Filters
+
+    Git(call.root)  # there is one
+    place = find(call.root)
+    twice = pairs(call.engine.list_records(Filters()))
+    shown = {
+        "autocommit": call.settings.autocommit,
+        "keptTwice": [{"filePath": pair.path, "copyPath": pair.other} for pair in twice],
+    }
+    if place is None:
+        return {"repository": False, "todo": ["memvault git init"], **shown}
+    if place.prefix_of(call.root):
+        call.notes.append(LARGER)
+    try:
+        found = as_allowed(call.root, place)
+    except NotAllowed as error:
+        if error.was_allowed:
+            call.notes.append(f"{error.message}: memvault git init")
+        return {"repository": True, **_without_git(call, place), **shown}
+    return {"repository": True, **_about(call, found), **shown}
+
+
+def _without_git(call: Call, place: Place) -> Mapping[str, Any]:
+    known = approval.remotes(place)
+    remote = "origin" if "origin" in known else next(iter(known), "")
+    about: dict[str, Any] = {
+        "branch": replace_surrogates(place.branch),
+        "remote": replace_surrogates(remote),
+    }
+    if remote and call.caller.may_see_paths:
+        about["url"] = replace_surrogates(without_credentials(known[remote]))
+    if place.under_way:
+        about["underWay"] = place.under_way
+    return {**about, "driver": False, "todo": ["memvault git init"]}
+
+
+def _about(call: Call, found: Repository) -> Mapping[str, Any]:
+    git = found.git
+    branch = found.branch
+    name = git.config(f"branch.{branch}.remote") if branch else ""
+    remotes = git.line("remote").split()
+    remote = name or ("origin" if "origin" in remotes else next(iter(remotes), ""))
+    about: dict[str, Any] = {"branch": branch, "remote": remote}
+    if remote and call.caller.may_see_paths:
+        about["url"] = without_credentials(git.config(f"remote.{remote}.url"))
+    others = git.commit_id(f"refs/remotes/{remote}/{branch}") if remote else ""
+    head = git.commit_id("HEAD")
+    if others and head:
+        counted = git.line("rev-list", "--left-right", "--count", f"{head}...{others}")
+        about["ahead"], about["behind"] = map(int, counted.split())
+    listed = git.run(
+        "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", QUIET_INSIDE,
+        "--", ".",
+    )  # fmt: skip
+    about["changed"] = sum(part[2:3] == b" " for part in listed.split(b"\0"))
+    apart = [] if found.prefix else program.repositories(found)
+    if apart:
+        about["notSynced"] = list(map(replace_surrogates, apart))
+    about["driver"] = is_registered(found)
+    todo = [] if about["driver"] else ["memvault git init"]
+    if found.under_way:
+        about["underWay"] = found.under_way
+        todo.insert(0, resume_hint(found))
+    elif not branch:
+        todo.append("git switch BRANCH")
+    if not remote:
+        todo.append("git remote add origin URL")
+    return {**about, **({"todo": todo} if todo else {})}

@@ -1,0 +1,583 @@
+"""Sync: commit what changed, put it on top of what others pushed, and push it.
+
+Nothing is forced. The two lines are put together outside of the folder, which
+then changes from one whole state to the other; a sync that is killed leaves
+what the next one commits and goes on from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from memvault.agents.address import locks_for_paths
+from memvault.call import Call
+from memvault.errors import Conflict, MemvaultError, Refused
+from memvault.files import atomic, plain_files, walk
+from memvault.files.walk import walk
+from memvault.git import program, setup
+from memvault.git.commit import commit_all, lock
+from memvault.git.merge import MemoryMerger
+from memvault.git.program import (
+    LARGER,
+    NETWORK_SECONDS,
+    QUIET_INSIDE,
+    Git,
+    GitError,
+    Repository,
+    require_idle_branch,
+)
+from memvault.git.tree_merge import SCRATCH, ChangedPath, Commit, Objects, Replay, is_private
+from memvault.model import FileState
+from memvault.store import writer
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import paths
+from memvault.vault.document import decode, replace_surrogates
+from memvault.vault.markdown import has_conflict_markers
+from memvault.vault.paths import require_plain_folders
+
+_NOTE = "memvault-sync.json"
+"""Names the two commits while files change from one to the other; it lies in git's own folder."""
+_NAME = re.compile(r"[0-9a-f]{40,64}")
+
+
+class ConcurrentEdit(Conflict):
+    """A file changed meanwhile; nothing is lost, and another try sees it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} was changed meanwhile", "try again")
+
+
+def switch(
+    repository: Repository, objects: Objects, store: MemoryStore, branch: str, old: str, new: str
+) -> None:
+    """Take folder, index and branch from one commit, or none, to another.
+
+    Raises:
+        Busy: a file is not as the old commit has it, or the branch is elsewhere.
+        Refused: something is staged in a file that has to change.
+        GitFailed: git cannot do it.
+    """
+    git = repository.git
+    before = old or git.empty_tree()
+    objects.check_names(new)
+    try:
+        git.run("read-tree", "-m", "-i", "--dry-run", before, new)
+    except GitError as error:
+        hint = "commit it, or take it back with git restore --staged"
+        raise Refused(f"What is staged is in the way: {error.message}", hint) from error
+    found = _shared(objects, before, new)
+    memories = _memories(repository, store, found)
+    with _held(store, found):
+        if git.commit_id("HEAD") != old:
+            raise ConcurrentEdit(branch)
+        _check(repository, found, memories)
+        noted = json.dumps({"before": before, "new": new}).encode()
+        atomic.write(repository.folder / _NOTE, noted)
+        _change(repository, objects, store, new, found, memories)
+        git.run("read-tree", "-m", "-i", before, new)
+        try:
+            git.run("update-ref", "-m", "memvault git sync", f"refs/heads/{branch}", new, old)
+        except GitError as error:
+            raise ConcurrentEdit(branch) from error
+        (repository.folder / _NOTE).unlink(missing_ok=True)
+    git.run("update-index", "-q", "--refresh", good=(0, 1))
+
+
+def recover(repository: Repository, objects: Objects, store: MemoryStore) -> None:
+    """Take back what a change that did not come to its end has done to files.
+
+    What was changed since is nobody's but the person's who did it, and stays.
+
+    Raises:
+        GitFailed: git cannot do it.
+    """
+    note = repository.folder / _NOTE
+    try:
+        noted = json.loads(plain_files.read(note, plain_files.SETTING))
+        before, new = str(noted["before"]), str(noted["new"])
+        if not (_NAME.fullmatch(before) and _NAME.fullmatch(new)):
+            raise ValueError("not the name of a commit")  # it may be an option
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError):
+        note.unlink(missing_ok=True)
+        return
+    git = repository.git
+    head = git.commit_id("HEAD")
+    with _held(store, _shared(objects, new, before)):
+        if not head or git.run_unchecked("merge-base", "--is-ancestor", new, head).code:
+            git.run("read-tree", head or before)
+            files = objects.files(head or before)
+            found = [
+                entry
+                for entry in _shared(objects, new, before)
+                if files.get(entry.path) == entry.after  # else somebody committed it since
+            ]
+            memories = _memories(repository, store, found)
+            changed = git.run("diff", QUIET_INSIDE, "--no-renames", "--name-only", "-z", new).split(
+                b"\0"
+            )
+            found = [
+                entry
+                for entry in found
+                if entry.path in memories
+                or entry.path.encode("utf-8", "surrogateescape") not in changed
+            ]
+            _change(repository, objects, store, before, found, memories, is_recovery=True)
+        note.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _held(store: MemoryStore, found: list[ChangedPath]) -> Iterator[None]:
+    """Hold the locks of all who may be writing these files."""
+    with contextlib.ExitStack() as locks:
+        for lock in locks_for_paths(store.root, [entry.path for entry in found]):
+            locks.enter_context(lock)
+        yield
+
+
+def _shared(objects: Objects, before: str, after: str) -> list[ChangedPath]:
+    """Return what two trees differ in, but for what is of one machine: that is never touched."""
+    return [entry for entry in objects.differences(before, after) if not is_private(entry.path)]
+
+
+def _is_inside(root: Path, path: str) -> bool:
+    """Return whether no folder on the way to a path is a link."""
+    with contextlib.suppress(Refused):
+        require_plain_folders(root, PurePosixPath(path).parent.as_posix())
+        return True
+    return False
+
+
+def _memories(repository: Repository, store: MemoryStore, found: list[ChangedPath]) -> set[str]:
+    """Return the paths of plain files whose bytes are the same in git and in the folder."""
+    paths = [
+        entry.path
+        for entry in found
+        if entry.path.endswith(".md")
+        and all(side is None or side.mode == "100644" for side in (entry.before, entry.after))
+    ]
+    data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+    words = ("check-attr", "-z", "--stdin", "text", "filter", "ident", "working-tree-encoding")
+    parts = repository.git.run(*words, data=data).decode("utf-8", "surrogateescape").split("\0")
+    other = {
+        path
+        for path, name, value in zip(parts[::3], parts[1::3], parts[2::3], strict=False)
+        if value not in ("unset", "unspecified") or (name == "text" and value != "unset")
+    }
+    return {path for path in paths if path not in other and _is_inside(store.root, path)}
+
+
+def _check(repository: Repository, found: list[ChangedPath], memories: set[str]) -> None:
+    """Make sure that nothing else is in the way of the files that change.
+
+    Raises:
+        Busy: somebody changed one meanwhile.
+        Refused: a folder that is to be a file holds what git passes over.
+    """
+    gone = {entry.path for entry in found if entry.after is None}
+    for entry in found:
+        file = repository.top / entry.path
+        if entry.before is None and file.is_dir() and not file.is_symlink():
+            for parent, _, names in walk(file):
+                inside = (Path(parent, name).relative_to(repository.top) for name in names)
+                left = [path.as_posix() for path in inside if path.as_posix() not in gone]
+                if left:
+                    said = f"Others have a file {entry.path}, which is a folder here with {left[0]}"
+                    raise Refused(said, "move the folder's files, or let git know of them")
+    others = [entry for entry in found if entry.path not in memories]
+    if not others:
+        return
+    for entry in others:
+        file = repository.top / entry.path
+        if entry.before is None and os.path.lexists(file) and not file.is_dir():
+            raise ConcurrentEdit(entry.path)
+    repository.git.run("update-index", "-q", "--refresh", good=(0, 1))
+    changed = repository.git.run("diff-files", QUIET_INSIDE, "--name-only", "-z").split(b"\0")
+    for entry in others:
+        if entry.path.encode("utf-8", "surrogateescape") in changed:
+            raise ConcurrentEdit(entry.path)
+
+
+def _change(
+    repository: Repository,
+    objects: Objects,
+    store: MemoryStore,
+    tree: str,
+    found: list[ChangedPath],
+    memories: set[str],
+    is_recovery: bool = False,
+) -> None:
+    """Change files; git does what is no memory. What goes goes first: a folder may get its name."""
+    own = [entry for entry in found if entry.path in memories]
+    _write(objects, store, [entry for entry in own if entry.after is None], is_recovery)
+    for entry in found:
+        folder = repository.top / entry.path
+        if entry.after is None or not _is_inside(repository.top, entry.path):
+            continue
+        if folder.is_dir() and not folder.is_symlink():
+            for parent, _, _ in reversed(list(walk(folder))):
+                with contextlib.suppress(OSError):
+                    Path(parent).rmdir()
+    _restore(repository, tree, [entry for entry in found if entry.path not in memories])
+    _write(objects, store, [entry for entry in own if entry.after is not None], is_recovery)
+
+
+def _restore(repository: Repository, tree: str, found: list[ChangedPath]) -> None:
+    paths = [entry.path for entry in found if entry.after is not None]
+    for entry in found:
+        if entry.after is None and _is_inside(repository.top, entry.path):
+            with contextlib.suppress(OSError):
+                (repository.top / entry.path).unlink()
+    if paths:
+        data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+        stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        repository.git.run("restore", f"--source={tree}", "--worktree", *stdin, data=data)
+
+
+def _write(
+    objects: Objects, store: MemoryStore, found: list[ChangedPath], is_recovery: bool
+) -> None:
+    sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
+    data = objects.read(sides)
+    for entry in found:
+        before = data[entry.before.name] if entry.before else None
+        after = data[entry.after.name] if entry.after else None
+        with contextlib.suppress(_Already, *((ConcurrentEdit,) if is_recovery else ())):
+            _write_one(store, entry.path, before, after)
+
+
+class _Already(Exception):
+    """The file is as it should become."""
+
+
+def _write_one(store: MemoryStore, path: str, before: bytes | None, after: bytes | None) -> None:
+    file = store.root / path
+    require_plain_folders(store.root, PurePosixPath(path).parent.as_posix())
+    try:
+        if before is None:
+            assert after is not None
+            atomic.create(file, after)
+        elif after is None:
+            _last_look(store, path, before, after)
+            file.unlink()
+        else:
+            atomic.replace(file, after, partial(_last_look, store, path, before, after))
+    except FileExistsError as error:
+        if plain_files.read(file) != after:
+            raise ConcurrentEdit(path) from error
+    except FileNotFoundError as error:
+        if after is not None:
+            raise ConcurrentEdit(path) from error
+    except OSError as error:
+        with atomic.map_os_errors(path):
+            raise error from None
+
+
+def _last_look(store: MemoryStore, path: str, before: bytes, after: bytes | None) -> None:
+    """Give a file a second name as its revision; make sure that it is what is to be replaced."""
+    memory = store.parse(before, FileState(path, len(before), 0, 0, 0))
+    kept = ""
+    with contextlib.suppress(MemvaultError):
+        kept = store.history.save(memory.mem_id, before, store.root / path)
+    now = plain_files.read(store.root / path)
+    if now == before:
+        return
+    if kept:
+        store.history.delete(memory.mem_id, kept)
+    if now == after:
+        raise _Already
+    raise ConcurrentEdit(path)
+
+
+_TRIES = 6
+_LARGEST = 64 << 20
+"""Bytes of a file that is looked at for secrets at most: the largest memory."""
+_HEAD = 8_000
+"""Bytes of a file that say whether it is a text, as git looks at as many."""
+_REJECTED = ("[rejected]", "failed to update ref", "cannot lock ref", "fetch first")
+
+
+class RemoteBranch(NamedTuple):
+    """The branch that is synced with: the remote's name, and the branch's there."""
+
+    name: str
+    branch: str
+    is_set: bool
+
+    @property
+    def tracking(self) -> str:
+        """The name under which this clone knows it."""
+        return f"refs/remotes/{self.name}/{self.branch}"
+
+
+class SyncReport:
+    """What a sync did."""
+
+    def __init__(self) -> None:
+        self.committed = self.pulled = self.pushed = 0
+        self.twice: dict[str, str] = {}
+        self.undeleted: dict[str, None] = {}
+        self.dropped_values: dict[str, None] = {}
+        self.renamed: dict[str, str] = {}
+        self.nested_repositories: list[str] = []
+
+    def result(self) -> dict[str, Any]:
+        """Return it as a tool's result."""
+        copies = [
+            {"filePath": replace_surrogates(path), "copyPath": replace_surrogates(copy)}
+            for copy, path in self.twice.items()
+        ]
+        renames = [
+            {"from": replace_surrogates(path), "filePath": replace_surrogates(now)}
+            for path, now in self.renamed.items()
+        ]
+        return {
+            "committed": self.committed,
+            "pulled": self.pulled,
+            "pushed": self.pushed,
+            **({"keptTwice": copies} if copies else {}),
+            **({"renamed": renames} if renames else {}),
+            **(
+                {"notSynced": list(map(replace_surrogates, self.nested_repositories))}
+                if self.nested_repositories
+                else {}
+            ),
+            **(
+                {"notDeleted": list(map(replace_surrogates, self.undeleted))}
+                if self.undeleted
+                else {}
+            ),
+            **(
+                {"notKept": list(map(replace_surrogates, self.dropped_values))}
+                if self.dropped_values
+                else {}
+            ),
+        }
+
+
+def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
+    """Commit, pull with rebase, and push.
+
+    Raises:
+        Refused: git cannot be used as things stand; the hint says what to do.
+        GitFailed: git, a hook or the other side refused.
+        Conflict: others changed files or pushed again and again meanwhile.
+    """
+    found = setup.opened(call, agree)
+    if found.prefix:
+        hint = "commit and pull it as you are used to; memories are merged there too"
+        raise Refused(LARGER, hint)
+    branch = require_idle_branch(found)
+    if found.unmerged:
+        raise Refused("Git holds files in conflict", "git status names them; settle them first")
+    remote = _remote(found, branch)
+    setup.prepare(call, found)
+    done = SyncReport()
+    agent = call.caller.agent
+    with lock(call.root):
+        for left in found.folder.glob(f"{SCRATCH}*"):
+            walk.remove(left)
+        for _ in range(_TRIES):
+            with Objects(found.git, found.folder) as objects:
+                recover(found, objects, call.store)
+                look = partial(_look, call, found, objects)
+                done.committed += commit_all(found, f"memvault sync ({agent})", look)
+            others = _fetched(found, remote)
+            try:
+                head = _merge_remote(call, found, branch, others, done)
+            except ConcurrentEdit:
+                continue
+            if head == others or _pushed(found, remote, head):
+                done.pushed = _count(found, others, head)
+                done.nested_repositories = program.repositories(found)
+                call.notes += map(_is_apart, done.nested_repositories)
+                return {"branch": branch, "remote": remote.name, **done.result()}
+    raise Conflict(f"Others changed or pushed meanwhile, {_TRIES} times", "memvault git sync")
+
+
+def _is_apart(path: str) -> str:
+    said = f"{replace_surrogates(path)} is a git repository of its own, so it is not synced"
+    return f"{said}: {program.HINT}"
+
+
+def _look(call: Call, repository: Repository, objects: Objects, tree: str) -> None:
+    """Tell of what should not be shared as it is, in the texts that are about to be committed.
+
+    Raises:
+        Refused: one holds a secret, and the settings say no to that.
+    """
+    git = repository.git
+    since = git.commit_id("HEAD") or git.empty_tree()
+    found = [
+        entry for entry in objects.differences(since, tree) if entry.after and entry.after.is_plain
+    ]
+    sides = [side.name for entry in found for side in (entry.before, entry.after) if side]
+    data = objects.read(objects.small(sides, _LARGEST))
+    for path, old, new in found:
+        assert new is not None
+        after = data.get(new.name, b"")
+        if b"\0" in after[:_HEAD] and not paths.is_memory_path(path):
+            continue  # no text
+        if has_conflict_markers(decode(after).text):
+            call.notes.append(
+                f"{replace_surrogates(path)} is shared with the marks of a conflict in it"
+            )
+        on_write = call.settings.secrets.on_write
+        before = data.get(old.name, b"") if old else b""
+        secrets = writer.added_secrets(before, after) if on_write != "off" else []
+        if secrets and on_write == "refuse":
+            raise Refused(
+                f"{replace_surrogates(path)} holds a secret, and memvault.toml says that none is kept",
+                "take it out of the file; nothing was committed, pulled or pushed",
+            )
+        if secrets:
+            call.notes.append(writer.warning(replace_surrogates(path), secrets))
+
+
+def _remote(repository: Repository, branch: str) -> RemoteBranch:
+    git = repository.git
+    name = git.config(f"branch.{branch}.remote")
+    merge = git.config(f"branch.{branch}.merge").removeprefix("refs/heads/")
+    known = git.line("remote").split()
+    if name in known and merge:  # else it is a path, whose repository has hooks of its own
+        return RemoteBranch(name, merge, True)
+    if not known:
+        raise Refused("The repository has no remote to sync with", "git remote add origin URL")
+    if "origin" not in known and len(known) > 1:
+        raise Refused(
+            f"The branch {branch} belongs to none of the remotes {', '.join(known)}",
+            f"git push --set-upstream REMOTE {branch}",
+        )
+    return RemoteBranch("origin" if "origin" in known else known[0], branch, False)
+
+
+def _fetched(repository: Repository, remote: RemoteBranch) -> str:
+    """Fetch what others pushed; return its last commit, empty where nobody pushed anything."""
+    git = repository.git
+    hint = f"git ls-remote {remote.name} says whether it can be reached"
+    listed = git.run(
+        "ls-remote", "--heads", "--", remote.name, seconds=NETWORK_SECONDS, hint=hint
+    ).decode("utf-8", "replace")
+    heads = [line.partition("\trefs/heads/")[2] for line in listed.splitlines()]
+    if remote.branch not in heads:
+        if heads and not remote.is_set:
+            is_here = git.commit_id(f"refs/heads/{heads[0]}")
+            way = f"git {'switch' if is_here else 'branch --move'} {heads[0]}"
+            raise Refused(
+                f"{remote.name} has no branch {remote.branch}, but {', '.join(heads[:5])}",
+                f"{way}, or git push --set-upstream {remote.name} HEAD",
+            )
+        return ""
+    source = f"+refs/heads/{remote.branch}:{remote.tracking}"
+    words = ("fetch", "--quiet", "--no-tags", "--", remote.name, source)
+    git.run(*words, seconds=NETWORK_SECONDS, hint=hint)
+    return git.commit_id(remote.tracking)
+
+
+def _merge_remote(
+    call: Call, repository: Repository, branch: str, others: str, done: SyncReport
+) -> str:
+    """Put the local commits on top of those of others; return the last commit."""
+    git = repository.git
+    head = git.commit_id("HEAD")
+    if not others or others == head or (head and _has(git, head, others)):
+        return head
+    with Objects(git, repository.folder) as objects:
+        new = others
+        replay = None
+        if head and not _has(git, others, head):
+            ignore = call.settings.ignore
+            new, replay = _replayed(repository, objects, others, head, ignore)
+        switch(repository, objects, call.store, branch, head, new)
+    done.pulled += _count(repository, head, others)
+    if replay is not None:
+        done.twice.update({entry.copy: entry.path for entry in replay.twice})
+        done.undeleted.update(dict.fromkeys(replay.undeleted))
+        done.dropped_values.update(dict.fromkeys(replay.dropped_values))
+        done.renamed.update(replay.renamed)
+    return new
+
+
+def _replayed(
+    repository: Repository, objects: Objects, others: str, head: str, ignore: tuple[str, ...]
+) -> tuple[str, Replay]:
+    git = repository.git
+    nothing = git.empty_tree()
+    base = git.line("merge-base", others, head, good=(0, 1)).partition("\n")[0] or nothing
+    replay = Replay(objects, MemoryMerger(git, objects.scratch), base, others, ignore)
+    commits = objects.commits(others, head)
+    if any(len(commit.parents) > 1 for commit in commits):
+        # How somebody merged is not to be lost: such commits stay as they are, and are merged.
+        last = commits[-1]
+        tree = replay.step(base, head)
+        text = _message(f"Merge what others pushed\n\n{_why(last)}", replay.dropped_values)
+        return objects.commit(tree, [head, others], last, text), replay
+    new, below, before = others, git.line("rev-parse", f"{others}^{{tree}}"), base
+    old = git.line("rev-parse", f"{base}^{{tree}}")
+    for commit in commits:
+        known = len(replay.dropped_values)
+        tree = replay.step(before, commit.name)
+        lost = replay.dropped_values[known:]
+        # What others did too is no change any more; a value that is lost stands in a message.
+        if tree != below or commit.tree == old or lost:
+            text = _message(commit.message, lost)
+            new, below = objects.commit(tree, [new], commit, text), tree
+        before, old = commit.name, commit.tree
+    return new, replay
+
+
+def _why(commit: Commit) -> str:
+    return f"The last of the commits here: {commit.message.partition(chr(10))[0]}"
+
+
+def _message(text: str, lost: list[str]) -> str:
+    """Return a commit's message with the values that others had changed later."""
+    if not lost:
+        return text
+    listed = "".join(f"- {entry}\n" for entry in lost)
+    return f"{text.rstrip()}\n\nNot kept, since what others have counts:\n{listed}"
+
+
+def _pushed(repository: Repository, remote: RemoteBranch, head: str) -> bool:
+    """Push; say no where others pushed meanwhile.
+
+    Raises:
+        GitFailed: it is refused for another reason.
+    """
+    if not head:
+        return True
+    git = repository.git
+    target = f"{head}:refs/heads/{remote.branch}"
+    words = ("push", "--porcelain", "--", remote.name, target)
+    ran = git.run_unchecked(*words, seconds=NETWORK_SECONDS)
+    if ran.code:
+        said = f"{ran.output}\n{ran.stderr}"
+        if any(mark in said for mark in _REJECTED):
+            return False
+        hint = "a hook or the other side refused it; all is committed here: sync again later"
+        raise git.failed("push", ran, hint)
+    git.run("update-ref", remote.tracking, head)
+    if not remote.is_set:
+        branch = f"--set-upstream-to={remote.name}/{remote.branch}"
+        git.run_unchecked("branch", branch)
+    return True
+
+
+def _has(git: Git, commit: str, earlier: str) -> bool:
+    return git.run_unchecked("merge-base", "--is-ancestor", earlier, commit).code == 0
+
+
+def _count(repository: Repository, since: str, until: str) -> int:
+    """Return how many commits lead from one to another."""
+    if not until:
+        return 0
+    words = (until, f"^{since}") if since else (until,)
+    return int(repository.git.line("rev-list", "--count", *words))

@@ -1,0 +1,551 @@
+"""Local commits put on top of those of others, without a working tree.
+
+A memory is followed by its id, wherever either side moved it. A text that both
+sides changed is kept twice, as two files that name each other: what others have
+stays under its path, and what later local commits do to it is done to the
+second file. What one side deleted and the other changed stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import count
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import NamedTuple
+
+from memvault.errors import MemvaultError, Refused
+from memvault.git.merge import MemoryMerger, version
+from memvault.git.program import Git
+from memvault.model import FileState, Memory
+from memvault.secrets.detector import masked
+from memvault.vault import document, paths
+from memvault.vault.document import replace_surrogates
+from memvault.vault.file_names import normalize, referenced_names
+from memvault.vault.markdown import first_heading
+
+SCRATCH = "memvault-sync-"
+"""How the folders begin that a killed sync leaves in git's own."""
+_SHORT = re.compile(r"(?:git|memvau)~[0-9]+")
+"""What Windows calls .git and .memvault besides."""
+_FIELDS = "%H%x00%T%x00%P%x00%an%x00%ae%x00%ad%x00%B"
+
+
+class TreeEntry(NamedTuple):
+    """A file in a tree: its mode, and the name of its bytes."""
+
+    mode: str
+    name: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a file, and no link or other repository."""
+        return self.mode.startswith("100")
+
+
+class ChangedPath(NamedTuple):
+    """A path that two trees differ in; None where there is no such file."""
+
+    path: str
+    before: TreeEntry | None
+    after: TreeEntry | None
+
+
+class Commit(NamedTuple):
+    """A commit: its name, tree and parents, and who wrote it, when, with which message."""
+
+    name: str
+    tree: str
+    parents: list[str]
+    author: str
+    email: str
+    date: str
+    message: str
+
+
+class Objects:
+    """Git's objects, and an index of their own for trees that are being made.
+
+    ``scratch`` is a folder for as long, in git's own ``folder``.
+    """
+
+    def __init__(self, git: Git, folder: Path) -> None:
+        self._git = git
+        self._folder = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder)
+        self.scratch = Path(self._folder.name)
+        self._own = {"GIT_INDEX_FILE": str(self.scratch / "index")}
+
+    def __enter__(self) -> Objects:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._folder.cleanup()
+
+    def files(self, tree: str) -> dict[str, TreeEntry]:
+        """Return the files of a tree by path."""
+        found = {}
+        for line in _parts(self._git.run("ls-tree", "-r", "-z", "--full-tree", tree)):
+            about, path = line.split("\t", 1)
+            mode, _, name = about.split(" ")
+            found[path] = TreeEntry(mode, name)
+        return found
+
+    def differences(self, before: str, after: str) -> list[ChangedPath]:
+        """Return what two trees differ in."""
+        words = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index", before, after)
+        parts = _parts(self._git.run(*words))
+        found = []
+        for about, path in zip(parts[::2], parts[1::2], strict=True):
+            mode, new_mode, name, new_name, _ = about.lstrip(":").split(" ")
+            found.append(ChangedPath(path, _entry(mode, name), _entry(new_mode, new_name)))
+        return found
+
+    def check_names(self, tree: str) -> None:
+        """Make sure that each name in a tree means one file, whatever system it comes to.
+
+        Raises:
+            Refused: one is .memvault or .git to some system, or a file and a folder at once.
+        """
+        files: dict[str, str] = {}
+        folders: set[str] = set()
+        words = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)
+        for path in _parts(self._git.run(*words)):
+            if is_private(path):
+                hint = "take it out with git rm -r --cached where it was committed, and push that"
+                raise Refused(
+                    f"{replace_surrogates(path)} is of one machine, and no file to share", hint
+                )
+            above = _folded(path)
+            files[above] = path
+            while (above := above.rpartition("/")[0]) and above not in folders:
+                folders.add(above)
+        for name in folders & files.keys():
+            hint = "rename one of the two where it was committed, and push that with git"
+            raise Refused(f"{replace_surrogates(files[name])} is a file and a folder at once", hint)
+
+    def read(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return the bytes of files by their names."""
+        wanted = list(dict.fromkeys(names))
+        if not wanted:
+            return {}
+        data = self._git.run("cat-file", "--batch", data="".join(f"{n}\n" for n in wanted).encode())
+        found, place = {}, 0
+        for name in wanted:
+            end = data.index(b"\n", place)
+            size = int(data[place:end].rsplit(b" ", 1)[1])
+            found[name] = data[end + 1 : end + 1 + size]
+            place = end + size + 2
+        return found
+
+    def small(self, names: Iterable[str], most: int) -> list[str]:
+        """Return the names of files that have so many bytes at most."""
+        wanted = dict.fromkeys(names)
+        data = "".join(f"{name}\n" for name in wanted).encode()
+        said = self._git.run("cat-file", "--batch-check=%(objectsize)", data=data).split()
+        return [name for name, size in zip(wanted, map(int, said), strict=True) if size <= most]
+
+    def write(self, data: bytes) -> str:
+        """Keep bytes; return their name."""
+        return self._git.run("hash-object", "-w", "--stdin", data=data).decode().strip()
+
+    def begin_tree(self, tree: str) -> None:
+        """Begin with the files of a tree."""
+        self._nothing = TreeEntry("0", "0" * len(tree))
+        self._git.run("read-tree", tree, more=self._own)
+
+    def tree(self, changes: Mapping[str, TreeEntry | None]) -> str:
+        """Change the files that were begun with; return the name of the tree that they make."""
+        if changes:
+            ordered = sorted(changes.items(), key=lambda change: change[1] is not None)
+            lines = (f"{mode} {name}\t{path}\0" for path, (mode, name) in
+                     ((path, entry or self._nothing) for path, entry in ordered))  # fmt: skip
+            data = "".join(lines).encode("utf-8", "surrogateescape")
+            self._git.run("update-index", "-z", "--index-info", data=data, more=self._own)
+        return self._git.run("write-tree", more=self._own).decode().strip()
+
+    def commits(self, since: str, until: str) -> list[Commit]:
+        """Return the commits that lead from one to another, the first first."""
+        words = ("log", "-z", "--reverse", "--topo-order", "--date=raw", f"--format={_FIELDS}")
+        fields = self._git.run(*words, f"{since}..{until}").decode("utf-8", "surrogateescape")
+        parts = fields.removesuffix("\0").split("\0") if fields else []
+        found = []
+        for at in range(0, len(parts), 7):
+            name, tree, parents, author, email, date, message = parts[at : at + 7]
+            found.append(Commit(name, tree, parents.split(), author, email, date, message))
+        return found
+
+    @cached_property
+    def _committer(self) -> tuple[list[str], dict[str, str]]:
+        """Whether commits are signed, as git's option, and who makes them."""
+        is_signing = self._git.config("commit.gpgSign").lower() == "true"
+        return ["-S"] if is_signing else [], self._git.identity()
+
+    def commit(self, tree: str, parents: Iterable[str], old: Commit, message: str) -> str:
+        """Make a commit in another one's place; return its name."""
+        author = {
+            "GIT_AUTHOR_NAME": old.author or "unknown",
+            "GIT_AUTHOR_EMAIL": old.email,
+            "GIT_AUTHOR_DATE": old.date,
+        }
+        above = [word for parent in parents for word in ("-p", parent)]
+        data = message.encode("utf-8", "surrogateescape")
+        signed, who = self._committer
+        more = {**who, **author}
+        words = ("commit-tree", *signed, *above, tree)
+        return self._git.run(*words, data=data, more=more).decode().strip()
+
+
+def is_private(path: str) -> bool:
+    """Return whether a path leads into .git or .memvault on Linux, macOS or Windows."""
+    names = (name.partition(":")[0].rstrip(" .") for name in _folded(path).split("/"))
+    return any(name in (".git", ".memvault") or _SHORT.fullmatch(name) for name in names)
+
+
+def _folded(path: str) -> str:
+    """Return a path as a file system sees it that tells neither cases nor normal forms apart."""
+    if path.isascii():
+        return path.lower()
+    kept = "".join(char for char in path if unicodedata.category(char) != "Cf")
+    return normalize("NFC", normalize("NFC", kept).casefold())
+
+
+def _entry(mode: str, name: str) -> TreeEntry | None:
+    return None if set(mode) == {"0"} else TreeEntry(mode, name)
+
+
+def _parts(data: bytes) -> list[str]:
+    return [part.decode("utf-8", "surrogateescape") for part in data.split(b"\0") if part]
+
+
+LINK = "conflict_with"
+"""The header's key under which two files of one memory name each other."""
+
+
+class ConflictCopy(NamedTuple):
+    """A file that is kept twice: under its path as others have it, and under ``copy``.
+
+    ``link`` is the copy's memId, where the two name each other.
+    """
+
+    path: str
+    copy: str
+    link: str = ""
+
+
+class Placed(NamedTuple):
+    """Where a file of the local side is now, and as what."""
+
+    path: str
+    entry: TreeEntry
+
+
+class _Step(NamedTuple):
+    """What a local commit did to one file: its path and entry before and after."""
+
+    old_path: str
+    path: str
+    old: TreeEntry | None
+    new: TreeEntry | None
+
+
+class Replay:
+    """The files of others, and local commits one after the other on top of them.
+
+    ``twice`` are files that are kept as two, ``stayed`` those that one side
+    deleted and the other changed, ``lost`` header values that another one won over;
+    ``renamed`` says where files are whose path others had taken.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        merger: MemoryMerger,
+        base: str,
+        others: str,
+        ignore: tuple[str, ...] = (),
+    ) -> None:
+        """Begin with what others have; files that fit a pattern of ``ignore`` are no memories."""
+        self._ignore = ignore
+        self._objects = objects
+        self._merger = merger
+        self._base = base
+        self._others = others
+        self._files: dict[str, TreeEntry] = {}
+        self._folders: Counter[str] = Counter()
+        self._where: dict[str, Placed] = {}
+        self._changed: dict[str, TreeEntry | None] = {}
+        self.twice: list[ConflictCopy] = []
+        self.undeleted: list[str] = []
+        self.dropped_values: list[str] = []
+        self.renamed: dict[str, str] = {}
+        for path, entry in objects.files(others).items():
+            self._put(path, entry)
+        objects.begin_tree(others)
+
+    def step(self, before: str, after: str) -> str:
+        """Do what leads from one local tree to the next; return the name of the tree then."""
+        self._changed = {}
+        for old_path, path, old, new in self._steps(self._objects.differences(before, after)):
+            if old is None and new is not None:
+                self._add(path, new)
+            elif old is not None and new is None:
+                self._delete(path, old)
+            elif old is not None and new is not None:
+                self._change(old_path, path, old, new)
+        return self._objects.tree(self._changed)
+
+    def _steps(self, found: list[ChangedPath]) -> list[_Step]:
+        """Return what was deleted, then what was changed or moved, then what was added."""
+        moved = self._moves(found)
+        sources = set(moved.values())
+        before = {entry.path: entry.before for entry in found}
+        steps = []
+        for path, old, new in found:
+            if path in moved:
+                steps.append(_Step(moved[path], path, before[moved[path]], new))
+            elif path not in sources:
+                steps.append(_Step(path, path, old, new))
+        return sorted(steps, key=lambda step: (step.new is not None, step.old is None))
+
+    def _moves(self, found: list[ChangedPath]) -> dict[str, str]:
+        """Return where files were moved from, by where they are."""
+        gone = {path: old for path, old, new in found if old and new is None}
+        came = {path: new for path, old, new in found if new and old is None}
+        if not gone or not came:
+            return {}
+        by_mark = {mark: path for path, mark in self._marks(gone).items()}
+        marks = self._marks(came)
+        return {path: by_mark.pop(mark) for path, mark in marks.items() if mark in by_mark}
+
+    def _marks(self, files: dict[str, TreeEntry]) -> dict[str, str]:
+        """Return what tells which file it is: its memory's id, else the name of its bytes."""
+        plain = {path: entry for path, entry in files.items() if entry.is_plain}
+        notes = {path: entry for path, entry in plain.items() if self._is_memory(path)}
+        data = self._objects.read(entry.name for entry in notes.values())
+        marks = {path: entry.name for path, entry in plain.items()}
+        for path, entry in notes.items():
+            marks[path] = _own_id(data[entry.name]) or entry.name
+        return marks
+
+    @cached_property
+    def _came(self) -> dict[str, str]:
+        """Where files are that others added, by what tells which they are."""
+        found = self._objects.differences(self._base, self._others)
+        marks = self._marks({path: new for path, old, new in found if new and old is None})
+        return {mark: path for path, mark in marks.items()}
+
+    def _found(self, path: str, old: TreeEntry) -> Placed | None:
+        """Return where a file of the local side is by now."""
+        placed = self._where.get(path)
+        if placed is not None:
+            here = self._files.get(placed.path)
+            return None if here is None else placed
+        if path in self._files and self._is_one(path, self._files[path], old):
+            return Placed(path, old)
+        moved = self._came.get(self._marks({path: old}).get(path, ""))
+        return Placed(moved, old) if moved in self._files else None
+
+    def _delete(self, path: str, old: TreeEntry) -> None:
+        placed = self._found(path, old)
+        self._where.pop(path, None)
+        self.renamed.pop(path, None)
+        if placed is None:
+            return
+        if self._files[placed.path] != placed.entry:
+            self.undeleted.append(placed.path)
+            return
+        self._put(placed.path, None)
+        for entry in [entry for entry in self.twice if entry.copy == placed.path]:
+            self.twice.remove(entry)
+            self._part(entry)
+
+    def _add(self, path: str, new: TreeEntry) -> None:
+        there = self._files.get(path)
+        if there is None:
+            self._place(path, self._renamed(path, self._free(path)), new)
+        elif there == new:
+            self._put(path, new)
+        elif self._is_one(path, there, new):
+            self._merge(path, path, path, None, new)
+        else:
+            free = self._renamed(path, self._beside(path))
+            self._place(path, free, self._named(path, free, new))
+
+    def _change(self, old_path: str, path: str, old: TreeEntry, new: TreeEntry) -> None:
+        placed = self._found(old_path, old)
+        is_followed = self._where.pop(old_path, None) is not None
+        if placed is None:
+            if old != new:
+                free = self._renamed(path, self._free(path))
+                self.undeleted.append(free)
+                self._place(path, free, new)
+        elif path == old_path or (placed.path != old_path and not is_followed):
+            self._merge(placed.path, path, placed.path, old, new)  # others moved it, perhaps
+        else:
+            self._merge(placed.path, path, self._renamed(path, self._free(path)), old, new)
+
+    def _merge(
+        self, here: str, path: str, target: str, old: TreeEntry | None, new: TreeEntry
+    ) -> None:
+        """Put the local change of a file and what is there together, under ``target``."""
+        merged = self._together(path, old, self._files[here], new)
+        if merged is None:
+            self._twice(here, path, new)
+            return
+        if target != here:
+            self._put(here, None)
+        self._place(path, target, merged)
+
+    def _together(
+        self, path: str, old: TreeEntry | None, there: TreeEntry, new: TreeEntry
+    ) -> TreeEntry | None:
+        if there == new or new == old:
+            return there
+        if there == old:
+            return new
+        if not (there.is_plain and new.is_plain and (old is None or old.is_plain)):
+            return None
+        mode = there.mode if old is not None and new.mode == old.mode else new.mode
+        data = self._objects.read([entry.name for entry in (old, there, new) if entry])
+        before = data[old.name] if old else None
+        if path.lower().endswith(".md"):
+            merged = self._merger.file(before, data[there.name], data[new.name])
+            if merged is None:
+                return None
+            self.dropped_values += [f"{path}: {masked(value)}" for value in merged.dropped_values]
+            return TreeEntry(mode, self._objects.write(merged.data))
+        whole = self._merger.plain(before or b"", data[there.name], data[new.name])
+        return None if whole is None else TreeEntry(mode, self._objects.write(whole))
+
+    def _twice(self, here: str, path: str, new: TreeEntry) -> None:
+        """Keep what is there, and the local version beside it, each with the other's name."""
+        copy, there, own = self._beside(path), self._files[here], ""
+        if self._is_memory(path) and there.is_plain and new.is_plain:
+            data = self._objects.read([there.name, new.name])
+            first = _memory(here, data[there.name])
+            second = _memory(copy, data[new.name])
+            made = paths.derived_id(f"{new.name}/{PurePosixPath(path).name}")
+            more = {"id": made, **_titled(_memory(path, data[new.name]), copy)}
+            other = _linked(data[new.name], second, first.mem_id, more)
+            own = made if other else second.mem_id
+            if other:
+                new = TreeEntry(new.mode, self._objects.write(other))
+            linked = _linked(data[there.name], first, own, {})
+            if linked:
+                self._put(here, TreeEntry(there.mode, self._objects.write(linked)))
+        self.twice.append(ConflictCopy(here, copy, own))
+        self._place(path, copy, new)
+
+    def _part(self, twice: ConflictCopy) -> None:
+        """Take the link to a copy, which is gone again, out of the file."""
+        entry = self._files.get(twice.path)
+        if entry is None or not twice.link:
+            return
+        data = self._objects.read([entry.name])[entry.name]
+        links = referenced_names(_memory(twice.path, data).metadata, LINK)
+        left = [f"[[{link}]]" for link in links if link != twice.link]
+        changed = document.edit(data, {LINK: left or None}, None)
+        self._put(twice.path, TreeEntry(entry.mode, self._objects.write(changed)))
+
+    def _is_one(self, path: str, there: TreeEntry, new: TreeEntry) -> bool:
+        """Say whether two files that came under one path are one memory, or no memories."""
+        if not self._is_memory(path) or not (there.is_plain and new.is_plain):
+            return True
+        data = self._objects.read([there.name, new.name])
+        return _own_id(data[there.name]) == _own_id(data[new.name])
+
+    def _named(self, path: str, free: str, new: TreeEntry) -> TreeEntry:
+        """Return a memory that keeps its title under another name."""
+        memory = _memory(path, self._objects.read([new.name])[new.name])
+        changes = _titled(memory, free)
+        if not changes:
+            return new
+        data = self._objects.read([new.name])[new.name]
+        with contextlib.suppress(MemvaultError):
+            return TreeEntry(new.mode, self._objects.write(document.edit(data, changes, None)))
+        return new
+
+    def _renamed(self, path: str, free: str) -> str:
+        """Return the path that a file gets; note it where others have taken its own."""
+        self.renamed.pop(path, None)
+        if free != path:
+            self.renamed[path] = free
+        return free
+
+    def _free(self, path: str) -> str:
+        """Return a path if it is free, else one beside it; its folders may be files of others."""
+        for folder in reversed(PurePosixPath(path).parents[:-1]):
+            if str(folder) in self._files:
+                names = (f"{folder}_{n}" for n in count(2))
+                other = next(name for name in names if name not in self._files)
+                return self._free(f"{other}{path.removeprefix(str(folder))}")
+        return self._beside(path) if self._is_taken(path) else path
+
+    def _beside(self, path: str) -> str:
+        """Return a free name beside a path.
+
+        Of an agent's entries the one whose path comes first counts; that stays
+        the one that was there.
+        """
+        pure = PurePosixPath(path)
+        mark = "-" if self._is_memory(path) else "_"
+        names = (str(pure.with_name(f"{pure.stem}{mark}{n}{pure.suffix}")) for n in count(2))
+        return next(name for name in names if not self._is_taken(name))
+
+    def _is_memory(self, path: str) -> bool:
+        return paths.is_memory_path(path) and not paths.is_ignored(path, self._ignore)
+
+    def _is_taken(self, path: str) -> bool:
+        return path in self._files or self._folders[path] > 0
+
+    def _place(self, path: str, target: str, entry: TreeEntry) -> None:
+        """Put a file under a path, and know it again by the path that the local side has for it."""
+        self._put(target, entry)
+        if target != path:
+            self._where[path] = Placed(target, entry)
+
+    def _put(self, path: str, entry: TreeEntry | None) -> None:
+        if (path in self._files) != (entry is not None):
+            for folder in PurePosixPath(path).parents:
+                self._folders[str(folder)] += 1 if entry else -1
+        if entry is None:
+            self._files.pop(path, None)
+        else:
+            self._files[path] = entry
+        self._changed[path] = entry
+
+
+def _own_id(data: bytes) -> str:
+    read = version(data)
+    return read.own_id if read else ""
+
+
+def _memory(path: str, data: bytes) -> Memory:
+    return document.read_memory(data, FileState(path, len(data), 0, 0, 0), frozenset())
+
+
+def _titled(memory: Memory, path: str) -> dict[str, str]:
+    """Return the title for a memory's header, where it is only in the file's name."""
+    is_named = "title" in memory.metadata or first_heading(memory.body)
+    moved = PurePosixPath(memory.path).stem != PurePosixPath(path).stem
+    return {"title": memory.title} if moved and not is_named else {}
+
+
+def _linked(data: bytes, memory: Memory, other: str, more: Mapping[str, str]) -> bytes:
+    """Return a memory's bytes with a link to its other version; none where it cannot be edited."""
+    links = dict.fromkeys([*referenced_names(memory.metadata, LINK), other])
+    try:
+        return document.edit(data, {**more, LINK: [f"[[{link}]]" for link in links]}, None)
+    except MemvaultError:
+        return b""

@@ -1,0 +1,184 @@
+"""What was changed: by which call, when, and in which lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from difflib import unified_diff
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.call import Call
+from memvault.errors import NotFound
+from memvault.model import Memory
+from memvault.store.change_set import FileChange, JournalEntry
+from memvault.vault import document
+
+_LONGEST_COMPARED = 5_000
+"""Lines that are compared with each other; what differs in more is shown as replaced."""
+
+
+class LoggedMemory(NamedTuple):
+    """A memory that a name means, or what the journal says of one that is gone."""
+
+    mem_id: str
+    path: str
+    title: str
+    memory: Memory | None
+
+
+def resolve_logged(call: Call, name: str) -> LoggedMemory:
+    """Return what a name means, even of a memory that is gone.
+
+    Raises:
+        NotFound: neither the vault nor the journal knows it.
+        Ambiguous: there are several.
+    """
+    try:
+        memory = call.engine.resolve(name)
+    except NotFound:
+        wanted = name.strip().casefold()
+        for change in call.store.changes.journal.changes():
+            for entry in change.files:
+                known = (entry.mem_id, entry.path, entry.title)
+                if wanted in (value.casefold() for value in known):
+                    return LoggedMemory(*known, None)
+        raise
+    return LoggedMemory(memory.mem_id, memory.path, memory.title, memory)
+
+
+def changes_of(call: Call, mem_id: str) -> Iterator[JournalEntry]:
+    """Yield the changes of one memory, newest first, each with its own file only.
+
+    What the journal does not know comes last: revisions that older versions kept.
+    """
+    known: set[str] = set()
+    for change in call.store.changes.journal.changes():
+        own = tuple(entry for entry in change.files if entry.mem_id == mem_id)
+        if own:
+            known.update(entry.before for entry in own)
+            yield change._replace(files=own)
+    for revision in reversed(call.store.history.revisions(mem_id)):
+        if revision not in known:
+            moment = clock.parse(revision.rpartition("-")[0])
+            entry = FileChange("changed", "", mem_id, "", revision, "")
+            yield JournalEntry("", clock.iso(moment) if moment else "", "", "", (entry,))
+
+
+def is_edited(call: Call, named: LoggedMemory) -> bool:
+    """Say whether a memory was changed since, by somebody else than a tool."""
+    for change in call.store.changes.journal.changes():
+        for entry in reversed(change.files):
+            if entry.mem_id == named.mem_id and entry.path == named.path:
+                return named.memory is not None and entry.after not in ("", named.memory.etag)
+    return False
+
+
+def change_item(change: JournalEntry) -> dict[str, Any]:
+    """Return how a result tells a change."""
+    told: dict[str, Any] = {
+        "changeId": change.change_id,
+        "when": change.when,
+        "tool": change.tool,
+        "agent": change.agent,
+        "files": [file_item(entry) for entry in change.files],
+    }
+    told |= {"undoes": change.reverts} if change.reverts else {}
+    return told | ({"undoneBy": change.reverted_by} if change.reverted_by else {})
+
+
+def file_item(entry: FileChange) -> dict[str, Any]:
+    """Return how a result tells what was done to one file; a revision is what it was before."""
+    told = {
+        "change": entry.kind,
+        "filePath": entry.path,
+        "memId": entry.mem_id,
+        "title": entry.title,
+    }
+    revision = entry.before if entry.kind in ("changed", "removed") else ""
+    return told | ({"revision": revision} if revision else {})
+
+
+def compare_revisions(call: Call, named: LoggedMemory, revision: str, other: str) -> dict[str, Any]:
+    """Compare two revisions of a memory, or one with what it is now; the last one by default.
+
+    Raises:
+        NotFound: there is no such revision.
+    """
+    history = call.store.history
+    if not revision:
+        known = history.revisions(named.mem_id)
+        if not known:
+            raise NotFound(
+                f"There is no earlier revision of {named.mem_id}",
+                "a tool keeps one when it changes the text; "
+                f"memvault log {named.mem_id} says what was done",
+            )
+        revision = known[-1]
+    first = history.read(named.mem_id, revision)
+    if other:
+        second = history.read(named.mem_id, other)
+    elif named.memory is not None:
+        second, _ = call.store.read_bytes(named.memory.path)
+    else:
+        hint = (
+            f"name two revisions; memvault undo takes back what memvault log {named.mem_id} names"
+        )
+        raise NotFound(f"{named.path} is gone", hint)
+    return {
+        "memId": named.mem_id,
+        "filePath": named.path,
+        "from": revision,
+        "to": other or "now",
+        **difference(first, second, revision, other or "now", masking(call, named.memory)),
+    }
+
+
+def masking(call: Call, memory: Memory | None) -> Callable[[str], str]:
+    """Return what masks the secrets of a revision, where the caller is told none.
+
+    In a diff a secret may be cut, and a mark stands before each line, so that one is not known
+    for a secret any more.
+    """
+    from memvault.secrets import detector
+
+    is_fine = memory is not None and detector.allows(memory.metadata)
+    return detector.masked if call.caller.masks and not is_fine else str
+
+
+def difference(
+    first: bytes, second: bytes, before: str, after: str, told: Callable[[str], str] = str
+) -> dict[str, Any]:
+    """Return how many lines one version adds to another and removes, and the unified diff.
+
+    The diff is of what is ``told`` of the texts.
+    """
+    old, new = document.decode(first).text, document.decode(second).text
+    lines = shown = _lines(old, new, before, after)
+    masked = told(old), told(new)
+    if masked != (old, new):
+        shown = _lines(*masked, before, after)
+    return {
+        "added": sum(line.startswith("+") for line in lines[2:]),
+        "removed": sum(line.startswith("-") for line in lines[2:]),
+        "diff": "\n".join(shown),
+    }
+
+
+def _lines(first: str, second: str, before: str, after: str) -> list[str]:
+    """Return a unified diff; what both begin and end with alike costs nothing to compare."""
+    old, new = first.splitlines(), second.splitlines()
+    pairs = zip(old, new, strict=False)
+    head = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    head = max(0, head - 3)
+    if max(len(old), len(new)) - head <= _LONGEST_COMPARED:
+        return list(unified_diff(old, new, before, after, lineterm=""))
+    rest = zip(reversed(old[head:]), reversed(new[head:]), strict=False)
+    tail = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], rest))
+    gone, come = old[head : len(old) - tail], new[head : len(new) - tail]
+    if max(len(gone), len(come)) <= _LONGEST_COMPARED:
+        made = list(unified_diff(gone, come, before, after, lineterm=""))
+        return [*made[:2], f"@@ from line {head + 1} @@", *made[2:]]
+    counts = f"@@ -{head + 1},{len(gone)} +{head + 1},{len(come)} @@"
+    minus, plus = (f"-{line}" for line in gone), (f"+{line}" for line in come)
+    return [f"--- {before}", f"+++ {after}", counts, *minus, *plus]

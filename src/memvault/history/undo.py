@@ -1,0 +1,303 @@
+"""Taking back what a call changed: worked out first, then done, file by file.
+
+What a call did to one file, in however many steps, is one step back: from the
+bytes that it left to those that it found. A file that has other bytes by now
+stays as it is, and so does everything else of that change. A step that is done
+already, by an undo that was killed, is no obstacle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from itertools import takewhile
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from memvault.agents.address import locks_for_paths
+from memvault.call import Call
+from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused
+from memvault.files import plain_files
+from memvault.files.user_folders import SETTINGS_FILE
+from memvault.store.change_set import FileChange, FileRef, JournalEntry
+from memvault.store.memory_store import MemoryStore
+from memvault.store.revisions import TrashedFile
+from memvault.vault import paths
+from memvault.vault.document import etag
+
+_GONE = ("removed", "forgotten")
+_NEW = ("created", "restored")
+
+
+class RevertStep(NamedTuple):
+    """One file on its way back: from the etag that the change left, to that which it found.
+
+    Either is empty where there was no file. ``kept`` names the revision that has the
+    bytes, or with ``trashed`` the folder of the trash; of that an older journal does
+    not say which bytes are there.
+    """
+
+    path: str
+    subject: FileRef
+    left: str
+    kept: str
+    trashed: bool
+    found: str
+
+
+def select_change(call: Call, wanted: str) -> JournalEntry:
+    """Return the change that an id or its beginning names; without one the last of the caller's.
+
+    Raises:
+        NotFound: there is none.
+        Ambiguous: there are several.
+        Refused: the last change is another agent's.
+    """
+    changes = call.store.changes.journal.changes()
+    if wanted:
+        fits = [change for change in changes if change.change_id.startswith(wanted)]
+        if not fits:
+            raise NotFound(f"There is no change {wanted!r}", "memvault undo --list names them")
+        if len(fits) > 1:
+            raise Ambiguous(
+                f"{wanted!r} names {len(fits)} changes",
+                "use more of the id",
+                {"changes": [change.change_id for change in fits]},
+            )
+        return fits[0]
+    for change in changes:
+        if not change.reverts and not change.reverted_by and not _is_undone(call, change):
+            if change.agent != call.address.agent:
+                raise Refused(
+                    f"The last change is by {change.agent}, not by {call.address.agent}",
+                    f"memvault undo {change.change_id} takes it back all the same",
+                )
+            return change
+    raise NotFound("There is nothing to undo", "memvault log shows what was changed")
+
+
+def revert_steps(files: Iterable[FileChange]) -> list[RevertStep]:
+    """Return the way back, the last file first."""
+    found: dict[str, RevertStep] = {}
+    for change in files:
+        earlier = found.pop(change.path, None)
+        if earlier is None:
+            kept = "" if change.kind in _NEW else change.before
+            trashed = change.kind == "forgotten"
+            had = change.after if trashed else kept.rpartition("-")[2]
+            subject = FileRef(change.mem_id, change.title)
+            earlier = RevertStep(change.path, subject, "", kept, trashed, had)
+        if change.kind == "restored" and earlier.trashed and change.before == earlier.kept:
+            continue  # into the trash and out again
+        found[change.path] = earlier._replace(left="" if change.kind in _GONE else change.after)
+    return [step for step in reversed(found.values()) if step.left or step.kept]
+
+
+def why_not_undoable(store: MemoryStore, change: JournalEntry) -> str:
+    """Say why a change cannot be taken back, in a few words; empty where it can."""
+    try:
+        _todo(store, change)
+    except MemvaultError as error:
+        return error.message
+    return ""
+
+
+def undo(call: Call, change: JournalEntry) -> list[FileChange]:
+    """Take a change back; return what was done to which files.
+
+    Raises:
+        Conflict: a file has changed since.
+        NotFound: earlier bytes are no longer kept.
+        Refused: the change names what is no file of the vault's.
+    """
+    call.change_set.reverts = change.change_id
+    with contextlib.ExitStack() as locks:
+        for lock in locks_for_paths(call.root, [entry.path for entry in change.files]):
+            locks.enter_context(lock)
+        try:
+            todo = _todo(call.store, change, call.store.changes.journal.changes())
+        except Conflict as error:
+            moved = _moved(call, change)
+            if moved is None or change.reverted_by:
+                raise
+            entry, now = moved
+            raise Conflict(
+                f"{entry.path} is {now} by now, so {change.change_id} cannot be undone",
+                f"memvault show {entry.mem_id} shows it as it is; "
+                "if it was moved by hand, move it back and undo again",
+            ) from error
+        back = {step.subject.mem_id for step in todo if step.kept and not step.left}
+        for step in todo:
+            _apply(call.store, step, step.subject.mem_id in back)
+    return call.change_set.files
+
+
+def _moved(call: Call, change: JournalEntry) -> tuple[FileChange, str] | None:
+    """Return a file that a change left, and the path that its memory has by now."""
+    for entry in change.files:
+        if entry.kind in _GONE or not paths.is_memory_path(entry.path):
+            continue
+        with contextlib.suppress(MemvaultError):
+            memory = call.engine.resolve(entry.mem_id)
+            if memory.mem_id == entry.mem_id and memory.path != entry.path:
+                return entry, memory.path
+    return None
+
+
+def _todo(
+    store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry] = ()
+) -> list[RevertStep]:
+    """Return the steps that are still to be taken; errors as for ``undo``.
+
+    ``changes``, the newest first, are for what an error says to type.
+    """
+    try:
+        return _open_steps(store, change, changes)
+    except MemvaultError as error:
+        if not change.reverted_by:
+            raise
+        raise Conflict(
+            f"{change.change_id} was undone by {change.reverted_by}",
+            f"memvault undo {change.reverted_by} takes that back",
+        ) from error
+
+
+def _open_steps(
+    store: MemoryStore, change: JournalEntry, changes: Iterable[JournalEntry]
+) -> list[RevertStep]:
+    wanted = revert_steps(change.files)
+    open_steps = [step for step in wanted if not _is_done(store, step)]
+    if not open_steps:
+        where = wanted[0].path if wanted else "its files"
+        raise Conflict(
+            f"There is nothing left to undo: {where} is as it was before {change.change_id}",
+            "memvault undo --list shows what can be undone",
+        )
+    for step in open_steps:
+        _check(store, step, change, changes)
+    return open_steps
+
+
+def _is_undone(call: Call, change: JournalEntry) -> bool:
+    """Say whether each file is as it was before, by whatever way: there is nothing to undo.
+
+    A memory that was moved is no longer under its path, and there all the same.
+    """
+    try:
+        is_done = all(_is_done(call.store, step) for step in revert_steps(change.files))
+    except MemvaultError:
+        return False
+    return is_done and _moved(call, change) is None
+
+
+def _is_done(store: MemoryStore, step: RevertStep) -> bool:
+    now = _etag_of(store, step.path)
+    if step.trashed and not step.found:
+        return bool(now) and not _trashed(store, step)
+    return now == step.found
+
+
+def _check(
+    store: MemoryStore, step: RevertStep, change: JournalEntry, changes: Iterable[JournalEntry]
+) -> None:
+    now = _etag_of(store, step.path)
+    if now != step.left:
+        raise Conflict(*_in_the_way(step, change, now, changes))
+    if step.trashed:
+        if not _trashed(store, step):
+            raise NotFound(
+                f"{step.path} is no longer in the trash", "memvault trash list names what is there"
+            )
+    elif step.kept:
+        store.history.read_verified(step.subject.mem_id, step.kept)
+
+
+def _in_the_way(
+    step: RevertStep, change: JournalEntry, now: str, changes: Iterable[JournalEntry]
+) -> tuple[str, str]:
+    """Say why a file that is not as a change left it cannot go back, and what to type."""
+    path, mem_id, name = step.path, step.subject.mem_id, change.change_id
+    if not now:
+        said = f"{path} is no longer there, so {name} cannot be undone"
+        hint = f"move it back if it was moved, as memvault show {mem_id} says, and undo again"
+    elif not step.left:
+        said = f"The path {path} is taken by another file since {name}"
+        beside = f", or memvault restore {mem_id} puts the old one beside it"
+        hint = f"move that file away and undo again{beside if step.trashed else ''}"
+    else:
+        said = f"{path} has changed since {name}, so undoing would lose that"
+        hint = f"memvault log {mem_id} names its revisions"
+        if step.kept:
+            hint += ", memvault restore --revision puts one back"
+        elif paths.is_memory_path(path):
+            hint = f"memvault forget {mem_id} moves it to the trash as it is now"
+    for later in takewhile(lambda entry: entry.change_id != name, changes):
+        left = [entry for entry in later.files if entry.path == path]
+        if left and not later.reverts and not later.reverted_by:
+            if now == ("" if left[-1].kind in _GONE else left[-1].after):
+                hint = f"memvault undo {later.change_id} first, which came after it"
+            break
+    return said, hint
+
+
+def _etag_of(store: MemoryStore, path: str) -> str:
+    """Return a file's etag; empty where there is none.
+
+    Raises:
+        Refused: it is no file that a tool writes, or leads out of the vault.
+    """
+    pure = PurePosixPath(path)
+    hidden = any(part.startswith(".") or part == ".." for part in pure.parts)
+    ours = path == SETTINGS_FILE or path.lower().endswith(".md")
+    if pure.is_absolute() or hidden or not ours:
+        raise Refused(f"{path} is no file of the vault's", "the journal is not as it was written")
+    paths.require_plain_folders(store.root, pure.parent.as_posix())
+    try:
+        return etag(plain_files.read(store.root / path))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise Conflict(f"{path} cannot be read: {error.strerror}", "look at it") from error
+
+
+def _trashed(store: MemoryStore, step: RevertStep) -> TrashedFile | None:
+    """Return the bytes of a step in the trash: where they were put, or were put again since."""
+    history = store.history
+    found = _with_bytes(history.discarded_in(step.kept), step)
+    return found or _with_bytes(history.discarded(), step)
+
+
+def _with_bytes(items: Iterable[TrashedFile], step: RevertStep) -> TrashedFile | None:
+    for item in items:
+        with contextlib.suppress(OSError, MemvaultError):
+            if item.path == step.path:
+                data = plain_files.read(item.file)
+                if not step.found or etag(data) == step.found:
+                    return item
+    return None
+
+
+def _apply(store: MemoryStore, step: RevertStep, moves: bool) -> None:
+    """Take a step; a file whose memory ``moves`` back to its old path does not go to the trash."""
+    changes, path = store.changes, step.path
+    try:
+        if step.trashed:
+            item = _trashed(store, step)
+            assert item is not None
+            changes.restore(item, [path], step.subject)
+        elif not step.kept:
+            if paths.is_memory_path(path) and not moves:
+                changes.discard(path, step.subject)
+            else:
+                changes.remove(path, step.subject)
+        else:
+            earlier = store.history.read(step.subject.mem_id, step.kept)
+            if step.left:
+                now = plain_files.read(store.root / path)
+                if etag(now) != step.left:
+                    raise Conflict(f"{path} was changed meanwhile", "try again")
+                changes.replace(path, now, earlier, step.subject)
+            else:
+                changes.create([path], earlier, step.subject)
+    except (FileNotFoundError, FileExistsError) as error:
+        raise Conflict(f"{path} was changed meanwhile", "try again") from error

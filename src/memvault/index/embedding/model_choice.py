@@ -1,0 +1,197 @@
+"""Which model may be loaded here: a vault may name one, its user says which folders are read.
+
+A model is a program: one of a thousand bytes can compute for ever, or take all
+memory. So a folder that a vault's settings name is opened only where this user
+allowed exactly those bytes, with ``memvault model use``.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import sanitize
+from memvault.errors import EmbedderError, MemvaultError
+from memvault.files.user_folders import expand_home
+from memvault.index.embedding.embedder import BUILTIN, fingerprint_of
+from memvault.settings import user_settings
+from memvault.settings.vault_settings import Settings
+
+_KIND = "model"
+
+
+class ModelChoice(NamedTuple):
+    """The model to use: where its name is looked up first, and what a person should know of it.
+
+    ``root`` is the vault that may stand for a folder's beginning; None for a
+    name that no vault has a say in.
+    """
+
+    name: str
+    root: Path | None
+    note: str = ""
+
+
+class ModelFingerprint(NamedTuple):
+    """The files of a model's folder: their sizes by path, and one digest of all of them."""
+
+    sizes: dict[str, int]
+    digest: str
+
+
+def folder_of(name: str, root: Path | None) -> Path | None:
+    """Return the folder that a model's name stands for, None for one of fastembed's or ours.
+
+    A folder may be named from the vault ``root``; where no vault has a say, by its whole path.
+    """
+    given = expand_home(name)
+    if name == BUILTIN:
+        return None
+    if root is None:
+        return given if given.is_absolute() else None
+    folder = root / given
+    return folder if folder.is_dir() or given.is_absolute() or name.startswith(".") else None
+
+
+def identity(name: str, root: Path | None) -> tuple[Hashable, ...]:
+    """Return what identifies a model: its name, and its folder with the state of its files."""
+    folder = folder_of(name, root)
+    if folder is None:
+        return name, None
+    return name, str(folder.resolve()), fingerprint_of(folder)
+
+
+def is_path(name: str, root: Path) -> bool:
+    """Say whether a model's name is a folder's path, or could be one, whatever lies there."""
+    return bool(name) and (
+        ".." in Path(name).parts or name.startswith("~") or folder_of(name, root) is not None
+    )
+
+
+def choose_embedder(settings: Settings, root: Path) -> ModelChoice:
+    """Return the embedder to use: the built-in one where the vault's may not be loaded here."""
+    if "embedder.model" not in settings.explicit:
+        return ModelChoice(user_settings.load().embedder or settings.embedder, None)
+    if is_allowed(settings.embedder, root):
+        return ModelChoice(settings.embedder, root)
+    return ModelChoice(BUILTIN, None, _refusal(settings.embedder, ""))
+
+
+def choose_reranker(settings: Settings, root: Path) -> ModelChoice:
+    """Return the cross-encoder to use.
+
+    Raises:
+        EmbedderError: the one that the vault names may not be loaded here.
+    """
+    if "rerank.model" not in settings.explicit:
+        return ModelChoice(user_settings.load().reranker or settings.reranker, None)
+    if not is_allowed(settings.reranker, root):
+        said, _, hint = _refusal(settings.reranker, " --for rerank").partition("; ")
+        raise EmbedderError(said, hint)
+    return ModelChoice(settings.reranker, root)
+
+
+def fingerprint(name: str, root: Path | None) -> ModelFingerprint | None:
+    """Return what a folder holds, to be allowed once it was tried; None for a model's name.
+
+    Raises:
+        EmbedderError: it cannot be read, or holds a linked folder.
+    """
+    folder = folder_of(name, root)
+    if folder is None:
+        return None
+    try:
+        sizes = _sizes(folder)
+        return ModelFingerprint(sizes, _digest(folder, sizes))
+    except OSError as error:
+        raise EmbedderError(
+            f"The model folder {name} cannot be read: {error.strerror}", "check what lies in it"
+        ) from error
+
+
+def allow(name: str, root: Path, tried: ModelFingerprint | None) -> None:
+    """Let the vault's settings name a folder on this machine, as long as it holds what was tried.
+
+    Errors as for ``grants.grant``.
+    """
+    folder = folder_of(name, root)
+    if folder is not None and tried is not None:
+        from memvault.settings import grants
+
+        grants.add(root, _KIND, str(folder.resolve()), tried._asdict())
+
+
+def cache_key(settings: Settings, root: Path) -> object:
+    """Return what changes whenever the choice of an embedder may: cheap, no file is read whole."""
+    folder = folder_of(settings.embedder, root)
+    if folder is None or "embedder.model" not in settings.explicit:
+        return None
+    try:
+        allowed = _granted(folder, root)
+        files = [(folder / name).stat() for name in allowed.get("sizes", ())]
+    except (OSError, ValueError, MemvaultError):  # a NUL in a path is a ValueError
+        return None
+    return allowed.get("digest"), [
+        (file.st_size, file.st_mtime_ns, file.st_ctime_ns) for file in files
+    ]
+
+
+def is_allowed(name: str, root: Path) -> bool:
+    """Say whether a model may be loaded: any by its name, a folder as the user allowed it."""
+    folder = folder_of(name, root)
+    if folder is None:
+        return True
+    try:
+        allowed = _granted(folder, root)
+        if not allowed:  # nothing that a vault names is read before
+            return False
+        sizes = _sizes(folder)
+        return bool(allowed["sizes"] == sizes and allowed["digest"] == _digest(folder, sizes))
+    except (OSError, ValueError, MemvaultError, KeyError):
+        return False
+
+
+def _granted(folder: Path, root: Path) -> dict[str, Any]:
+    from memvault.settings import grants
+
+    return grants.get(root, _KIND, str(folder.resolve()))
+
+
+def _refusal(name: str, option: str) -> str:
+    word = sanitize.quote_argument(name)
+    return (
+        f"the model folder {word} is not allowed on this machine, or was changed since; "
+        f"memvault model use {word}{option} allows it as it is now"
+    )
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the size of every file below a folder, by its path.
+
+    A linked folder, whose files could change unseen, is an ``OSError``.
+    """
+    from memvault.files.walk import walk
+
+    found = {}
+    for parent, folders, names in walk(folder):
+        folders.sort()
+        if any(Path(parent, name).is_symlink() for name in folders):
+            raise OSError(errno.ELOOP, "a folder in it is a link")
+        for name in sorted(names):
+            path = Path(parent, name)
+            if path.is_file():
+                found[path.relative_to(folder).as_posix()] = path.stat().st_size
+    return found
+
+
+def _digest(folder: Path, sizes: Mapping[str, int]) -> str:
+    """Return one digest of the files' names and bytes."""
+    whole = hashlib.sha256()
+    for name in sizes:
+        with open(folder / name, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        whole.update(f"{digest} {name}\0".encode("utf-8", "surrogatepass"))
+    return whole.hexdigest()

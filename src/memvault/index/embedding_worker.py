@@ -1,0 +1,82 @@
+"""The process in the background that makes deep vectors: ``python -P -m memvault.index.embedding_worker``.
+
+It gives way to everything else, says nothing, and ends after ten minutes, when
+nothing is left to do, when the vault's settings change, when vault or index
+is deleted, which it never makes again, and when somebody does the same in the
+foreground.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from memvault.errors import MemvaultError
+from memvault.files.file_stamps import state_of
+from memvault.files.lock import FileLock
+from memvault.files.user_folders import SETTINGS_FILE
+from memvault.index.factory import open_index
+from memvault.index.folder import IndexFolder
+from memvault.index.local import embedding_lock
+from memvault.settings.vault_settings import load_settings
+from memvault.store.memory_store import MemoryStore
+
+_LIFE = 600.0
+_BEYOND = 60
+"""Seconds after its life in which a batch may come to its end; then the system kills it."""
+_MEMORY = 4 << 30
+"""Bytes of memory of its own at most."""
+
+
+def main(root: Path, folder: Path) -> None:
+    """Embed what a vault lacks; ``folder`` is that of its deep vectors."""
+    began = time.monotonic()
+    _give_way()
+    lock = FileLock(folder / embedding_lock.BACKGROUND_LOCK, makes_folder=False)
+    try:
+        if not lock.acquire(1.0):
+            return
+    except FileNotFoundError:  # the index was deleted
+        return
+    settings = state_of(root / SETTINGS_FILE)
+    index = open_index(
+        MemoryStore(root, load_settings(root)), IndexFolder(folder.parent), lambda *_: None
+    )
+    model = index.deep.choice.name
+
+    def go_on() -> bool:
+        return (
+            time.monotonic() - began < _LIFE
+            and lock.is_valid
+            and index.exists
+            and state_of(root / SETTINGS_FILE) == settings
+            and not embedding_lock.is_running(folder, embedding_lock.FOREGROUND_LOCK)
+        )
+
+    try:
+        index.embed_deep(go_on)
+    except (Exception, MemoryError) as error:
+        said = error.message if isinstance(error, MemvaultError) else type(error).__name__
+        if lock.is_valid:
+            embedding_lock.failed(folder, model, said)
+
+
+def _give_way() -> None:
+    """Let go of what was inherited, go behind all others, and have an end in any case."""
+    if os.name != "posix":
+        return
+    os.closerange(3, min(os.sysconf("SC_OPEN_MAX"), 65_536))
+    os.nice(19)
+    signal.alarm(int(_LIFE) + _BEYOND)
+    import resource
+
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

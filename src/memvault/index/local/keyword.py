@@ -1,0 +1,209 @@
+"""The keyword index: a Whoosh index behind a handful of methods.
+
+A memory is one Whoosh document for each block of its text (almost always one),
+with fields for title, headings, body, tags and whole identifiers. Terms
+come from ``analysis``, not from Whoosh's analysers, which are most of its cost.
+Scoring is ``bm25f``, over the postings.
+
+Whoosh reads pickles: it gets those of our own folder alone (``place``), and of
+few classes (``whoosh_pickles``). Whatever it raises becomes ``DamagedIndex``.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from memvault.files.file_stamps import FileStamp, states_in
+from memvault.index.protocol import IndexCorrupted, KeywordAnswer, KeywordQuery
+from memvault.index.text import bm25f
+from memvault.index.text.bm25f import EXACT_FIELD, FIELDS, KeywordDocument, Segment, memory_segment
+
+_MEMORY_MB = 96
+_MAX_SEGMENTS = 12
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing of the index: this process may open no more files, or have no memory."""
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Turn what Whoosh raises of an index that it cannot read into ``DamagedIndex``.
+
+    What the disk says, and errors that only a mistake in a program raises, pass.
+    """
+    try:
+        yield
+    except Exception as error:
+        refused = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        if refused or not _is_whooshs(error):
+            raise
+        raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
+
+
+def _is_whooshs(error: Exception) -> bool:
+    """Say whether an error was raised by Whoosh, or by what reads its pickles."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
+    return str(module).startswith(("whoosh.", "memvault.index.whoosh_"))
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Turn whatever reading an index raises into ``DamagedIndex``.
+
+    Bytes that are not as Whoosh wrote them end in almost any error. Nothing of
+    a caller's may run in what is guarded.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _SCARCE:
+            raise
+        raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
+
+
+class KeywordIndex:
+    """A Whoosh index in a folder, opened and read when first asked; without a folder, empty."""
+
+    stores_records = False
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._index: Any = None
+        self._reader: Any = None
+
+    @classmethod
+    @_writing()
+    def create(cls, folder: Path) -> KeywordIndex:
+        """Make an empty index in an empty folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        made = cls(folder)
+        made._index = _storage(folder).create_index(_schema())
+        return made
+
+    def _opened(self) -> Any:
+        """Return Whoosh's index, opened when first needed; None where this one is empty."""
+        if self._index is None and self._folder is not None:
+            self._index = _storage(self._folder).open_index()
+        return self._index
+
+    @_writing()
+    def apply(
+        self, removed: Iterable[int], added: Iterable[KeywordDocument], merge: bool = False
+    ) -> None:
+        """Take out memories and put in documents, as one commit."""
+        writer = self._opened().writer(limitmb=_MEMORY_MB, timeout=5.0)
+        try:
+            for uid in removed:
+                writer.delete_by_term("uid", str(uid))
+            for document in added:
+                writer.add_document(
+                    uid=str(document.uid),
+                    _stored_uid=f"{document.uid} {document.block}",
+                    **{name: terms for name, terms in document.fields.items() if terms},
+                )
+        except BaseException:
+            writer.cancel()
+            raise
+        many = len(self._open_reader().leaf_readers()) >= _MAX_SEGMENTS
+        writer.commit(optimize=merge, merge=merge or many)
+        self.close()
+
+    def files(self) -> dict[str, FileStamp]:
+        """Return the states of its files, by their names."""
+        return states_in(self._folder) if self._folder is not None else {}
+
+    @_reading()
+    def deleted_share(self) -> float:
+        """Return the share of documents that are marked deleted and still take room."""
+        reader = self._open_reader()
+        total = reader.doc_count_all()
+        return 1.0 - reader.doc_count() / total if total else 0.0
+
+    def search(
+        self,
+        query: KeywordQuery,
+        lengths: Mapping[str, float],
+        overlay: Iterable[KeywordDocument] = (),
+    ) -> KeywordAnswer:
+        """Return the best memories for a query's words, best first.
+
+        ``lengths`` are how many terms each field has in all memories: Whoosh's
+        own sums count deleted documents and round. ``overlay`` are documents
+        that are not in the index yet and are searched with it.
+        """
+        segments = [*self._segments(), memory_segment(list(overlay))]
+        with _reading():
+            return bm25f.rank_documents(segments, query, lengths)
+
+    @_reading()
+    def _segments(self) -> list[Segment]:
+        if self._opened() is None:
+            return []
+        found = []
+        for leaf, _ in self._open_reader().leaf_readers():
+
+            def postings(name: str, term: str, leaf: Any = leaf) -> Iterator[tuple[int, float]]:
+                if (name, encoded := term.encode("utf-8", "replace")) not in leaf:
+                    return
+                matcher = leaf.postings(name, encoded)
+                while matcher.is_active():
+                    yield matcher.id(), matcher.weight()
+                    matcher.next()
+
+            def length(name: str, number: int, leaf: Any = leaf) -> float:
+                return float(leaf.doc_field_length(number, name))
+
+            @_reading()
+            def owner(number: int, leaf: Any = leaf) -> tuple[int, int]:
+                uid, block = leaf.stored_fields(number)["uid"].split()
+                return int(uid), int(block)
+
+            found.append(Segment(postings, length, owner, leaf.doc_count()))
+        return found
+
+    def _open_reader(self) -> Any:
+        if self._reader is None:
+            self._reader = self._opened().reader()
+        return self._reader
+
+    def close(self) -> None:
+        """Let go of open files; the next use opens the latest state."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def _storage(folder: Path) -> Any:
+    from whoosh.filedb.filestore import FileStorage
+
+    from memvault.index.local import whoosh_schema
+
+    whoosh_schema.restrict()
+    storage = FileStorage(str(folder))
+    # Whoever writes holds the index lock, which works on any file system.
+    storage.lock = lambda _: Lock()
+
+    def temporary(name: str) -> Any:
+        # Whoosh's own keeps the error of a folder that is there in a cycle, and with it every
+        # caller's variables, open files among them, until a garbage collection.
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        return FileStorage(str(folder / name))
+
+    storage.temp_storage = temporary
+    return storage
+
+
+def _schema() -> Any:
+    from whoosh.fields import ID, Schema
+
+    from memvault.index.local.whoosh_schema import Bag
+
+    names = {**dict.fromkeys(FIELDS, True), EXACT_FIELD: True}
+    return Schema(uid=ID(stored=True, unique=True), **{name: Bag() for name in names})

@@ -1,0 +1,554 @@
+"""What is indexed, in which state of its file, and how the keyword index was when it was written.
+
+The manifest is a SQLite file: one row a memory, keyed by a ``uid`` that is never
+used again. It also names the files of the keyword index with size, times and
+inode as they were after the last commit: a killed writer, a power cut or
+another program may leave others, and such an index is made anew.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from memvault.errors import TimedOut
+from memvault.files.file_stamps import FileStamp, IndexCommit
+from memvault.index.protocol import IndexCorrupted, MemoryRecord
+from memvault.index.text.indexed_text import EncodedBlock, tokens_of
+from memvault.model import FileState, Passage
+from memvault.vault.file_names import SUPERSEDES, name_key, normalize_title, referenced_names
+
+PATIENCE = 10.0
+"""Seconds to wait for another process's transaction, which takes a fraction of one."""
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_REFUSALS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_CANTOPEN: errno.EIO,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+    sqlite3.SQLITE_NOMEM: errno.ENOMEM,
+    sqlite3.SQLITE_INTERRUPT: errno.EINTR,
+    sqlite3.SQLITE_PROTOCOL: errno.EIO,
+}
+"""What the system or SQLite refuses just now, which says nothing of the file."""
+
+
+class Database:
+    """An open SQLite file; every method may raise ``DamagedIndex``."""
+
+    def __init__(self, path: Path, schema: str = "") -> None:
+        """Open a file; with a ``schema`` a new one."""
+        with _mapped():
+            if not schema and not path.is_file():
+                raise IndexCorrupted(f"no {path.stem}")
+            self._path = path
+            self._db = sqlite3.connect(
+                path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            )
+            if schema:
+                self._db.executescript(schema)
+            self._file = _identity(path)
+            self._is_inside = False
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file that was opened still has its name."""
+        return self._file == _identity(self._path)
+
+    @contextmanager
+    def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+        """Do all or nothing of what is done inside, another such among it."""
+        if self._is_inside:
+            yield
+            return
+        with self._there():
+            self._db.execute(begin)
+            self._is_inside = True
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # not so where SQLite has rolled back by itself
+                    self._db.execute("ROLLBACK")
+                raise
+            finally:
+                self._is_inside = False
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
+        """Run a statement."""
+        self._db.execute(statement, values)
+
+    def execute_each(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once for each of some rows of values."""
+        self._db.executemany(statement, rows)
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """Return what a query finds, read whole: a cursor left open outlives the file."""
+        with self._there():
+            return iter(self._db.execute(query, values).fetchall())
+
+    @contextmanager
+    def _there(self) -> Iterator[None]:
+        """Map SQLite's errors, and use no file whose place another index has taken.
+
+        SQLite looks for a journal by the file's name: it would take the other's for its
+        own, fail as if the disk had, or delete it while that one is being written.
+        """
+        taken = "another index has taken its place"
+        if not self.is_there:
+            raise IndexCorrupted(taken)
+        try:
+            with _mapped():
+                yield
+        except OSError as error:
+            if self.is_there:
+                raise
+            raise IndexCorrupted(taken) from error
+
+
+@contextmanager
+def _mapped() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        code = error.sqlite_errorcode & 0xFF
+        if code in _BUSY:  # held by another process is not damaged
+            raise TimedOut(
+                f"Another process has held the index for {PATIENCE:g} seconds", "try again"
+            ) from error
+        if code in _REFUSALS:
+            number = _REFUSALS[code]
+            raise OSError(number, os.strerror(number)) from error
+        raise IndexCorrupted(str(error)) from error
+    except sqlite3.Error as error:
+        raise IndexCorrupted(f"{type(error).__name__}: {error}") from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+_MOST = 1 << 20
+"""Blocks of one memory; more would be more than 6 GB of text."""
+_BLOCK_COLUMNS = "place, first, passages, counts, codes, token_counts, tokens"
+
+
+class BlockTable:
+    """The manifest's table of blocks, by the uid of their memory and their number in it."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def replace(self, removed: Iterable[int], added: Mapping[int, Sequence[EncodedBlock]]) -> None:
+        """Take out and put in memories' blocks; the caller has begun a transaction."""
+        self._db.execute_each(
+            "DELETE FROM blocks WHERE place >= ? AND place < ?",
+            [(uid * _MOST, (uid + 1) * _MOST) for uid in removed],
+        )
+        self._db.execute_each(
+            f"INSERT INTO blocks ({_BLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, NULL)",
+            (
+                (
+                    uid * _MOST + number,
+                    block.first,
+                    json.dumps(block.passages),
+                    block.counts.tobytes(),
+                    block.codes.tobytes(),
+                )
+                for uid, blocks in added.items()
+                for number, block in enumerate(blocks)
+            ),
+        )
+
+    def of(self, uid: int, numbers: Sequence[int]) -> list[EncodedBlock]:
+        """Return some of a memory's blocks, in the order of ``numbers``, without missing ones."""
+        rows = self._db.rows(
+            f"SELECT {_BLOCK_COLUMNS} FROM blocks WHERE place IN ({','.join('?' * len(numbers))})",
+            [uid * _MOST + number for number in numbers],
+        )
+        try:
+            found = {place % _MOST: _block(*columns) for place, *columns in rows}
+        except (ValueError, TypeError) as error:  # not as ``replace`` wrote it
+            raise IndexCorrupted(str(error)) from error
+        return [found[number] for number in numbers if number in found]
+
+    def block_of_passage(self, uid: int, passage: int) -> int:
+        """Return the number of the block that a memory's passage lies in."""
+        query = "SELECT max(place) FROM blocks WHERE place >= ? AND place < ? AND first <= ?"
+        for (place,) in self._db.rows(query, (uid * _MOST, (uid + 1) * _MOST, passage)):
+            return place % _MOST if place is not None else 0
+        return 0
+
+    def lacks_tokens(self) -> bool:
+        """Say whether any block has no tokens yet."""
+        return bool(list(self._db.rows("SELECT place FROM blocks WHERE tokens IS NULL LIMIT 1")))
+
+    def without_tokens(self) -> dict[int, int]:
+        """Return how many blocks of which memories have no tokens yet."""
+        query = "SELECT place FROM blocks WHERE tokens IS NULL"
+        found: dict[int, int] = {}
+        for (place,) in self._db.rows(query):
+            uid = place // _MOST
+            found[uid] = found.get(uid, 0) + 1
+        return found
+
+    def store_subwords(self, tokens: Mapping[tuple[int, int], tuple[bytes, bytes]]) -> None:
+        """Keep the tokens of blocks, by uid and number: how many each stretch has, and which."""
+        with self._db.transaction():
+            self._db.execute_each(
+                "UPDATE blocks SET token_counts = ?, tokens = ? WHERE place = ?",
+                ((*told, uid * _MOST + number) for (uid, number), told in tokens.items()),
+            )
+
+    def tokens(self) -> Iterator[bytes]:
+        """Yield each memory's tokens."""
+        query = f"SELECT place / {_MOST}, tokens FROM blocks WHERE tokens NOT NULL ORDER BY place"
+        for _, rows in groupby(self._db.rows(query), key=itemgetter(0)):
+            yield b"".join(tokens for _, tokens in rows)
+
+    def frequency(self) -> tuple[bytes, int] | None:
+        """Return in how many memories each token was when they were counted, and of how many."""
+        found = list(self._db.rows("SELECT holding, memories FROM token_frequency"))
+        return (found[0][0], found[0][1]) if found else None
+
+    def count_tokens(self, holding: bytes, memories: int) -> None:
+        """Keep in how many of some memories each token is."""
+        with self._db.transaction():
+            self._db.execute("DELETE FROM token_frequency")
+            self._db.execute("INSERT INTO token_frequency VALUES (?, ?)", (holding, memories))
+
+
+def _block(
+    first: int,
+    passages: str,
+    counts: bytes,
+    codes: bytes,
+    token_counts: bytes | None,
+    tokens: bytes | None,
+) -> EncodedBlock:
+    told = None
+    if token_counts is not None and tokens is not None:
+        told = tokens_of(token_counts, tokens)
+    places = [Passage(*entry) for entry in json.loads(passages)]
+    made = EncodedBlock(first, places, array("H", counts), array("I", codes), told)
+    for sizes, held in ((made.counts, made.codes), *([told] if told else [])):
+        if sum(sizes) != len(held) or len(sizes) != len(made.counts):
+            raise ValueError("a block's stretches do not add up")
+    return made
+
+
+_SCHEMA = """
+CREATE TABLE memories (
+    uid INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
+    size INTEGER, mtime INTEGER, ctime INTEGER, inode INTEGER, checked INTEGER, etag TEXT,
+    mem_id TEXT, title TEXT, memory_type TEXT, tags TEXT, created TEXT, modified TEXT,
+    metadata TEXT, problem TEXT, language TEXT,
+    l_title INTEGER, l_headings INTEGER, l_body INTEGER, l_tags INTEGER, l_identifier INTEGER,
+    folded TEXT
+);
+CREATE INDEX by_id ON memories (mem_id);
+CREATE INDEX by_title ON memories (folded);
+CREATE INDEX by_language ON memories (language);
+CREATE TABLE blocks (
+    place INTEGER PRIMARY KEY, first INTEGER NOT NULL, passages TEXT NOT NULL,
+    counts BLOB NOT NULL, codes BLOB NOT NULL, token_counts BLOB, tokens BLOB
+);
+CREATE INDEX without_tokens ON blocks (place) WHERE tokens IS NULL;
+CREATE TABLE token_frequency (holding BLOB NOT NULL, memories INTEGER NOT NULL);
+CREATE TABLE supersedes (name TEXT NOT NULL, uid INTEGER NOT NULL);
+CREATE INDEX by_superseded ON supersedes (name);
+CREATE INDEX by_superseding ON supersedes (uid);
+CREATE TABLE aliases (name TEXT NOT NULL, uid INTEGER NOT NULL);
+CREATE INDEX by_alias ON aliases (name);
+CREATE INDEX by_aliased ON aliases (uid);
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+INSERT INTO counters VALUES ('next_uid', 1);
+INSERT INTO counters VALUES ('identity', abs(random()));
+INSERT INTO counters VALUES ('commits', 0);
+CREATE TABLE files (name TEXT PRIMARY KEY, state TEXT NOT NULL);
+CREATE TABLE made_for (fingerprint TEXT NOT NULL);
+"""
+_COLUMNS = (
+    "uid, path, size, etag, mem_id, title, memory_type, tags, created, modified, "
+    "metadata, problem, language"
+)
+_FILE_COLUMNS = (
+    "mtime, ctime, inode, checked, l_title, l_headings, l_body, l_tags, l_identifier, folded"
+)
+_MANY_UIDS = 500
+"""From how many memories on it is quicker to read all paths than to ask for each."""
+_FIELDS = ("title", "headings", "body", "tags", "identifier")
+
+
+class IndexedFile(NamedTuple):
+    """A memory's file as it was when it was indexed; ``checked`` is when it was looked at."""
+
+    uid: int
+    state: FileState
+    checked: int
+    etag: str
+
+
+class ManifestRow(NamedTuple):
+    """What the manifest keeps of a memory: its record, its file's state and when it was looked at.
+
+    ``lengths`` says how many terms it has in each field.
+    """
+
+    record: MemoryRecord
+    state: FileState
+    checked: int
+    lengths: Mapping[str, int]
+
+
+class Manifest:
+    """The manifest's rows; every method may raise ``DamagedIndex``."""
+
+    def __init__(self, path: Path, new: bool = False) -> None:
+        self._db = Database(path, _SCHEMA if new else "")
+        self.blocks = BlockTable(self._db)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file that was opened still has its name."""
+        return self._db.is_there
+
+    def commit(self, fingerprint: str, states: Mapping[str, FileStamp]) -> None:
+        """Write down what the index was made for, and its keyword index's files as they are now."""
+        files = {name: json.dumps(state) for name, state in states.items()}
+        with self._db.transaction():
+            self._db.execute("DELETE FROM files")
+            self._db.execute_each("INSERT INTO files VALUES (?, ?)", files.items())
+            self._db.execute("DELETE FROM made_for")
+            self._db.execute("INSERT INTO made_for VALUES (?)", (fingerprint,))
+            self._db.execute("UPDATE counters SET value = value + 1 WHERE name = 'commits'")
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Do all or nothing of what is done to the manifest inside."""
+        return self._db.transaction()
+
+    def committed(self) -> IndexCommit | None:
+        """Return the last commit, or None where there was none."""
+        with self._db.transaction("BEGIN"):
+            made_for = next(self._db.rows("SELECT fingerprint FROM made_for"), None)
+            rows = list(self._db.rows("SELECT name, state FROM files"))
+            number = self._counter("identity"), self._counter("commits")
+        if made_for is None:
+            return None
+        try:
+            files = {name: tuple(json.loads(state)) for name, state in rows}
+        except (ValueError, TypeError) as error:  # not as ``commit`` wrote it
+            raise IndexCorrupted(str(error)) from error
+        return IndexCommit(number, made_for[0], files)
+
+    def known(self) -> dict[str, IndexedFile]:
+        """Return every indexed file's state by its path."""
+        rows = self._db.rows(
+            "SELECT uid, path, size, mtime, ctime, inode, checked, etag FROM memories"
+        )
+        found = (IndexedFile(row[0], _state(row[1:6]), row[6], row[7]) for row in rows)
+        return {known.state.path: known for known in found}
+
+    def lengths(self) -> dict[str, float]:
+        """Return how many terms each field has in all memories."""
+        sums = ", ".join(f"total(l_{name})" for name in _FIELDS)
+        row = next(self._db.rows(f"SELECT {sums} FROM memories"))
+        return dict(zip(_FIELDS, row, strict=True))
+
+    def lengths_of(self, uid: int) -> dict[str, int]:
+        """Return how many terms each field has in one memory."""
+        names = ", ".join(f"l_{name}" for name in _FIELDS)
+        row = next(self._db.rows(f"SELECT {names} FROM memories WHERE uid = ?", (uid,)))
+        return dict(zip(_FIELDS, row, strict=True))
+
+    def languages(self) -> dict[str, int]:
+        """Return how many memories are indexed as each language."""
+        return dict(self._db.rows("SELECT language, count(*) FROM memories GROUP BY language"))
+
+    def language_of(self, uid: int) -> str:
+        """Return the language as which a memory is indexed."""
+        row = next(self._db.rows("SELECT language FROM memories WHERE uid = ?", (uid,)))
+        return str(row[0])
+
+    def uids(self) -> set[int]:
+        """Return the uids of all memories."""
+        return {uid for (uid,) in self._db.rows("SELECT uid FROM memories")}
+
+    def count(self) -> int:
+        """Return how many memories there are."""
+        return int(next(self._db.rows("SELECT count(*) FROM memories"))[0])
+
+    def paths(self, uids: Iterable[int]) -> list[tuple[int, str]]:
+        """Return (uid, path) of some memories, rising."""
+        wanted = frozenset(uids)
+        if len(wanted) > _MANY_UIDS:
+            return [entry for entry in self.uids_above(0) if entry[0] in wanted]
+        query = f"SELECT uid, path FROM memories WHERE uid IN ({','.join('?' * len(wanted))})"
+        found = self._db.rows(f"{query} ORDER BY uid", list(wanted))
+        return [(uid, _decoded(path)) for uid, path in found]
+
+    def uids_above(self, uid: int) -> list[tuple[int, str]]:
+        """Return (uid, path) of the memories with a higher uid, rising."""
+        query = "SELECT uid, path FROM memories WHERE uid > ? ORDER BY uid"
+        return [(above, _decoded(path)) for above, path in self._db.rows(query, (uid,))]
+
+    def record(self, uid: int) -> MemoryRecord | None:
+        """Return one memory's record."""
+        return next(self._select("WHERE uid = ?", (uid,)), None)
+
+    def records(self) -> Iterator[MemoryRecord]:
+        """Yield every record."""
+        return self._select("", ())
+
+    def find_by_name(self, name: str) -> list[MemoryRecord]:
+        """Return the memories whose path, memId or its beginning, title or alias a name may be."""
+        path = _encoded(name)
+        name = name.encode("utf-8", "replace").decode()
+        where = (
+            "WHERE path = ? OR (mem_id >= ? AND mem_id < ?) OR folded = ? "
+            "OR uid IN (SELECT uid FROM aliases WHERE name = ?)"
+        )
+        title = normalize_title(name)
+        return list(self._select(where, (path, name, name + "\U0010ffff", title, title)))
+
+    def superseding(self, names: Sequence[str] | None) -> Iterator[MemoryRecord]:
+        """Yield the memories whose header supersedes one of a few names, or anything."""
+        said = "" if names is None else f" WHERE name IN ({','.join('?' * len(names))})"
+        where = f"WHERE uid IN (SELECT uid FROM supersedes{said})"
+        return self._select(where, tuple(names or ()))
+
+    def next_uid(self) -> int:
+        """Return the lowest uid that was never used."""
+        return self._counter("next_uid")
+
+    def identity(self) -> int:
+        """Return a number that no other manifest has; uids mean nothing without it."""
+        return self._counter("identity")
+
+    def _counter(self, name: str) -> int:
+        for (value,) in self._db.rows("SELECT value FROM counters WHERE name = ?", (name,)):
+            return int(value)
+        raise IndexCorrupted(f"no {name}")
+
+    def apply(
+        self,
+        removed: Iterable[int],
+        added: Iterable[ManifestRow],
+        blocks: Mapping[int, Sequence[EncodedBlock]] = MappingProxyType({}),
+    ) -> None:
+        """Take out and put in rows, and the ``blocks`` of some, as one transaction."""
+        gone = list(removed)
+        written = list(added)
+        rows = [columns_of(row) for row in written]
+        replaced = [
+            (name_key(name), row.record.key)
+            for row in written
+            for name in referenced_names(row.record.metadata, SUPERSEDES)
+        ]
+        aliases = [(name, row.record.key) for row in written for name in _other_names(row.record)]
+        with self._db.transaction():
+            self.blocks.replace([*gone, *blocks], blocks)
+            self._db.execute_each("DELETE FROM memories WHERE uid = ?", [(uid,) for uid in gone])
+            again = [(uid,) for uid in [*gone, *(row[0] for row in rows)]]
+            self._db.execute_each("DELETE FROM supersedes WHERE uid = ?", again)
+            self._db.execute_each("INSERT INTO supersedes VALUES (?, ?)", replaced)
+            self._db.execute_each("DELETE FROM aliases WHERE uid = ?", again)
+            self._db.execute_each("INSERT INTO aliases VALUES (?, ?)", aliases)
+            self._db.execute_each(
+                f"INSERT OR REPLACE INTO memories ({_COLUMNS}, {_FILE_COLUMNS}) "
+                f"VALUES ({','.join('?' * 23)})",
+                rows,
+            )
+            self._db.execute(
+                "UPDATE counters SET value = max(value, ?) WHERE name = 'next_uid'",
+                (max((row[0] for row in rows), default=0) + 1,),
+            )
+
+    def _select(self, where: str, values: tuple[Any, ...]) -> Iterator[MemoryRecord]:
+        for row in self._db.rows(f"SELECT {_COLUMNS} FROM memories {where}", values):
+            try:
+                tags, metadata = tuple(json.loads(row[7])), json.loads(row[10])
+            except json.JSONDecodeError as error:  # not as ``columns_of`` wrote it
+                raise IndexCorrupted(str(error)) from error
+            path = _decoded(row[1])
+            yield MemoryRecord._make(
+                (row[0], path, *row[2:7], tags, *row[8:10], metadata, *row[11:13])
+            )
+
+
+def _other_names(record: MemoryRecord) -> set[str]:
+    """Return a memory's aliases as they are looked for, but for its title."""
+    names = {normalize_title(name.encode("utf-8", "replace").decode()) for name in record.aliases}
+    return names - {normalize_title(record.title)}
+
+
+def columns_of(row: ManifestRow) -> tuple[Any, ...]:
+    """Return a row as SQLite keeps it.
+
+    Raises:
+        ValueError: it holds what JSON or UTF-8 cannot spell.
+        TypeError: it holds what is no plain value.
+    """
+    record = row.record
+    columns = (
+        record.key,
+        _encoded(record.path),
+        *record[2:7],
+        json.dumps(record.tags),
+        record.created,
+        record.modified,
+        json.dumps(record.metadata, allow_nan=False),
+        record.problem,
+        record.language,
+        *row.state[2:],
+        row.checked,
+        *(row.lengths.get(name, 0) for name in _FIELDS),
+        normalize_title(record.title),
+    )
+    for value in columns:
+        if isinstance(value, str):
+            value.encode()
+    return columns
+
+
+def _encoded(path: str) -> str | bytes:
+    """Return a path as SQLite can keep it: a name that is no UTF-8 as its bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        try:
+            return os.fsencode(path)
+        except UnicodeEncodeError:  # half a character: no file has such a name
+            return path.encode("utf-8", "replace").decode()
+    return path
+
+
+def _decoded(path: str | bytes) -> str:
+    return os.fsdecode(path) if isinstance(path, bytes) else path
+
+
+def _state(columns: Sequence[Any]) -> FileState:
+    return FileState(_decoded(columns[0]), *columns[1:])

@@ -1,0 +1,53 @@
+"""A quick look at the names that an index has, as it was when it was last brought up to date.
+
+For who types and waits for each key: no folder is scanned, nothing is written,
+and where there is no index, or another process has it, nothing is found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from memvault.index.folder import find_folder
+from memvault.index.protocol import IndexCorrupted
+
+_WAIT = 0.02
+"""Seconds to wait for who writes in the index."""
+_MANIFEST = "index/manifest.db"
+
+
+def memories(root: Path, beginning: str, most: int) -> list[tuple[str, str]]:
+    """Return the memIds that begin so, with their titles, in their order."""
+    query = (
+        "SELECT mem_id, title FROM memories WHERE substr(mem_id, 1, ?) = ? ORDER BY mem_id LIMIT ?"
+    )
+    rows = _rows(root, query, (len(beginning), beginning, most))
+    return [(str(mem_id), str(title)) for mem_id, title in rows]
+
+
+def types(root: Path) -> list[str]:
+    """Return the types that memories have."""
+    return [str(name) for (name,) in _rows(root, "SELECT DISTINCT memory_type FROM memories")]
+
+
+def tags(root: Path) -> dict[str, int]:
+    """Return the tags that memories have, and how many have each."""
+    found: dict[str, int] = {}
+    for (text,) in _rows(root, "SELECT tags FROM memories WHERE tags != '[]'"):
+        for tag in json.loads(str(text)):
+            found[tag] = found.get(tag, 0) + 1
+    return found
+
+
+def _rows(root: Path, query: str, values: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+    folder = find_folder(root)
+    if folder is None:
+        return
+    with contextlib.suppress(sqlite3.Error, IndexCorrupted, ValueError, TypeError):
+        address = f"{(folder / _MANIFEST).resolve().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, timeout=_WAIT, uri=True)) as database:
+            yield from database.execute(query, values).fetchall()

@@ -1,0 +1,82 @@
+"""A view as it would have been at a moment, as far as the vault still knows.
+
+What was made later is left out. Where a revision shows that a memory's text was
+another then, the old text stands in its place: it is read, scored and shown
+like a file that is not in the index yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import TypeVar
+
+from memvault import clock
+from memvault.index.local.refresh import add_memory, header_problem
+from memvault.index.local.snapshot import Overlay, Snapshot
+from memvault.index.protocol import MemoryRecord
+from memvault.model import FileState, Memory
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.file_names import dates_in_path
+
+Value = TypeVar("Value")
+
+_MOST = 500
+"""Old texts that get a vector; all are found by their words."""
+
+
+def as_of(seen: Snapshot, moment: datetime) -> Snapshot:
+    """Return a view of what there was at a moment."""
+    then = clock.iso(moment)
+    records = list(seen.records())
+    there = [record for record in records if _began(record) <= then]
+    shared = Counter(record.mem_id for record in records)
+    alone = {record.mem_id: record for record in there if shared[record.mem_id] == 1}
+    old = {
+        alone[mem_id].key: _parsed(seen.store, alone[mem_id], data, since)
+        for mem_id, data, since in seen.store.history.versions_at(alone, moment)
+    }
+    before = seen.overlay
+    kept = {record.key for record in there} - old.keys()
+    overlay = Overlay(
+        _of(before.records, kept),
+        [document for document in before.documents if document.uid in kept],
+        _of(before.passages, kept),
+        frozenset(key for key in kept if key > 0),
+        before.missing,
+        _of(before.cuts, kept),
+        _of(before.blocks, kept),
+    )
+    first = min(before.records, default=0) - 1
+    languages = {record.key: record.language for record in there}
+    texts: dict[int, Memory] = {}
+    for place, (now, memory) in enumerate(old.items()):
+        key = first - place
+        texts[key] = memory
+        add_memory(overlay, key, memory, len(memory.body), languages[now])
+        if place >= _MOST:
+            del overlay.passages[key]
+    overlay = overlay._replace(texts=texts)
+    return seen._replace(overlay=overlay, complete=None)
+
+
+def _of(entries: dict[int, Value], keys: set[int]) -> dict[int, Value]:
+    return {key: value for key, value in entries.items() if key in keys}
+
+
+def _began(record: MemoryRecord) -> str:
+    """Return when there was a memory first: made then, or called by a day before."""
+    days = dates_in_path(record.path)
+    return min(record.created, days.first.isoformat()) if days else record.created
+
+
+def _parsed(store: MemoryStore, record: MemoryRecord, data: bytes, since: str) -> Memory:
+    """Read an old text, which is where its memory is now; times it does not say are its own."""
+    state = FileState(record.path, len(data), 0, 0, 0)
+    memory = store.parse(data, state)
+    if header_problem(memory, state):
+        memory = store.parse(b"", state)._replace(body=memory.body, etag=memory.etag)
+    unknown = clock.iso_from_ns(0)
+    created = record.created if memory.created == unknown else memory.created
+    modified = max(since, created) if memory.modified <= created else memory.modified
+    return memory._replace(mem_id=record.mem_id, created=created, modified=modified)

@@ -1,0 +1,357 @@
+"""Making the index agree with the folder: what is done under the index's lock.
+
+Order of a commit: keyword index, manifest with the states of its files; then
+vectors, whose card names theirs. It is done in batches, so that others find
+what is committed while the rest is under way.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from memvault.errors import MemvaultError, NotFound
+from memvault.files.file_stamps import IndexCommit
+from memvault.index.local.index_files import IndexFiles, OpenIndex
+from memvault.index.local.manifest import IndexedFile, ManifestRow, columns_of
+from memvault.index.local.snapshot import Overlay
+from memvault.index.local.static_vectors import Progress, StaticVectors
+from memvault.index.protocol import IndexCorrupted, MemoryRecord
+from memvault.index.text.analysis import analyser, detect_languages
+from memvault.index.text.bm25f import KeywordDocument, field_lengths
+from memvault.index.text.indexed_text import (
+    EncodedBlock,
+    TextBlock,
+    encode_blocks,
+    keyword_documents,
+    passage_texts,
+    split_memory,
+)
+from memvault.model import FileState, Memory
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.reader import Scan
+
+_GRANULARITY = 1_000_000_000
+"""Nanoseconds within which two edits may leave a file with the same times."""
+_MOST_FILES = 2_000
+_MOST_BYTES = 8_000_000
+_READ_FILES = 500
+_READ_BYTES = 4_000_000
+
+
+class FolderDiff(NamedTuple):
+    """Files to index, uids to take out, and files that look the same but may not be.
+
+    ``changed`` pairs the old uid with the file; ``doubtful`` were edited so
+    shortly before they were last looked at that a second edit could hide
+    behind the same times: their bytes must be compared.
+    """
+
+    added: list[FileState]
+    changed: list[tuple[IndexedFile, FileState]]
+    removed: list[int]
+    doubtful: list[tuple[IndexedFile, FileState]]
+
+    @property
+    def size(self) -> int:
+        """How many memories differ, as far as is known without reading one."""
+        return len(self.added) + len(self.changed) + len(self.removed)
+
+
+class PendingChanges(NamedTuple):
+    """How the folder differs from a commit: what can be read directly, and what is too much."""
+
+    commit: IndexCommit
+    known: dict[str, IndexedFile]
+    whole: FolderDiff
+    small: FolderDiff
+    large: FolderDiff
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether nothing differs, nor may."""
+        return not self.small.size and not self.small.doubtful and not self.large.size
+
+
+def diff_folder(known: Mapping[str, IndexedFile], found: Scan) -> FolderDiff:
+    """Compare what is indexed with what one pass over the folders found.
+
+    Memories below a folder that could not be listed are left as they are: a
+    permission lost for a moment must not empty the index.
+    """
+    diff = FolderDiff([], [], [], [])
+    seen = set()
+    for state in found.files:
+        entry = known.get(state.path)
+        seen.add(state.path)
+        if entry is None:
+            diff.added.append(state)
+        elif entry.state != state:
+            diff.changed.append((entry, state))
+        elif _edited(state) + _GRANULARITY >= entry.checked:
+            diff.doubtful.append((entry, state))
+    hidden = tuple(f"{folder}/" for folder in found.unreadable)
+    for path, entry in known.items():
+        if path not in seen and not (hidden and path.startswith(hidden)):
+            diff.removed.append(entry.uid)
+    return diff
+
+
+def split_readable(diff: FolderDiff) -> tuple[FolderDiff, FolderDiff]:
+    """Divide a diff into what can be read directly without a long wait, and the rest.
+
+    Files that may not differ, and those that are gone, are in the first part;
+    of the others those that were changed last, at most 500 and 4 MB.
+    """
+    files = sorted((*diff.added, *(state for _, state in diff.changed)), key=_edited, reverse=True)
+    parts = batches(files, _READ_FILES, _READ_BYTES)
+    now = {state.path for part in parts[:1] for state in part}
+    first = diff._replace(
+        added=[state for state in diff.added if state.path in now],
+        changed=[entry for entry in diff.changed if entry[1].path in now],
+    )
+    rest = FolderDiff(
+        [state for state in diff.added if state.path not in now],
+        [entry for entry in diff.changed if entry[1].path not in now],
+        [],
+        [],
+    )
+    return first, rest
+
+
+def batches(
+    files: Sequence[FileState], most_files: int = _MOST_FILES, most_bytes: int = _MOST_BYTES
+) -> list[list[FileState]]:
+    """Divide files into parts of which all texts can be held at once, in their order.
+
+    One has at most 2,000 files and 8 MB, or is a single larger file.
+    """
+    found: list[list[FileState]] = []
+    size = 0
+    for state in files:
+        size += state.size
+        if not found or len(found[-1]) == most_files or size > most_bytes:
+            found.append([])
+            size = state.size
+        found[-1].append(state)
+    return found
+
+
+def _edited(state: FileState) -> int:
+    """Return when the file last changed; Windows gives the time of creation as ctime."""
+    return state.mtime if sys.platform == "win32" else state.ctime
+
+
+Read = tuple[Memory, FileState, int]
+"""A memory, its file's state, and when that was looked at, in nanoseconds."""
+
+
+def read_file(store: MemoryStore, state: FileState) -> Read | None:
+    """Read a file; one that cannot be read is known by its name, one that is gone is None.
+
+    One whose header no index can keep is known by its name and its text.
+    """
+    checked = time.time_ns()
+    try:
+        data, fresh = store.read_bytes(state.path)
+    except NotFound:
+        return None
+    except MemvaultError as error:
+        said = error.message.removesuffix(f": {state.path}")  # which is told beside it
+        memory = store.parse(b"", state)._replace(etag="", problem=said)
+        return memory, state, checked
+    memory = store.parse(data, fresh)
+    problem = header_problem(memory, fresh)
+    if problem:
+        bare = store.parse(b"", fresh)
+        memory = bare._replace(etag=memory.etag, body=memory.body, problem=problem)
+    return memory, fresh, checked
+
+
+def header_problem(memory: Memory, state: FileState) -> str:
+    """Say why an index cannot keep what a memory's header says; empty where it can."""
+    try:
+        columns_of(ManifestRow(MemoryRecord.from_memory(0, state.size, memory, ""), state, 0, {}))
+    except (ValueError, TypeError, RecursionError) as error:
+        return f"the front matter cannot be indexed: {error}"
+    return ""
+
+
+def read_overlay(
+    store: MemoryStore,
+    known_files: Mapping[str, IndexedFile],
+    languages: Mapping[str, int],
+    diff: FolderDiff,
+    unread: FolderDiff | None = None,
+) -> Overlay:
+    """Read the files that differ from the index; those of ``unread`` are not seen at all.
+
+    ``languages`` says how many memories are indexed as each.
+    """
+    alive = {known.uid for known in known_files.values()} - set(diff.removed)
+    missing = 0
+    if unread is not None:
+        alive -= {known.uid for known, _ in unread.changed}
+        missing = len(unread.added) + len(unread.changed)
+    found: list[tuple[int, Memory, FileState]] = []
+    todo = [*((None, state) for state in diff.added), *diff.changed, *diff.doubtful]
+    for number, (known, state) in enumerate(todo, start=1):
+        read = read_file(store, state)
+        if known is not None:
+            if read is not None and read[0].etag == known.etag and read[1] == known.state:
+                continue
+            alive.discard(known.uid)
+        if read is not None:
+            found.append((-number, *read[:2]))
+    spoken = detect_languages(
+        store.settings.language, [memory for _, memory, _ in found], languages
+    )
+    overlay = Overlay({}, [], {}, frozenset(alive), missing, {}, {})
+    for (key, memory, fresh), language in zip(found, spoken, strict=True):
+        add_memory(overlay, key, memory, fresh.size, language)
+    return overlay
+
+
+def add_memory(overlay: Overlay, key: int, memory: Memory, size: int, language: str) -> None:
+    """Put a memory that no index has into an overlay; ``size`` is its file's, in bytes."""
+    overlay.records[key] = MemoryRecord.from_memory(key, size, memory, language)
+    overlay.documents.extend(keyword_documents(key, memory, analyser(language)))
+    overlay.passages[key] = passage_texts(memory)
+    overlay.cuts[key] = split_memory(memory)
+    overlay.blocks[key] = encode_blocks(overlay.cuts[key], analyser(language))
+
+
+_WASTE = 0.5
+
+
+class _BatchTexts(NamedTuple):
+    """What was made of a batch of files, by uid: passages, and blocks of stretches."""
+
+    passages: dict[int, list[str]]
+    cuts: dict[int, list[TextBlock]]
+
+
+class IndexWriter(NamedTuple):
+    """Writes one vault's index; whoever calls it holds the index's lock."""
+
+    store: MemoryStore
+    files: IndexFiles
+    quick: StaticVectors
+    progress: Progress
+
+    def update(self, embed: bool, look: PendingChanges | None = None) -> OpenIndex:
+        """Make the index agree with the folder; one that turns out damaged is made anew.
+
+        A ``look`` from before the lock still counts if nobody has committed since.
+        With ``embed``, quick vectors too.
+        """
+        for attempt in range(3):
+            try:
+                opened = self.files.open(writing=True) or self.files.create_empty()
+                if look is not None and look.commit.number == opened.commit.number:
+                    return self._apply(opened, look.whole, embed)
+                diff = diff_folder(opened.manifest.known(), self.store.scan())
+                return self._apply(opened, diff, embed)
+            except IndexCorrupted:
+                if attempt == 2:
+                    raise
+                self.files.invalidate()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _apply(self, opened: OpenIndex, diff: FolderDiff, embed: bool) -> OpenIndex:
+        opened, diff = self._skip_unchanged(opened, diff)
+        old = {state.path: known.uid for known, state in diff.changed}
+        todo = [*diff.added, *(state for _, state in diff.changed)]
+        removed = list(diff.removed)
+        done = 0
+        for batch in batches(todo) or ([[]] if removed else []):
+            gone = [*removed, *(old[state.path] for state in batch if state.path in old)]
+            opened, made = self._index(opened, batch, gone, done, len(todo))
+            removed = []
+            done += len(batch)
+            if embed:
+                self.quick.embed(opened.manifest, made.passages)
+                self._encode_pending(opened, made.cuts)
+        if embed:
+            if not self.quick.is_finished(opened.manifest):
+                self.quick.embed(opened.manifest)
+            self._encode_pending(opened)
+        if diff.size and opened.keyword.deleted_share() > _WASTE:
+            opened.keyword.apply((), (), merge=True)
+            opened = self.files.commit(opened.keyword)
+        return opened
+
+    def _skip_unchanged(self, opened: OpenIndex, diff: FolderDiff) -> tuple[OpenIndex, FolderDiff]:
+        """Compare the bytes of files whose state differs or may; a touched one is not changed.
+
+        Memories with the bytes they had keep their uid, terms and vectors.
+        """
+        changed, same = [], []
+        for known, state in (*diff.changed, *diff.doubtful):
+            read = read_file(self.store, state)
+            if read is not None and read[0].etag == known.etag and known.etag:
+                memory, fresh, checked = read
+                language = opened.manifest.language_of(known.uid)
+                record = MemoryRecord.from_memory(known.uid, fresh.size, memory, language)
+                if opened.keyword.stores_records and record != opened.manifest.record(known.uid):
+                    changed.append((known, state))
+                    continue
+                same.append(
+                    ManifestRow(record, fresh, checked, opened.manifest.lengths_of(known.uid))
+                )
+            else:
+                changed.append((known, state))
+        if same:
+            opened.manifest.apply((), same)
+            opened = self.files.commit(opened.keyword)
+        return opened, diff._replace(changed=changed, doubtful=[])
+
+    def _index(
+        self, opened: OpenIndex, batch: Sequence[FileState], gone: list[int], done: int, total: int
+    ) -> tuple[OpenIndex, _BatchTexts]:
+        """Put a batch of files into keyword index and manifest; return their texts by uid.
+
+        It is committed before the embedding, which nobody waits for.
+        """
+        read = [found for state in batch if (found := read_file(self.store, state)) is not None]
+        memories = [memory for memory, _, _ in read]
+        known = opened.manifest.languages()
+        languages = detect_languages(self.store.settings.language, memories, known)
+        first = opened.manifest.next_uid()
+        rows: list[ManifestRow] = []
+        made = _BatchTexts({}, {})
+        blocks: dict[int, list[EncodedBlock]] = {}
+
+        def documents() -> Iterable[KeywordDocument]:
+            for number, (memory, fresh, checked) in enumerate(read):
+                if number % 50 == 0:
+                    self.progress("indexing", done + number, total)
+                uid, language = first + number, languages[number]
+                counted = keyword_documents(uid, memory, analyser(language))
+                record = MemoryRecord.from_memory(uid, fresh.size, memory, language)
+                rows.append(ManifestRow(record, fresh, checked, field_lengths(counted)))
+                made.passages[uid] = passage_texts(memory)
+                made.cuts[uid] = split_memory(memory)
+                blocks[uid] = encode_blocks(made.cuts[uid], analyser(language))
+                yield from counted
+
+        # All documents first: an error of ours must not pass for a damaged index.
+        whole = list(documents())
+        self.quick.remove(opened.manifest, gone)  # which may fail, where an engine has them
+        opened.keyword.apply(gone, whole)  # from here to the commit nothing may fail but the disk
+        with opened.manifest.transaction():  # a commit's words and rows belong together
+            opened.manifest.apply(gone, rows, blocks)
+            return self.files.commit(opened.keyword), made
+
+    def _encode_pending(
+        self, opened: OpenIndex, cuts: Mapping[int, Sequence[TextBlock]] = MappingProxyType({})
+    ) -> None:
+        """Make the tokens of all stretches that have none; errors as for embedding."""
+        if not opened.manifest.blocks.without_tokens():
+            return
+        from memvault.index.local import subwords
+
+        subwords.complete(opened.manifest, self.store, self.quick.table, cuts)

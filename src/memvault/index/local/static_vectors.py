@@ -1,0 +1,137 @@
+"""The quick vectors of an index: the built-in table's, made with the index itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.embedding.static import StaticEmbedder, open_table, read_card
+from memvault.index.local.backend import LOCAL, VectorStore, VectorStoreOpener
+from memvault.index.local.manifest import Manifest
+from memvault.index.local.vectors import VectorCard, hashes_of
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is, and how much there is."""
+Texts = Callable[[str], list[str]]
+"""Gives the passages' texts of the memory at a path, as the index is made of them."""
+
+_BATCH = 256
+_MOST_PASSAGES = 4_000
+"""Passages embedded at once after which no further memory is added."""
+_MOST_IN_MEMORY = 500
+_WASTE = 0.5
+_WORTH_COMPACTING = 1_000
+
+
+class StaticVectors:
+    """The quick vectors below ``folder``, an index's own."""
+
+    def __init__(
+        self,
+        texts: Texts,
+        folder: Path,
+        progress: Progress,
+        vectors: VectorStoreOpener = LOCAL.vectors,
+    ) -> None:
+        self._vectors = vectors
+        self._texts = texts
+        self._folder = folder / "vectors"
+        self._progress = progress
+        self._last: VectorStore | None = None
+
+    @cached_property
+    def table(self) -> StaticEmbedder:
+        """The built-in table; ``EmbedderError`` where it cannot be loaded."""
+        return open_table()
+
+    def opened(self, manifest: Manifest) -> VectorStore | None:
+        """Open the vectors if they are whole, and of this version of the table."""
+        found = self._vectors.open(self._folder, manifest.identity())
+        if found is not None and found.card.version != str(read_card()["version"]):
+            found = None
+        self._last = found  # so that the map of this version stays for the calls to come
+        return found
+
+    def close(self) -> None:
+        """Let go of the map and the table; whoever still has vectors reads on."""
+        self._last = None
+        self.__dict__.pop("table", None)
+
+    def pending(self, manifest: Manifest) -> list[tuple[int, str]]:
+        """Return (uid, path) of the memories that have no vectors yet, rising."""
+        found = self.opened(manifest)
+        return manifest.uids_above(found.card.last_uid if found else 0)
+
+    def is_finished(self, manifest: Manifest) -> bool:
+        """Say whether all memories have vectors that can be searched at once.
+
+        Files that something else has touched are read whole each time, until
+        their card says how they are now.
+        """
+        found = self.opened(manifest)
+        if found is None:
+            return not manifest.uids_above(0)
+        return found.is_unchanged and not manifest.uids_above(found.card.last_uid)
+
+    def passages(self, pending: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
+        """Return passages to embed in memory, of as many memories as that does not take long for.
+
+        Those that were indexed last come first.
+        """
+        return {uid: self._texts(path) for uid, path in pending[-_MOST_IN_MEMORY:]}
+
+    def remove(self, manifest: Manifest, uids: Sequence[int]) -> None:
+        """Take out the rows of memories that are gone."""
+        found = self.opened(manifest) if uids else None
+        if found is not None:
+            found.remove(uids)
+
+    def unwritten(self) -> VectorStore:
+        """Return vectors with no rows, to embed in memory with."""
+        return self._vectors.empty(self._folder, self._card(0))
+
+    def embed(
+        self, manifest: Manifest, texts: Mapping[int, list[str]] = MappingProxyType({})
+    ) -> None:
+        """Embed what is pending, lowest uid first; ``texts`` are passages already at hand."""
+        found = self.opened(manifest)
+        if found is not None and not found.is_unchanged:
+            found.write_card()
+        if self.is_finished(manifest):
+            return
+        if found is None:
+            found = self._vectors.create(self._folder, self._card(manifest.identity()))
+        pending = manifest.uids_above(found.card.last_uid)
+        done = 0
+        while done < len(pending):
+            passages = self._next(pending[done : done + _BATCH], texts)
+            batch = pending[done : done + len(passages)]
+            every = [text for entry in passages for text in entry]
+            counts = [len(entry) for entry in passages]
+            uids = [uid for uid, _ in batch]
+            found.append(uids, counts, hashes_of(every), self.table.embed(every))
+            done += len(batch)
+            if len(pending) > _BATCH:
+                self._progress("embedding", done, len(pending))
+        alive = manifest.uids()
+        if found.card.rows > _WORTH_COMPACTING and found.dead(alive) > _WASTE:
+            found.compact(alive)
+
+    def _card(self, manifest: int) -> VectorCard:
+        return VectorCard(BUILTIN, self.table.version, self.table.dimension, manifest)
+
+    def _next(
+        self, pending: Sequence[tuple[int, str]], texts: Mapping[int, list[str]]
+    ) -> list[list[str]]:
+        """Return the passages of the first of some memories, as many as are embedded at once."""
+        found: list[list[str]] = []
+        count = 0
+        for uid, path in pending:
+            found.append(texts.get(uid) or self._texts(path))
+            count += len(found[-1])
+            if count > _MOST_PASSAGES:
+                break
+        return found

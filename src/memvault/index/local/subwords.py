@@ -1,0 +1,85 @@
+"""Tokens of the built-in table for every stretch, made when vectors are, and their frequency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+
+from memvault.errors import MemvaultError
+from memvault.index.embedding.static import StaticEmbedder
+from memvault.index.local.manifest import Manifest
+from memvault.index.sentence_features import SubwordFrequencies
+from memvault.index.text.indexed_text import EncodedBlock, TextBlock, split_memory, tokens_of
+from memvault.store.memory_store import MemoryStore
+
+_TOKEN_BATCH = 500
+_CHANGED = 0.2
+"""The share of memories by which a vault must grow or shrink for frequencies to be counted anew."""
+
+
+def complete(
+    manifest: Manifest,
+    store: MemoryStore,
+    table: StaticEmbedder,
+    at_hand: Mapping[int, Sequence[TextBlock]],
+) -> None:
+    """Make the tokens of every block that has none; ``at_hand`` are memories already cut."""
+    pending = manifest.blocks.without_tokens()
+    paths = iter(manifest.paths(pending))
+    while batch := list(islice(paths, _TOKEN_BATCH)):
+        told = {}
+        for uid, path in batch:
+            blocks = at_hand.get(uid) or _cut(store, path)
+            texts = [block.texts for block in blocks][: pending[uid]]
+            texts += [[""]] * (pending[uid] - len(texts))  # its file is another by now
+            for number, own in enumerate(texts):
+                told[uid, number] = own
+        manifest.blocks.store_subwords(
+            dict(zip(told, _tokens(table, list(told.values())), strict=True))
+        )
+    frequency = manifest.blocks.frequency()
+    memories = manifest.count()
+    if frequency is None or abs(memories - frequency[1]) > _CHANGED * memories:
+        holding = np.zeros(table.vocabulary, dtype=np.uint32)
+        for tokens in manifest.blocks.tokens():
+            holding[np.unique(np.frombuffer(tokens, np.uint16))] += 1
+        manifest.blocks.count_tokens(holding.tobytes(), memories)
+
+
+def frequency_in(manifest: Manifest, vocabulary: int) -> SubwordFrequencies | None:
+    """Return how frequent each token is, as it was last counted; None where it never was."""
+    found = manifest.blocks.frequency()
+    if found is None or len(found[0]) != vocabulary * 4:
+        return None
+    return SubwordFrequencies(np.frombuffer(found[0], np.uint32), found[1])
+
+
+def told(
+    table: StaticEmbedder, blocks: Sequence[EncodedBlock], cuts: Sequence[TextBlock]
+) -> list[EncodedBlock]:
+    """Return some blocks of a memory with their tokens, which the index has not yet, or never."""
+    texts = {own.first: own.texts for own in cuts}
+    made = _tokens(table, [texts.get(block.first, [""]) for block in blocks])
+    return [
+        block._replace(subwords=tokens_of(*own)) for block, own in zip(blocks, made, strict=True)
+    ]
+
+
+def _tokens(table: StaticEmbedder, blocks: Sequence[Sequence[str]]) -> list[tuple[bytes, bytes]]:
+    """Return for each block how many tokens each stretch has, and which, as bytes."""
+    every = iter(table.tokens([text for texts in blocks for text in texts]))
+    found = []
+    for texts in blocks:
+        own = list(islice(every, len(texts)))
+        counts = np.array([len(tokens) for tokens in own], dtype=np.uint16)
+        found.append((counts.tobytes(), np.concatenate(own).tobytes()))
+    return found
+
+
+def _cut(store: MemoryStore, path: str) -> list[TextBlock]:
+    try:
+        return split_memory(store.read(path))
+    except MemvaultError:
+        return []

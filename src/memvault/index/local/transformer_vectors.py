@@ -1,0 +1,436 @@
+"""The deep vectors of a vault: which model's, what they say to a query, and adding to them.
+
+They follow behind the quick ones: by a process in the background
+(``following``), within a call where the settings say ``now``, or at once by
+``memvault reindex``. They are looked at only where at least half of the
+memories have them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self, cast
+
+from memvault.errors import EmbedderError, MemvaultError, StorageError, UsageError
+from memvault.files.lock import FileLock
+from memvault.files.user_folders import whose_vault
+from memvault.index.embedding import calibrate, model_choice
+from memvault.index.embedding.embedder import Calibration, Embedder
+from memvault.index.embedding.static import quick_calibration
+from memvault.index.embedding.transformer import (
+    display_name,
+    known_calibration,
+    known_version,
+    load_embedder,
+    read_calibration,
+    speaks,
+)
+from memvault.index.folder import DEEP
+from memvault.index.local.vectors import VectorCard, VectorFile, hashes_of
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import paths
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+    Hashes = npt.NDArray[np.uint64]
+    from memvault.index.local.nearest import ScoredPassages
+
+
+LOCK = "lock"
+"""In the folder that holds the models' folders: held while vectors are added or dropped."""
+_WASTE = 0.5
+_WORTH_COMPACTING = 1_000
+
+
+class TransformerVectorFile(VectorFile):
+    """The vectors of one model."""
+
+    columns: ClassVar = (("hashes", "u64"),)
+
+    def __init__(self, folder: Path, card: VectorCard) -> None:
+        super().__init__(folder, card)
+        self._order: tuple[npt.NDArray[np.intp], Hashes] | None = None
+
+    @classmethod
+    def create(cls, folder: Path, card: VectorCard) -> Self:
+        """Begin anew, unless another process has begun meanwhile: then go on with what it has.
+
+        Raises:
+            OSError: nothing can be written there.
+            StorageError: the folder of the deep vectors was deleted; it is not made again.
+            TimedOut: another process holds the lock for too long.
+        """
+        with _locked(folder):
+            return cls._begun(folder, card)
+
+    @classmethod
+    def _begun(cls, folder: Path, card: VectorCard) -> Self:
+        found = cls.open(folder)
+        if found is not None and found.card.version == card.version:
+            return found
+        return super().create(folder, card)
+
+    def places(self, hashes: Hashes) -> npt.NDArray[np.int64]:
+        """Return the row of each hash, -1 where there is none."""
+        import numpy as np
+
+        _, (known,) = self.load()
+        if not len(known):
+            return np.full(len(hashes), -1, np.int64)
+        if self._order is None or len(self._order[1]) != len(known):
+            order = np.argsort(known)
+            self._order = order, known[order]
+        order, rising = self._order
+        near = np.minimum(np.searchsorted(rising, hashes), len(rising) - 1)
+        found: npt.NDArray[np.int64] = np.where(rising[near] == hashes, order[near], -1)
+        return found
+
+    def score(self, query: Matrix, places: npt.NDArray[np.int64]) -> Matrix:
+        """Return the cosine of each row to a query; nan for -1."""
+        import numpy as np
+
+        rows, _ = self.load()
+        cosines = np.append(rows @ query, np.float32(np.nan))
+        found: Matrix = cosines[places]
+        return found
+
+    def add(self, hashes: Hashes, rows: Matrix) -> None:
+        """Add the vectors of texts, but for those that another process has added meanwhile.
+
+        Errors as for ``create``.
+        """
+        with _locked(self.folder):
+            self._refresh()
+            _, first = _firsts(hashes)
+            new = first[self.places(hashes[first]) < 0]
+            if len(new):
+                self.extend(rows[new], hashes[new])
+                self.write_card()
+
+    def note(self, calibration: Calibration, seconds: float = 30.0) -> None:
+        """Write down what the cosines mean; errors as above, after so many seconds."""
+        with _locked(self.folder, seconds):
+            self._refresh()
+            self.keep(calibration)
+
+    def compact(self, used: Hashes) -> None:
+        """Drop the vectors that no memory uses, where those are more than half; errors as above."""
+        import numpy as np
+
+        with _locked(self.folder):
+            self._refresh()
+            rows, (hashes,) = self.load()
+            kept = np.isin(hashes, used)
+            if self.card.rows > _WORTH_COMPACTING and kept.mean() < _WASTE:
+                self.replace(rows[kept], hashes[kept])
+                self._order = None
+
+    def _refresh(self) -> None:
+        """Take what other processes have added; where all is gone or damaged, begin anew."""
+        calibration = self.card.calibration
+        card = VectorCard(self.card.embedder, self.card.version, self.card.dimension)
+        found = self._begun(self.folder, card)
+        if calibration is not None and found.card.calibration is None:
+            found.keep(calibration)
+        self.card, self._order = found.card, None
+
+
+def _firsts(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.intp]]:
+    """Return the different hashes, and where each is first."""
+    import numpy as np
+
+    different, first = np.unique(hashes, return_index=True)
+    return different, first
+
+
+@contextmanager
+def _locked(folder: Path, seconds: float = 30.0) -> Iterator[None]:
+    """Hold the lock of a model's folder; a process that still works never makes a deleted index."""
+    try:
+        with FileLock(folder.parent / LOCK, seconds, makes_folder=False):
+            yield
+    except FileNotFoundError as error:
+        raise StorageError("The index was deleted meanwhile", "try again") from error
+
+
+Mode = Literal["auto", "off", "now"]
+_MODES = ("auto", "off", "now")
+_VARIABLE = "MEMVAULT_DEEP"
+_ENOUGH = 0.5
+"""The share of memories from which on deep vectors count; below, most would be guessed."""
+_BATCH = 8
+"""Passages embedded at once; more are not faster, and a process looks after each whether to end."""
+
+
+class TransformerScores(NamedTuple):
+    """What the deep side says to a query.
+
+    ``cosines`` are those of passages, as if the built-in model had found them,
+    nan for those without a vector; None where the deep side does not count.
+    ``waiting`` memories lack a vector. ``share`` says how much more the model knows
+    than the table, 1 for as much as the built-in one.
+    """
+
+    waiting: int = 0
+    name: str = ""
+    cosines: Matrix | None = None
+    calibration: Calibration | None = None
+    share: float = 0.0
+
+
+class TransformerVectors:
+    """The deep vectors in the folder of a vault's index; in memory there are none."""
+
+    def __init__(self, store: MemoryStore, folder: Path | None) -> None:
+        self._store = store
+        self.folder = folder / DEEP if folder is not None else None
+        self._choice: tuple[object, model_choice.ModelChoice] | None = None
+        self._embedder: Embedder | None = None
+        self._opened: TransformerVectorFile | None = None
+        self._trouble = ""
+
+    @property
+    def mode(self) -> Mode:
+        """When vectors are made; a vault of somebody else's may not keep its reader waiting."""
+        chosen = os.environ.get(_VARIABLE) or self._store.settings.deep
+        if chosen not in _MODES:
+            raise UsageError(f"{_VARIABLE} must be one of {', '.join(_MODES)}", "unset it")
+        if self.folder is None:
+            return "off"
+        if chosen == "now" and _VARIABLE not in os.environ and not self._is_own():
+            return "auto"
+        return cast("Mode", chosen)
+
+    def _is_own(self) -> bool:
+        try:
+            return not whose_vault(self._store.root)
+        except OSError:
+            return False
+
+    @property
+    def choice(self) -> model_choice.ModelChoice:
+        """The model to use, and why it is not the one in the settings, where it is not."""
+        state = model_choice.cache_key(self._store.settings, self._store.root)
+        if self._choice is None or state != self._choice[0]:
+            found = model_choice.choose_embedder(self._store.settings, self._store.root)
+            if self._choice is not None and found.name != self._choice[1].name:
+                self._embedder = self._opened = None
+            self._choice = state, found
+        return self._choice[1]
+
+    @property
+    def name(self) -> str:
+        """What the model is called."""
+        return display_name(self.choice.name)
+
+    def embedder(self, download: bool = False) -> Embedder:
+        """Return the model, loaded once; errors as for ``open_embedder``."""
+        name, root, _ = self.choice
+        if self._embedder is None:
+            if root is not None and not model_choice.is_allowed(name, root):
+                raise EmbedderError(f"The model {name} is not allowed here", "memvault model use")
+            self._embedder = load_embedder(name, root, download)
+        return self._embedder
+
+    def close(self) -> None:
+        """Let go of the vectors and the model; the next use opens them again."""
+        self._embedder = self._opened = None
+
+    def is_running(self) -> bool:
+        """Say whether a process makes vectors now, in the background or in the foreground."""
+        from memvault.index.local import embedding_lock
+
+        locks = (embedding_lock.BACKGROUND_LOCK, embedding_lock.FOREGROUND_LOCK)
+        return any(embedding_lock.is_running(self.folder, name) for name in locks)
+
+    def failure_reason(self) -> str:
+        """Say why vectors could not be made lately, or cannot be; empty where all is well."""
+        from memvault.index.local import embedding_lock
+
+        said = embedding_lock.failure(self.folder, self.choice.name)
+        if not said and self.opened() is None:
+            try:
+                self.embedder()
+            except EmbedderError as error:
+                said = error.message
+        return said
+
+    def notes(self) -> list[str]:
+        """Say what a person should know of the model."""
+        return [note for note in (self.choice.note, self._trouble) if note]
+
+    def set_failure(self, error: MemvaultError) -> None:
+        """Note what goes wrong; it costs no answer."""
+        self._trouble = f"{error.message}: the built-in table answers alone; {error.hint}"
+
+    def opened(self) -> TransformerVectorFile | None:
+        """Open the vectors as they are by now; None where there are none of the model's version.
+
+        The version of a model that is not the built-in one is known once it is loaded.
+        """
+        if self.folder is None:
+            return None
+        found = TransformerVectorFile.open(self._of(self.choice.name))
+        if found is None:
+            return None
+        loaded = self._embedder
+        version = loaded.version if loaded is not None else known_version(self.choice.name)
+        if version is not None and found.card.version != version:
+            return None
+        if self._opened is None or self._opened.card != found.card:
+            self._opened = found
+        return self._opened
+
+    def _of(self, name: str) -> Path:
+        assert self.folder is not None
+        digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+        return self.folder / f"{paths.slug(name, 40)}-{digest}"
+
+    def missing(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
+        """Say of each text whether it has no vector yet."""
+        import numpy as np
+
+        found = self.opened()
+        return found.places(hashes) < 0 if found is not None else np.ones(len(hashes), np.bool_)
+
+    def score(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
+        """Hold a query against the passages of all memories; trouble with the model is a note.
+
+        A model that does not speak the query's language knows less of it than the
+        words do, and says nothing.
+        """
+        if self.mode == "off" or not len(passages.uids):
+            return TransformerScores()
+        try:
+            found = self._measured(text, language, passages)
+        except EmbedderError as error:
+            self.set_failure(error)
+            found = TransformerScores(len(passages.firsts))
+        if found.waiting and self.mode == "auto":
+            self._start_worker()
+        return found
+
+    def similarity_matrix(self, hashes: Hashes) -> list[list[float]] | None:
+        """Return how alike texts are, in 0..1; None where one of them has no vector yet."""
+        found = self.opened() if self.mode != "off" else None
+        places = found.places(hashes) if found is not None else None
+        if found is None or places is None or (places < 0).any():
+            return None
+        calibration = known_calibration(self.choice.name) or found.card.calibration
+        rows = found.load()[0][places]
+        return calibration.similarity_matrix(rows) if calibration is not None else None
+
+    def _start_worker(self) -> None:
+        """Have a process make what is missing, unless that failed a short while ago."""
+        from memvault.index.local import embedding_lock
+
+        embedding_lock.start(self._store.root, self.folder, self.choice.name)
+        why = embedding_lock.failure(self.folder, self.choice.name)
+        if why:
+            self.set_failure(EmbedderError(why, "memvault reindex tries again"))
+
+    def _measured(self, text: str, language: str, passages: ScoredPassages) -> TransformerScores:
+        import numpy as np
+
+        firsts = passages.firsts
+        found = self.opened()
+        if found is None:
+            return TransformerScores(len(firsts))
+        places = found.places(passages.hashes)
+        waiting = int(np.logical_or.reduceat(places < 0, firsts).sum())
+        if waiting > len(firsts) * (1 - _ENOUGH) or not speaks(self.choice.name, language):
+            return TransformerScores(waiting)
+        embedder = self.embedder()
+        if embedder.version != found.card.version:
+            return TransformerScores(len(firsts))
+        cosines = found.score(embedder.embed_query(text), places)
+        known = embedder.calibration or found.card.calibration
+        if known is None:  # the card is of an earlier version
+            known = calibrate.calibrate(embedder)
+            with contextlib.suppress(OSError, MemvaultError):
+                found.note(known, 0.0)  # whoever recalls waits for nobody
+        # Weights and chances are fitted to the cosines of the built-in model.
+        reference, quick = read_calibration(), quick_calibration()
+        share = (known.separation - quick.separation) / (reference.separation - quick.separation)
+        same = (cosines - known.midpoint) * (known.slope / reference.slope) + reference.midpoint
+        return TransformerScores(waiting, self.name, same, reference, min(max(share, 0.0), 1.0))
+
+    def embed(self, memories: Iterable[list[str]], should_continue: Callable[[int], bool]) -> None:
+        """Embed what memories lack, each told by its passages' texts, in their order.
+
+        ``go_on`` is told how many are done, and asked each time before anything is written.
+        What is written makes an earlier failure forgotten.
+
+        Raises:
+            EmbedderError: the model cannot be used.
+            OSError: the vectors cannot be written.
+        """
+        from memvault.index.local import embedding_lock
+
+        found = self._begun()
+        embedder = self.embedder()
+        texts = _lacking_texts(memories, found)
+        while batch := list(islice(texts, _BATCH)):
+            rows = embedder.embed([text for _, text in batch])
+            if not should_continue(batch[-1][0]):
+                return
+            found.add(hashes_of([text for _, text in batch]), rows)
+            embedding_lock.succeeded(self.folder)
+
+    def _begun(self) -> TransformerVectorFile:
+        """Return vectors to go on with, new ones where there are none, and known what they mean."""
+        embedder = self.embedder()
+        found = self.opened()
+        known = embedder.calibration or (found.card.calibration if found else None)
+        calibration = None if known else calibrate.calibrate(embedder)
+        if found is None:
+            name = self.choice.name
+            card = VectorCard(name, embedder.version, embedder.dimension)
+            found = TransformerVectorFile.create(self._of(name), card)
+        if calibration is not None:
+            found.note(calibration)
+        return found
+
+    def compact(self, used: Hashes) -> None:
+        """Drop what no memory uses, where that is much; errors as for ``DeepVectors.compact``."""
+        found = self.opened()
+        if found is not None:
+            found.compact(used)
+
+    def delete_unused_models(self) -> None:
+        """Delete the vectors of models that are no longer used.
+
+        None where the model of the settings may not be used now: it may be again.
+        """
+        for entry in self.unused_models():
+            shutil.rmtree(entry, ignore_errors=True)
+
+    def unused_models(self) -> list[Path]:
+        """Return what ``drop_others`` would delete."""
+        if self.folder is None or self.mode == "off" or self.choice.note:
+            return []
+        own = self._of(self.choice.name)
+        with contextlib.suppress(OSError):
+            return [entry for entry in self.folder.iterdir() if entry.is_dir() and entry != own]
+        return []
+
+
+def _lacking_texts(
+    memories: Iterable[list[str]], found: TransformerVectorFile
+) -> Iterator[tuple[int, str]]:
+    """Yield the texts that have no vector, each with how many memories come before it."""
+    for number, texts in enumerate(memories):
+        places = found.places(hashes_of(texts))
+        for text, place in zip(texts, places, strict=True):
+            if place < 0:
+                yield number, text

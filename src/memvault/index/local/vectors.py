@@ -1,0 +1,286 @@
+"""Unit vectors in a flat file, columns that say whose each is, and a card that counts them.
+
+``rows-N.f32`` holds vectors back to back, and each column a number a vector,
+such as ``hashes-N.u64``. All files only grow; what lies past the count in
+``card.json`` does not exist. ``replace`` writes the next ``N`` beside the last
+and lets the card name it.
+The card holds checksums of what does exist, so that a process killed while it
+appends loses only what it was appending, and how the files were when it was
+written, so that those need not be read each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import threading
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from weakref import WeakValueDictionary
+
+from memvault.files import atomic, plain_files
+from memvault.files.file_stamps import FileStamp, state_of
+from memvault.files.plain_files import SETTING
+from memvault.index.embedding import calibrate
+from memvault.index.embedding.embedder import Calibration
+from memvault.index.protocol import VectorsCorrupted
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+    Rows = tuple[Matrix, list[Any]]
+    Numbers = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
+
+_HASH = 8
+
+
+class VectorCard(NamedTuple):
+    """Which embedder made the vectors, of which index's memories, and how many there are."""
+
+    embedder: str
+    version: str
+    dimension: int
+    manifest: int = 0
+    rows: int = 0
+    last_uid: int = 0
+    checksums: tuple[int, ...] = ()
+    states: tuple[FileStamp, ...] = ()
+    generation: int = 0
+    calibrated: int = 0
+    slope: float = 0.0
+    midpoint: float = 0.0
+    separation: float = 0.0
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What the cosines mean, unless that was never found, or in another way than now."""
+        if self.calibrated != calibrate.VERSION:
+            return None
+        return Calibration(self.slope, self.midpoint, self.separation)
+
+
+def hashes_of(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Return a number for each text that in practice no other text has."""
+    import numpy as np
+
+    digests = (
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH).digest()
+        for text in texts
+    )
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+
+class VectorMap:
+    """The rows of one version of the files, mapped into memory, and its columns.
+
+    All of a process that read the same version share one; it is closed when the last of them
+    lets go of it.
+    """
+
+    _shared: ClassVar[WeakValueDictionary[tuple[object, ...], VectorMap]] = WeakValueDictionary()
+    _sharing: ClassVar = threading.Lock()
+
+    def __init__(self) -> None:
+        self._rows: Rows | None = None
+        self._reading = threading.Lock()
+
+    @classmethod
+    def of(cls, folder: Path, card: VectorCard) -> VectorMap:
+        """Return the map of a version, which no file is opened for until it is read."""
+        version = (folder, card.dimension, card.rows, card.generation, card.checksums, card.states)
+        with cls._sharing:
+            return cls._shared.setdefault(version, VectorMap())
+
+    def read(self, files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
+        """Return rows and columns; the files are those of the version.
+
+        Raises:
+            OSError: they cannot be opened.
+            DamagedVectors: they are shorter than the card says.
+        """
+        with self._reading:
+            if self._rows is None:
+                self._rows = _mapped(files, kinds, card)
+            return self._rows
+
+
+def _mapped(files: Sequence[Path], kinds: Sequence[str], card: VectorCard) -> Rows:
+    import numpy as np
+
+    count, width = card.rows, card.dimension
+    types = [{"i64": np.int64, "u64": np.uint64}[kind] for kind in kinds]
+    if not count:  # those that were never written have no files
+        return np.zeros((0, width), np.float32), [np.zeros(0, kind) for kind in types]
+    columns: list[Any] = [
+        np.fromfile(file, kind, count) for file, kind in zip(files[1:], types, strict=True)
+    ]
+    try:
+        mapped = np.memmap(files[0], np.float32, mode="r", shape=(count, width))
+    except ValueError as error:  # cut off since the card was read
+        raise VectorsCorrupted(str(error)) from error
+    if any(len(column) != count for column in columns):
+        raise VectorsCorrupted("a column is too short")
+    return mapped, columns
+
+
+class VectorFile:
+    """Vectors and their columns, as their card counts them."""
+
+    columns: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Name and kind of each column, ``i64`` or ``u64``."""
+
+    def __init__(self, folder: Path, card: VectorCard) -> None:
+        self.folder = folder
+        self.card = card
+        self._map = card, VectorMap.of(folder, card)
+
+    @classmethod
+    def open(cls, folder: Path, manifest: int = 0) -> Self | None:
+        """Open the vectors in a folder; None where there are none that can be used.
+
+        Files that are not as they were when the card was written are read
+        whole and held against their checksums. Where another process has
+        replaced them meanwhile, those that it has written are opened.
+        """
+        found = cls._named(folder, manifest)
+        if found is None or found.is_usable:
+            return found
+        again = cls._named(folder, manifest)
+        if again is None or again.card == found.card or not again.is_usable:
+            return None
+        return again
+
+    @classmethod
+    def _named(cls, folder: Path, manifest: int) -> Self | None:
+        """Return the vectors that the card in a folder tells of, not looked at yet."""
+        try:
+            entries: dict[str, Any] = json.loads(plain_files.read(folder / "card.json", SETTING))
+            card = VectorCard(**entries)._replace(
+                checksums=tuple(entries["checksums"]),
+                states=tuple(tuple(state) for state in entries["states"]),
+            )
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        return cls(folder, card) if card.manifest == manifest else None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the files are as the card says, by how they look or else by what is in them."""
+        try:
+            if self.is_unchanged:
+                return True
+            self._map = self.card, VectorMap()  # the shared one may be of what lay there before
+            return self.verify_checksums()
+        except (OSError, ValueError, TypeError):
+            return False
+
+    @classmethod
+    def create(cls, folder: Path, card: VectorCard) -> Self:
+        """Begin anew in a folder, whose parent exists, with a card that counts nothing."""
+        if folder.is_file():
+            folder.unlink()
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(exist_ok=True)
+        made = cls(folder, card)
+        made._begin()
+        made.write_card()
+        return made
+
+    def extend(self, rows: Matrix, *columns: Numbers) -> None:
+        """Write rows behind those that the card counts, and count them; the card is not written."""
+        import numpy as np
+
+        sums = []
+        parts = [rows.astype(np.float32).tobytes(), *(column.tobytes() for column in columns)]
+        for (name, width), data, before in zip(
+            self._files(), parts, self.card.checksums, strict=True
+        ):
+            with open(self.folder / name, "r+b") as file:
+                file.truncate(self.card.rows * width)
+                file.seek(self.card.rows * width)
+                file.write(data)
+            sums.append(zlib.crc32(data, before))
+        self.card = self.card._replace(rows=self.card.rows + len(rows), checksums=tuple(sums))
+
+    def replace(self, rows: Matrix, *columns: Numbers) -> None:
+        """Hold these rows alone: new files, the card, then the old ones go.
+
+        Cut off anywhere it leaves the card with all that it names.
+        """
+        old = [name for name, _ in self._files()]
+        self.card = self.card._replace(rows=0, generation=self.card.generation + 1)
+        self._begin()
+        self.extend(rows, *columns)
+        self.write_card()
+        for name in old:
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _begin(self) -> None:
+        """Make the card's files, empty."""
+        for name, _ in self._files():
+            (self.folder / name).write_bytes(b"")
+        self.card = self.card._replace(checksums=(0,) * len(self._files()))
+
+    def keep(self, calibration: Calibration) -> None:
+        """Write down what the cosines mean."""
+        self.card = self.card._replace(calibrated=calibrate.VERSION, **calibration._asdict())
+        self.write_card()
+
+    def write_card(self) -> None:
+        """Write the card, and on it how the files are now."""
+        self.card = self.card._replace(states=self._states())
+        data = json.dumps(self.card._asdict()).encode()
+        atomic.write(self.folder / "card.json", data, durable=False, makes_folder=False)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the files are as the card says, and need not be read whole to be trusted."""
+        return self._states() == self.card.states
+
+    def _states(self) -> tuple[FileStamp, ...]:
+        return tuple(state_of(self.folder / name) or () for name, _ in self._files())
+
+    def _files(self) -> list[tuple[str, int]]:
+        """Name the files, and say how many bytes a row has in each."""
+        number = self.card.generation
+        found = [(f"rows-{number}.f32", self.card.dimension * 4)]
+        return [*found, *((f"{name}-{number}.{kind}", 8) for name, kind in self.columns)]
+
+    def verify_checksums(self) -> bool:
+        """Say whether the rows that the card counts are on disk as they were written."""
+        found = []
+        for name, width in self._files():
+            left, total = self.card.rows * width, 0
+            with open(self.folder / name, "rb") as file:
+                while left and (data := file.read(min(left, 1 << 20))):
+                    total, left = zlib.crc32(data, total), left - len(data)
+            found.append(total if not left else -1)
+        return tuple(found) == self.card.checksums
+
+    def load(self) -> Rows:
+        """Return the rows, mapped into memory, and the columns; replaced ones as they are by now.
+
+        Raises:
+            DamagedVectors: they cannot be read.
+        """
+        try:
+            return self._read()
+        except FileNotFoundError as error:
+            found = self.open(self.folder, self.card.manifest)
+            if found is None:
+                raise VectorsCorrupted(str(error)) from error
+            self.card = found.card
+            return self._read()
+
+    def _read(self) -> Rows:
+        card, shared = self._map
+        if card is not self.card:
+            shared = VectorMap.of(self.folder, self.card)
+            self._map = self.card, shared
+        files = [self.folder / name for name, _ in self._files()]
+        return shared.read(files, [kind for _, kind in self.columns], self.card)

@@ -1,0 +1,95 @@
+"""The pickles that Whoosh reads, of no other classes than those that an index of ours holds.
+
+The index lies where only its user can write, so this is the second bolt: a
+pickle that names anything else is no index, and nothing that it names is called.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from types import SimpleNamespace
+from typing import IO, Any
+
+from whoosh.fields import FieldType
+from whoosh.formats import Existence
+
+
+class Bag(FieldType):  # type: ignore[misc]  # Whoosh's classes are only partly typed
+    """Terms already counted: no analyser, no positions, the count as the posting's weight."""
+
+    def __init__(self) -> None:
+        super().__init__(format=Existence(), analyzer=None, scorable=True)
+
+    def index(
+        self,
+        value: Counter[str],
+        **kwargs: Any,  # noqa: ARG002  # Whoosh's signature
+    ) -> Iterator[tuple[bytes, int, float, bytes]]:
+        """Yield (term, count, weight, nothing) for each term."""
+        for term, count in value.items():
+            yield term.encode("utf-8", "replace"), count, float(count), b""
+
+
+ALLOWED = frozenset(
+    {
+        ("builtins", "int"),
+        ("collections", "defaultdict"),
+        ("memvault.index.local.whoosh_schema", "Bag"),
+        ("whoosh.analysis.tokenizers", "IDTokenizer"),
+        ("whoosh.codec.whoosh3", "W3Codec"),
+        ("whoosh.codec.whoosh3", "W3Segment"),
+        ("whoosh.fields", "ID"),
+        ("whoosh.fields", "Schema"),
+        ("whoosh.formats", "Existence"),
+    }
+)
+"""Module and name of every class in a pickle of our index."""
+_READERS = (
+    "whoosh.codec.whoosh3",
+    "whoosh.columns",
+    "whoosh.filedb.fileindex",
+    "whoosh.filedb.structfile",
+    "whoosh.formats",
+    "whoosh.index",
+)
+"""The parts of Whoosh that read pickles of an index."""
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a class that an index may hold; others are an ``UnpicklingError``."""
+        if (module, name) not in ALLOWED:
+            raise pickle.UnpicklingError(f"{module}.{name} has no place in an index")
+        return super().find_class(module, name)
+
+
+def _load(file: IO[bytes]) -> Any:
+    return _Unpickler(file).load()
+
+
+def _loads(data: bytes) -> Any:
+    return _load(io.BytesIO(data))
+
+
+def restrict() -> None:
+    """Have every part of Whoosh that reads an index read pickles in this way."""
+    from whoosh import legacy
+
+    for name in _READERS:
+        import_module(name)
+    readers = {
+        "load": (pickle.load, _load),
+        "loads": (pickle.loads, _loads),
+        "pickle": (pickle, SimpleNamespace(load=_load, loads=_loads, dumps=pickle.dumps)),
+    }
+    for name, module in list(sys.modules.items()):
+        if name.startswith("whoosh."):
+            for what, (theirs, restricted) in readers.items():
+                if getattr(module, what, None) is theirs:
+                    setattr(module, what, restricted)
+    legacy.toc_loaders.clear()  # indexes of Whoosh's older versions are none of ours

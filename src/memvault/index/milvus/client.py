@@ -1,0 +1,563 @@
+"""What the collections look like: their fields, and how one of another version is known."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence, Set
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from memvault.errors import MemvaultError, Refused
+from memvault.index.milvus.publication import Publication
+from memvault.index.protocol import LostIndex
+
+_SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+_REFUSED = ("auth", "permission", "invalid token", "credential")
+_MARKS = ".,;:'\"()[]<>"
+TOKEN = "MEMVAULT_MILVUS_TOKEN"  # noqa: S105 - where the token is, not what it is
+
+
+class EngineUnavailable(MemvaultError):
+    """The engine does not answer."""
+
+    code = "engine_away"
+
+
+class EngineRefused(Refused):
+    """The engine does not let us in, or holds something else under that name."""
+
+
+class CollectionMissing(EngineRefused):
+    """The engine has no such collections, or its file is missing."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"There is no {what}", "memvault index push makes it, on the machine that has the vault"
+        )
+
+
+class EngineAddress(NamedTuple):
+    """Which engine: its address or a file, the name of the collections, and the token.
+
+    ``patience`` are the seconds that a call may take, and all that look and search together.
+    """
+
+    uri: str
+    collection: str
+    token: str
+    patience: float = 3.0
+
+
+def display_address(where: EngineAddress) -> str:
+    """Name an engine as sentences do."""
+    return where.uri.partition("://")[2] or where.uri
+
+
+def _code(error: BaseException) -> str:
+    """Return an answer's status over gRPC: of a refusal the client tells in the cause alone."""
+    code = getattr(error, "code", None)
+    return str(getattr(code(), "name", "")) if callable(code) else ""
+
+
+def _without_names(text: str, where: EngineAddress) -> str:
+    """Return what a message says, but for the engine's and the collections' names in it."""
+    address = display_address(where)
+    host = address.partition("/")[0].rpartition(":")[0] or address
+
+    def is_name(word: str) -> bool:
+        bare = word.strip(_MARKS)
+        is_collection = bare == where.collection or bare.startswith(f"{where.collection}_")
+        return address in word or bare == host or is_collection
+
+    return " ".join(word for word in text.split() if not is_name(word)).lower()
+
+
+def map_error(error: Exception, where: EngineAddress) -> MemvaultError | None:
+    """Return what an error of the client's means; None for one that is not the engine's."""
+    module = type(error).__module__
+    if not module.startswith(("pymilvus", "grpc", "milvus_lite")):
+        return None
+    name = display_address(where)
+    said = _without_names(str(getattr(error, "message", "") or error), where)
+    if _code(error.__cause__ or error) in _SHUT or any(word in said for word in _REFUSED):
+        if where.token:
+            return EngineRefused(f"The engine at {name} refuses the token", f"{TOKEN} holds it")
+        return EngineRefused(
+            f"The engine at {name} wants a token",
+            f"{TOKEN} holds it; memvault index push, or memvault vaults add for a vault of another "
+            "machine, allows sending it to this address",
+        )
+    if "is illegal" in said:
+        return EngineRefused(
+            f"{where.uri!r} is not an engine's address",
+            "write it as http://HOST:19530, or as a file that ends with .db",
+        )
+    if "open local milvus failed" in said:
+        return EngineUnavailable(
+            f"{name} cannot be opened as an engine",
+            "one process at a time has it: serve, or another command; is it one of milvus-lite's?",
+        )
+    if any(word in said for word in ("memory quota", "disk quota", "resource exhausted", "full")):
+        return EngineUnavailable(
+            f"The engine at {name} is full", "free some room there, and try again"
+        )
+    return EngineUnavailable(
+        f"The engine at {name} does not answer within {where.patience:g} s",
+        "is it running? patience, below [index] or of vaults add, gives it longer; with "
+        "fallback = true this machine answers meanwhile",
+    )
+
+
+Value = TypeVar("Value")
+
+_NOISY = ("pymilvus", "milvus_lite", "grpc", "grpc._server")
+_PATIENT = 60.0
+"""Seconds that a call may take for whoever waits for the whole to be sent."""
+_PAUSE = 0.1
+"""Seconds before a call is made once more; each pause is twice the last."""
+_UNLOADED = ("not loaded", "released")
+
+
+class Connection:
+    """A connection, opened when first needed; who only reads ``makes`` nothing there.
+
+    Raises:
+        EngineAway: it does not answer in time.
+        EngineRefused: the token is not good, or the collections are another program's.
+    """
+
+    def __init__(self, where: EngineAddress, makes: bool = True) -> None:
+        self.where = where
+        self._makes = makes
+        self._client: Any = None
+        self._of_view = where.patience
+        self._view_ends = 0.0
+        self._is_patient = False
+        self._ready: set[str] = set()
+
+    def begin_view(self) -> None:
+        """Give what is asked for the next view its seconds."""
+        self._of_view = self.where.patience
+
+    @contextlib.contextmanager
+    def patiently(self) -> Iterator[None]:
+        """Give each call a minute, once it answers: whoever asked waits for the whole."""
+        name = self.where.collection
+        self._asked(lambda client, left: client.has_collection(name, timeout=left))
+        self._is_patient = True
+        try:
+            yield
+        finally:
+            self._is_patient = False
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Ask for a view or its look, within the seconds that they have left together."""
+        self._view_ends = time.monotonic() + self._of_view
+        try:
+            yield
+        finally:
+            self._of_view = max(0.0, self._view_ends - time.monotonic())
+            self._view_ends = 0.0
+
+    @contextlib.contextmanager
+    def viewing(self) -> Iterator[None]:
+        """Ask for a view, within its seconds.
+
+        Raises:
+            LostIndex: the engine does not answer, or refuses; so that there is another look.
+        """
+        try:
+            with self.timed():
+                yield
+        except (EngineUnavailable, EngineRefused) as error:
+            raise LostIndex(error) from error
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._client is not None:
+            with contextlib.suppress(Exception):  # it ends all the same
+                self._client.close()
+        self._client = None
+        self._ready.clear()
+
+    def _asked(self, ask: Callable[[Any, float], Value]) -> Value:
+        """Make a call, with the seconds that it may take; where the engine is away, again."""
+        now = time.monotonic()
+        usual = self._view_ends or now + self.where.patience
+        ends, pause = now + _PATIENT if self._is_patient else usual, _PAUSE
+        while True:
+            left = max(_PAUSE, ends - time.monotonic())
+            try:
+                return ask(self._opened(left), left)
+            except Exception as error:
+                mapped, told = map_error(error, self.where), str(error)
+                if mapped is None:
+                    raise
+                over = time.monotonic() + pause >= ends
+                if over or not isinstance(mapped, EngineUnavailable):
+                    self.close()
+                    raise mapped from error
+            time.sleep(pause)
+            pause *= 2
+            if any(word in told for word in _UNLOADED):
+                self._load_again(ends)
+
+    def _load_again(self, ends: float) -> None:
+        """Load the collections anew: an engine that was started again may have let go of them."""
+        for name in self._ready:
+            left = max(_PAUSE, ends - time.monotonic())
+            with contextlib.suppress(Exception):  # the call that needs it says what is wrong
+                self._opened(left).load_collection(name, timeout=left)
+
+    def _opened(self, seconds: float) -> Any:
+        if self._client is None:
+            is_file = "://" not in self.where.uri
+            if is_file and not self._makes and not Path(self.where.uri).exists():
+                raise CollectionMissing(f"file {self.where.uri}")
+            from pymilvus import MilvusClient
+
+            for noisy in _NOISY:  # what they say, we say
+                logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
+            self._client = MilvusClient(
+                self.where.uri, token=self.where.token, timeout=seconds, dedicated=True
+            )
+        return self._client
+
+
+Row = dict[str, Any]
+
+KINDS = ("words", "passages", "memories")
+_BATCH_BYTES = 4_000_000
+_PUSHED = 5_000
+"""Memories that a search is limited to in the engine; of more the rest is left out here."""
+MOST = 16_000
+"""Rows of one answer at most: Milvus gives no more than 16,384."""
+_PAGE = 1_000
+_PAGE_OF_TEXTS = 100
+
+
+class Hit(NamedTuple):
+    """A row that was found, and how well it fits."""
+
+    row: Row
+    score: float
+
+
+class EngineClient(Connection):
+    """The rows of all vaults in an engine; errors as for a connection."""
+
+    def words(
+        self, vault: str, generation: str, query: str, limit: int, among: Sequence[int] | None
+    ) -> list[Hit]:
+        """Return the documents of a vault that fit a query's tokens best."""
+        where = _among(vault, generation, among)
+        fields = ("uid", "block", "text", "lengths")
+        return self._found("words", where, "sparse", query, limit, fields)
+
+    def nearest(
+        self,
+        vault: str,
+        generation: str,
+        vector: Sequence[float],
+        limit: int,
+        among: Sequence[int] | None,
+    ) -> list[Hit]:
+        """Return the passages of a vault that are nearest to a vector."""
+        where = _among(vault, generation, among)
+        return self._found("passages", where, "dense", vector, limit, ("uid",))
+
+    def holding(self, vault: str, generation: str, tokens: Sequence[str]) -> int:
+        """Return how many documents of a vault hold one of some tokens."""
+        return self.count(
+            "words", f'{_of(vault, generation)} and TEXT_MATCH(text, "{" ".join(tokens)}")'
+        )
+
+    def rows(
+        self, kind: str, vault: str, generation: str, uids: Sequence[int], fields: Sequence[str]
+    ) -> Iterator[Row]:
+        """Yield the rows of some memories."""
+        name = self._named(kind)
+        has_texts = kind == "memories" and "text" in fields
+        size = _PAGE_OF_TEXTS if has_texts else _PAGE
+        for first in range(0, len(uids), size):
+            among = list(uids[first : first + size])
+            where = f"{_of(vault, generation)} and uid in {among}"
+            if has_texts:  # of any size
+                yield from self._pages(name, where, fields, size)
+                continue
+            found = self._queried(name, where, fields, MOST)
+            yield from found if len(found) < MOST else self._pages(name, where, fields, MOST)
+
+    def every(
+        self, kind: str, vault: str, generation: str, fields: Sequence[str], above: int = -1
+    ) -> Iterator[Row]:
+        """Yield all rows of one generation, or those of higher uids than one."""
+        where = f"{_of(vault, generation)} and uid > {above}"
+        yield from self._pages(self._named(kind), where, fields, MOST)
+
+    def count(self, kind: str, expression: str) -> int:
+        """Return how many rows an expression fits."""
+        name = self._named(kind)
+        found = self._asked(
+            lambda client, left: client.query(
+                name, filter=expression, output_fields=["count(*)"], timeout=left
+            )
+        )
+        return int(found[0]["count(*)"])
+
+    def put(self, kind: str, rows: Sequence[Row], told: Callable[[int], None]) -> None:
+        """Send rows, those of the same ids in place of older ones; ``told`` hears how many."""
+        name = self._named(kind)
+        done = 0
+        for batch in _batches([{**row, FORMAT: 0} for row in rows]):
+            self._asked(partial(_sent, name, batch))
+            done += len(batch)
+            told(done)
+
+    def delete(self, kind: str, vault: str, generation: str, uids: Sequence[int]) -> None:
+        """Delete the rows of some memories."""
+        self._remove(kind, f"{_of(vault, generation)} and uid in {list(uids)}")
+
+    def forget_from(self, kind: str, vault: str, generation: str, uid: int) -> None:
+        """Delete the rows of the memories from one on."""
+        self._remove(kind, f"{_of(vault, generation)} and uid >= {uid}")
+
+    def delete_other_generations(self, kind: str, vault: str, generation: str) -> None:
+        """Delete the rows of a vault that are of an older generation."""
+        kept = f'["{generation}", "card"]'
+        self._remove(kind, f'vault == "{vault}" and generation not in {kept}')
+
+    def clear(self, vault: str) -> None:
+        """Delete all rows of a vault."""
+        for kind in KINDS:
+            self._remove(kind, f'vault == "{vault}"')
+
+    def card(self, vault: str) -> Publication | None:
+        """Return what is said of a vault; None where it was never sent."""
+        where = f'id == "{vault}-card"'
+        for row in self._queried(self._named("words"), where, ("lengths",), 1):
+            return Publication.from_json(row["lengths"])
+        return None
+
+    def cards(self) -> dict[str, Publication]:
+        """Return what is said of each vault, by its id."""
+        rows = self._pages(self._named("words"), 'generation == "card"', ("vault", "lengths"))
+        return {row["vault"]: Publication.from_json(row["lengths"]) for row in rows}
+
+    def publish(self, vault: str, card: Publication) -> None:
+        """Say of a vault who sends it, and when that was."""
+        about = {"id": f"{vault}-card", "vault": vault, "generation": "card", "uid": -1}
+        row = {**about, "block": -1, "lengths": card.to_json(), "text": "card"}
+        self.put("words", [row], lambda _: None)
+
+    def _remove(self, kind: str, expression: str) -> None:
+        name = self._named(kind)
+        self._asked(lambda client, left: client.delete(name, filter=expression, timeout=left))
+
+    def drop(self) -> None:
+        """Drop the collections, with the rows of every vault."""
+        for kind in KINDS:
+            name = f"{self.where.collection}_{kind}"
+            self._asked(partial(_dropped, name))
+        self._ready.clear()
+
+    def _found(
+        self,
+        kind: str,
+        expression: str,
+        field: str,
+        query: Any,
+        limit: int,
+        fields: Sequence[str],
+    ) -> list[Hit]:
+        name = self._named(kind)
+        if not limit:
+            return []
+        (found,) = self._asked(
+            lambda client, left: client.search(
+                name,
+                data=[query],
+                anns_field=field,
+                filter=expression,
+                limit=min(limit, MOST),
+                output_fields=list(fields),
+                timeout=left,
+            )
+        )
+        return [Hit(dict(hit["entity"]), float(hit["distance"])) for hit in found]
+
+    def _queried(self, name: str, expression: str, fields: Sequence[str], limit: int) -> list[Row]:
+        """Return the rows that an expression fits, by one request."""
+        return [
+            dict(row)
+            for row in self._asked(
+                lambda client, left: client.query(
+                    name, filter=expression, output_fields=list(fields), limit=limit, timeout=left
+                )
+            )
+        ]
+
+    def _pages(
+        self, name: str, expression: str, fields: Sequence[str], size: int = _PAGE
+    ) -> Iterator[Row]:
+        pages = self._asked(
+            lambda client, left: client.query_iterator(
+                name,
+                filter=expression,
+                output_fields=list(fields),
+                batch_size=size,
+                timeout=left,
+            )
+        )
+        try:
+            while page := self._asked(lambda *_: pages.next()):
+                yield from page
+        finally:
+            with contextlib.suppress(Exception):
+                pages.close()
+
+    def _named(self, kind: str) -> str:
+        """Return a collection's name; it is there, as this version makes it, and loaded."""
+        name = f"{self.where.collection}_{kind}"
+        if name not in self._ready:
+            there = self._asked(lambda client, left: client.has_collection(name, timeout=left))
+            if not there and not self._makes:
+                raise CollectionMissing(
+                    f"collection {name} in the engine at {display_address(self.where)}"
+                )
+            if not there:
+                self._asked(partial(_made, name, kind))
+            self._check(name, kind)
+            self._asked(lambda client, left: client.load_collection(name, timeout=left))
+            self._ready.add(name)
+        return name
+
+    def _check(self, name: str, kind: str) -> None:
+        """Make sure that a collection is ours: of this version, and of this embedder's vectors."""
+        told = self._asked(lambda client, left: client.describe_collection(name, timeout=left))
+        held = signature(told["fields"])
+        wanted = signature(of(kind)[0].to_dict()["fields"])
+        if held != wanted:
+            differs = ", ".join(sorted(f"{key} {value}" for key, value in held ^ wanted))
+            raise EngineRefused(
+                f"The collection {name} is not as this version makes it: {differs[:200]}",
+                "memvault index drop, then memvault index push, makes it anew; "
+                "or name another collection",
+            )
+
+
+def _sent(name: str, rows: Sequence[Row], client: Any, left: float) -> None:
+    client.upsert(name, rows, timeout=left)
+
+
+def _made(name: str, kind: str, client: Any, left: float) -> None:
+    """Make a collection, unless another machine has just done so."""
+    if not client.has_collection(name, timeout=left):
+        made, index = of(kind)
+        client.create_collection(
+            name, schema=made, index_params=index, consistency_level="Strong", timeout=left
+        )
+
+
+def _dropped(name: str, client: Any, left: float) -> None:
+    client.drop_collection(name, timeout=left)
+
+
+def pushdown_keys(among: Set[int] | None) -> list[int] | None:
+    """Return the memories that a search is limited to in the engine; None for all."""
+    few = among is not None and len(among) <= _PUSHED
+    return sorted(uid for uid in among if uid >= 0) if few and among is not None else None
+
+
+def _of(vault: str, generation: str) -> str:
+    return f'vault == "{vault}" and generation == "{generation}"'
+
+
+def _among(vault: str, generation: str, among: Sequence[int] | None) -> str:
+    return _of(vault, generation) + ("" if among is None else f" and uid in {list(among)}")
+
+
+def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        own = len(row.get("text", "").encode()) + len(row.get("record", "")) + 2_000
+        if batch and size + own > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += own
+    if batch:
+        yield batch
+
+
+FORMAT = "format_1"
+"""A field that says nothing but which version of these rows this is: not all engines keep more."""
+TEXT = 65_535
+"""Bytes of a text that Milvus keeps in one field."""
+
+
+def of(kind: str) -> tuple[Any, Any]:
+    """Return the schema of a collection, and its indexes."""
+    from pymilvus import DataType, Function, FunctionType, MilvusClient
+
+    schema = MilvusClient.create_schema(
+        auto_id=False, enable_dynamic_field=False, partition_key_field="vault"
+    )
+    schema.add_field("id", DataType.VARCHAR, max_length=120, is_primary=True)
+    schema.add_field("vault", DataType.VARCHAR, max_length=40, is_partition_key=True)
+    schema.add_field("generation", DataType.VARCHAR, max_length=40)
+    schema.add_field("uid", DataType.INT64)
+    schema.add_field(FORMAT, DataType.INT64)
+    index = MilvusClient.prepare_index_params()
+    if kind == "words":
+        schema.add_field("block", DataType.INT64)
+        schema.add_field("lengths", DataType.JSON)
+        schema.add_field(
+            "text",
+            DataType.VARCHAR,
+            max_length=TEXT,
+            enable_analyzer=True,
+            enable_match=True,
+            analyzer_params={"tokenizer": "standard"},
+        )
+        schema.add_field("sparse", DataType.SPARSE_FLOAT_VECTOR)
+        bm25 = Function(
+            name="bm25",
+            function_type=FunctionType.BM25,
+            input_field_names=["text"],
+            output_field_names=["sparse"],
+        )
+        schema.add_function(bm25)
+        index.add_index("sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
+    elif kind == "memories":
+        schema.add_field("piece", DataType.INT64)
+        schema.add_field("record", DataType.VARCHAR, max_length=TEXT)
+        schema.add_field("text", DataType.VARCHAR, max_length=TEXT)
+        schema.add_field("place", DataType.FLOAT_VECTOR, dim=2)  # no collection may have none
+        index.add_index("place", index_type="FLAT", metric_type="L2")
+    else:
+        schema.add_field("passage", DataType.INT64)
+        schema.add_field("hash", DataType.INT64)
+        schema.add_field("dense", DataType.FLOAT_VECTOR, dim=_dimension())
+        index.add_index("dense", index_type="AUTOINDEX", metric_type="COSINE")
+    return schema, index
+
+
+def signature(fields: Sequence[dict[str, Any]]) -> set[tuple[str, str]]:
+    """Return the names of fields, with their types and sizes."""
+    found = set()
+    for field in fields:
+        size = field.get("params", {}).get("dim") or field.get("params", {}).get("max_length") or ""
+        found.add((field["name"], f"{field['type'].name} {size}".strip()))
+    return found
+
+
+def _dimension() -> int:
+    from memvault.index.embedding.static import read_card
+
+    return int(read_card()["dimension"])

@@ -1,0 +1,319 @@
+"""The words of one vault's memories in Milvus.
+
+Milvus chooses the candidates by its own BM25 over our terms, field weights as repetition in the
+query. They are then scored as the local engine scores, by the same function over the same
+counts: how often a term is in each field, how long the fields are, and in how many of the
+vault's documents each word is.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from base64 import b32encode
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault.files import atomic
+from memvault.files.file_stamps import FileStamp, state_of
+from memvault.files.plain_files import SETTING, read
+from memvault.index.milvus.client import MOST, EngineClient, Row, pushdown_keys
+from memvault.index.protocol import IndexCorrupted, KeywordAnswer, KeywordQuery, StaleView
+from memvault.index.text import bm25f
+from memvault.index.text.bm25f import (
+    EXACT_FIELD,
+    FIELDS,
+    WHOLE_WEIGHT,
+    CollectionStats,
+    KeywordDocument,
+    Segment,
+    memory_segment,
+)
+
+_LETTERS = {"title": "t", "headings": "h", "body": "b", "tags": "g", EXACT_FIELD: "w"}
+_WEIGHTS: Mapping[str, float] = {**FIELDS, EXACT_FIELD: WHOLE_WEIGHT}
+_LONGEST = 120
+"""Bytes of a term that are spelled; of a longer one the end is a hash of it."""
+_HASH = 16
+
+
+def encode_term(field: str, term: str) -> str:
+    """Spell a term of a field."""
+    data = term.encode("utf-8", "surrogatepass")
+    if len(data) > _LONGEST:
+        data = data[: _LONGEST - _HASH] + blake2b(data, digest_size=_HASH).digest()
+    return f"{_LETTERS[field]}{b32encode(data).decode().rstrip('=').lower()}"
+
+
+def encode_document(fields: Mapping[str, Counter[str]]) -> Iterator[str]:
+    """Yield the tokens of a document, each as often as its term is there."""
+    for name, terms in fields.items():
+        for term, count in terms.items():
+            yield from [encode_term(name, term)] * count
+
+
+def encode_group(group: Iterable[str], is_whole: bool) -> list[str]:
+    """Return the tokens of which a memory may hold any, for a word or for a whole."""
+    names = (EXACT_FIELD,) if is_whole else tuple(FIELDS)
+    return [encode_term(name, term) for term in group for name in names]
+
+
+def encode_query(groups: Iterable[Iterable[str]], wholes: Iterable[str]) -> str:
+    """Write a query, each token as often as twice its field's weight, so that it counts so."""
+    found: list[str] = []
+    for terms, names in ((groups, tuple(FIELDS)), (((whole,) for whole in wholes), (EXACT_FIELD,))):
+        for group in terms:
+            for term in group:
+                for name in names:
+                    found += [encode_term(name, term)] * round(2 * _WEIGHTS[name])
+    return " ".join(found)
+
+
+_CARD = "engine-"
+"""How the name of a card begins: each commit has a file of its own."""
+_PIECE = 60_000
+"""Bytes of a document's tokens in one row; what is longer goes on in further rows."""
+_RECENT = 500
+"""Of how many memories that went last a card tells."""
+_TIMES = 4
+_LEAST = 400
+"""Candidates that are scored: four times what is asked for, and no fewer than these."""
+
+
+class GenerationState(NamedTuple):
+    """Which generation of rows belongs to a commit, and how many documents it has.
+
+    ``removed`` counts the memories that ever went, and ``gone`` are the last of them: who
+    follows the vault from elsewhere takes those away without asking for all.
+    """
+
+    generation: str
+    documents: int
+    removed: int = 0
+    gone: tuple[int, ...] = ()
+
+
+class _Found(NamedTuple):
+    """Documents by memory and part: how often each token is in them, and how long they are.
+
+    ``is_all`` says whether no other has any of the tokens.
+    """
+
+    counted: dict[tuple[int, int], Counter[str]]
+    lengths: dict[tuple[int, int], Mapping[str, Any]]
+    is_all: bool
+
+    def holding(self, tokens: Sequence[str]) -> int:
+        """Return how many of them hold one of some tokens."""
+        return sum(any(map(own.__contains__, tokens)) for own in self.counted.values())
+
+    def segment(self) -> Segment:
+        """Return them as they are scored."""
+        places = list(self.counted)
+
+        def postings(name: str, term: str) -> Iterable[tuple[int, float]]:
+            token = encode_term(name, term)
+            for number, place in enumerate(places):
+                if count := self.counted[place].get(token):
+                    yield number, float(count)
+
+        def length(name: str, number: int) -> float:
+            return float(self.lengths[places[number]].get(name, 0))
+
+        return Segment(postings, length, places.__getitem__, len(places))
+
+
+class MilvusKeywordStore:
+    """A ``Words`` in Milvus; its folder holds cards alone."""
+
+    stores_records = True
+
+    def __init__(
+        self,
+        engine: EngineClient,
+        vault: str,
+        folder: Path | None,
+        files: Iterable[str],
+        progress: Callable[[str, int, int], None],
+    ) -> None:
+        self._engine = engine
+        self._vault = vault
+        self._folder = folder
+        self._progress = progress
+        self._name = next((name for name in files if name.startswith(_CARD)), "")
+        self._card: GenerationState | None = None
+        with suppress(IndexCorrupted):  # of a generation that is yet to begin
+            self._card = self._read()
+
+    @property
+    def card(self) -> GenerationState:
+        """What the folder said when it was opened: that belongs to the manifest of then.
+
+        Raises:
+            DamagedIndex: nothing that makes sense.
+        """
+        if self._card is None:
+            self._card = self._read()
+        return self._card
+
+    def _read(self) -> GenerationState:
+        if self._folder is None:
+            return GenerationState("none", 0)
+        try:
+            found = json.loads(read(self._folder / self._name, SETTING))
+            gone = tuple(map(int, found["gone"]))
+            counts = int(found["documents"]), int(found["removed"])
+            return GenerationState(str(found["generation"]), *counts, gone)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise IndexCorrupted(f"{self._name}: {error}") from error
+
+    def begin(self) -> None:
+        """Begin a generation of its own."""
+        self.follow(GenerationState(secrets.token_hex(8), 0))
+
+    def follow(self, card: GenerationState) -> None:
+        """Be of another generation, or of as many documents, from the next commit on.
+
+        What was committed stays until after the next commit, so that who is killed before
+        that has lost nothing.
+        """
+        assert self._folder is not None
+        for path in self._folder.glob(f"{_CARD}*"):
+            if path.name != self._name:
+                path.unlink(missing_ok=True)
+        self._name = f"{_CARD}{secrets.token_hex(8)}.json"
+        atomic.write(self._folder / self._name, json.dumps(card._asdict()).encode())
+        self._card = card
+
+    def files(self) -> dict[str, FileStamp]:
+        """Return the state of the card's file."""
+        state = state_of(self._folder / self._name) if self._folder is not None else None
+        return {self._name: state} if state is not None else {}
+
+    def apply(
+        self, removed: Iterable[int], added: Sequence[KeywordDocument], merge: bool = False
+    ) -> None:
+        """Delete the rows of memories that are gone, and send those of new ones."""
+        del merge  # Milvus does that itself
+        card = self.card
+        gone = sorted({*removed})
+        documents, known = card.documents, set[int]()
+        for first in range(0, len(gone), 1_000):
+            among = gone[first : first + 1_000]
+            held = {
+                (row["uid"], row["block"])
+                for row in self._engine.rows(
+                    "words", self._vault, card.generation, among, ("uid", "block")
+                )
+            }
+            documents -= len(held)
+            known |= {uid for uid, _ in held}
+            for kind in ("words", "memories"):
+                self._engine.delete(kind, self._vault, card.generation, among)
+        if len(known) < len(gone):  # an attempt that was cut off has deleted some already
+            documents = self._counted(card)
+        if added:  # and left others, of what had these uids then
+            least = min(document.uid for document in added)
+            self._engine.forget_from("words", self._vault, card.generation, least)
+        rows = [row for document in added for row in self._rows(card, document)]
+
+        def told(done: int) -> None:
+            if len(rows) > 1_000:
+                self._progress("sending", done, len(rows))
+
+        self._engine.put("words", rows, told)
+        recent = (*card.gone, *gone)[-_RECENT:]
+        total = card.removed + len(gone)
+        self.follow(GenerationState(card.generation, documents + len(added), total, recent))
+
+    def _counted(self, card: GenerationState) -> int:
+        fields = ("uid", "block")
+        rows = self._engine.every("words", self._vault, card.generation, fields)
+        return len({(row["uid"], row["block"]) for row in rows})
+
+    def _rows(self, card: GenerationState, document: KeywordDocument) -> Iterable[Row]:
+        lengths = {name: sum(found.values()) for name, found in document.fields.items()}
+        for number, text in enumerate(_pieces(encode_document(document.fields))):
+            yield {
+                "id": f"{self._vault}-{card.generation}-{document.uid}-{document.block}-{number}",
+                "vault": self._vault,
+                "generation": card.generation,
+                "uid": document.uid,
+                "block": document.block,
+                "lengths": lengths,
+                "text": text,
+            }
+
+    def deleted_share(self) -> float:
+        """Return nothing: Milvus tidies up by itself."""
+        return 0.0
+
+    def search(
+        self,
+        query: KeywordQuery,
+        lengths: Mapping[str, float],
+        overlay: Sequence[KeywordDocument],
+    ) -> KeywordAnswer:
+        """Return the best memories for a query's words, scored as the local engine does."""
+        wanted = bm25f.wanted(query)
+        card = self.card
+        tokens = [encode_group(entry.group, EXACT_FIELD in entry.fields) for entry in wanted]
+        segments = [memory_segment(list(overlay))]
+        holding = [0] * len(wanted)
+        if card.documents and wanted:
+            with self._engine.viewing():
+                found = self._candidates(card, query)
+                segments.insert(0, found.segment())
+                in_engine = partial(self._engine.holding, self._vault, card.generation)
+                counted = (
+                    found.holding if query.allowed_keys is None and found.is_all else in_engine
+                )
+                holding = list(map(counted, tokens))
+        if self._folder is not None and not self.files():  # maybe made anew, and these deleted
+            raise StaleView
+        counts = CollectionStats(card.documents + len(overlay), holding)
+        return bm25f.rank_documents(segments, query, lengths, counts)
+
+    def _candidates(self, card: GenerationState, query: KeywordQuery) -> _Found:
+        """Return the documents that Milvus finds best, with how often each token is in them."""
+        most = min(max(_TIMES * query.limit, _LEAST), MOST)
+        asked, among = (
+            encode_query(query.term_groups, query.exact_terms),
+            pushdown_keys(query.allowed_keys),
+        )
+        hits = self._engine.words(self._vault, card.generation, asked, most, among)
+        found = _Found({}, {}, len(hits) < most)
+        for hit in hits:
+            place, lengths = (hit.row["uid"], hit.row["block"]), hit.row["lengths"]
+            if min(place) >= 0 and are_lengths(lengths):
+                found.counted.setdefault(place, Counter()).update(hit.row["text"].split())
+                found.lengths[place] = dict(lengths)
+        return found
+
+    def close(self) -> None:
+        """Leave the connection open: others use it too."""
+
+
+def are_lengths(told: object) -> bool:
+    """Say whether these can be lengths of fields: others may write in an engine."""
+    return isinstance(told, Mapping) and all(
+        type(value) is int and value >= 0 for value in told.values()
+    )
+
+
+def _pieces(tokens: Iterable[str]) -> Iterator[str]:
+    """Yield the tokens of a document in texts that one field takes; at least one."""
+    piece: list[str] = []
+    size = 0
+    for token in tokens:
+        if size + len(token) + 1 > _PIECE:
+            yield " ".join(piece)
+            piece, size = [], 0
+        piece.append(token)
+        size += len(token) + 1
+    yield " ".join(piece)

@@ -1,0 +1,290 @@
+"""An index whose words and vectors lie in an engine, and what answers while that is away."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import platform
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from memvault import clock
+from memvault.errors import StorageError
+from memvault.index.embedding.static import read_card
+from memvault.index.folder import IndexFolder
+from memvault.index.local.backend import Backend, KeywordStore, VectorStore
+from memvault.index.local.index_files import MADE
+from memvault.index.local.local_index import LocalIndex
+from memvault.index.local.snapshot import Snapshot
+from memvault.index.local.vectors import VectorCard
+from memvault.index.milvus.client import (
+    KINDS,
+    EngineAddress,
+    EngineClient,
+    EngineRefused,
+    EngineUnavailable,
+)
+from memvault.index.milvus.keyword_rows import MilvusKeywordStore
+from memvault.index.milvus.publication import Publication
+from memvault.index.milvus.text_rows import StoredTexts
+from memvault.index.milvus.vector_rows import MilvusVectorStore
+from memvault.index.protocol import COMPLETE, IndexCorrupted, View, WaitPolicy
+from memvault.store.memory_store import MemoryStore
+
+Progress = Callable[[str, int, int], None]
+
+
+def made_by() -> str:
+    """Return which version of our terms, passages and vectors an engine's rows are of."""
+    return f"{MADE} {read_card()['version']}"
+
+
+def name_of(where: EngineAddress, vault: str) -> str:
+    """Return what the folder of an index in an engine is called."""
+    digest = hashlib.sha256(f"{where.uri}\n{where.collection}\n{vault}".encode()).hexdigest()
+    return f"engine-{digest[:16]}"
+
+
+class PublishedIndex(LocalIndex):
+    """A vault's index in an engine: the manifest here says what was sent.
+
+    Before each answer the folder is compared with it, and the difference is sent. ``holder`` is
+    who may send the vault: one machine. With ``fallback`` an index on this machine answers
+    while the engine is away.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        place: IndexFolder,
+        progress: Progress,
+        engine: EngineClient,
+        vault: str,
+        holder: str,
+        fallback: bool = False,
+    ) -> None:
+        self.engine = engine
+        self._vault = vault
+        self._copies = StoredTexts(engine, vault)
+        self._holder = holder
+        self.away = ""
+        self._fallback = LocalIndex(store, place, progress) if fallback else None
+        parts = Backend(WordsAt(self.engine, vault, progress), _VectorsAt(self.engine, vault))
+        super().__init__(store, place, progress, parts, name_of(engine.where, vault))
+
+    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
+        """Send what differs and return a view; errors as for the protocol's.
+
+        Raises:
+            EngineAway: the engine does not answer, and nothing stands in for it.
+            EngineRefused: it does not let us in, or another machine sends this vault.
+        """
+        self.away = ""
+        try:
+            self._raise_lost()
+            self.engine.begin_view()
+            with self.engine.timed():
+                card = self._checked()
+            view = super().refresh(vectors, patience)
+            if self._send_copies():
+                self._say(card)
+            return view
+        except EngineUnavailable as error:
+            if self._fallback is None:
+                raise
+            self.away = f"{error.message}; this machine's own index answered"
+            return self._fallback.refresh(vectors, patience)
+
+    def push(self) -> Publication | None:
+        """Send all that differs, vectors too; return what the engine then says of the vault."""
+        with self.engine.patiently():
+            self.refresh(True, COMPLETE)
+            if self.differs():
+                super().rebuild()
+                self.refresh(True, COMPLETE)
+            return self.engine.card(self._vault)
+
+    def take_over(self) -> None:
+        """Be the one who sends the vault from now on, whoever did so before.
+
+        Whoever did so deleted what this machine had sent before, so all is sent anew.
+        """
+        card = self.engine.card(self._vault)
+        if card is not None and card.publisher != self._holder:
+            with self._writing():
+                self._files.invalidate()
+            holder, host, name = self._myself()
+            self.engine.publish(self._vault, card._replace(publisher=holder, host=host, name=name))
+
+    def rebuild(self) -> None:
+        """Send all anew; errors as for a look."""
+        with self.engine.patiently():
+            self._checked()
+            super().rebuild()
+
+    def embed_all(self, download: bool = False) -> int:
+        """Embed every memory; errors as for a look and for the protocol's."""
+        with self.engine.patiently():
+            self._checked()
+            return super().embed_all(download)
+
+    def differs(self) -> str:
+        """Say what the engine lacks of what this machine has sent, or has too much; else nothing.
+
+        A memory has another uid for each text that it had, so uids say whether it is this one.
+        Of an engine that is away nothing is known; a note says that it is.
+        """
+        if self.away:
+            return ""
+        card = self.engine.card(self._vault)
+        if card is None or card.publisher != self._holder:
+            return f"{card.host if card else 'nobody'} sends this vault, not this machine"
+        opened = self._files.open()
+        if opened is None or not isinstance(opened.keyword, MilvusKeywordStore):
+            return "this machine has sent nothing yet"
+        generation, sent = opened.keyword.card.generation, opened.manifest.uids()
+        rows = self.engine.every("words", self._vault, generation, ("uid",))
+        words, texts = {row["uid"] for row in rows}, self._copies.uids(generation)
+        lost = (sent - (words & texts)) | (self._without_passages() & sent)
+        lacking, more = len(lost), len((words | texts) - sent)
+        said = [f"it lacks {lacking:,} of {len(sent):,} memories"] if lacking else []
+        said += [f"it holds {more:,} that are gone here"] if more else []
+        return "; ".join(said)
+
+    def _without_passages(self) -> set[int]:
+        """Return the memories whose vectors this machine has sent, and the engine lacks."""
+        opened = self._files.opened
+        found = self._quick.opened(opened.manifest) if opened is not None else None
+        if not isinstance(found, MilvusVectorStore):
+            return set()
+        uids, _ = found.passages()
+        rows = self.engine.every("passages", self._vault, found.generation, ("uid",))
+        return set(uids.tolist()) - {row["uid"] for row in rows}
+
+    def discard(self, error: IndexCorrupted, view: View | None) -> None:
+        """Have what a view could not read made anew, or be said by the next look."""
+        if self.away and self._fallback is not None:
+            self._fallback.discard(error, view)
+        else:
+            super().discard(error, view)
+
+    def notes(self) -> list[str]:
+        """Say what a person should know, that the engine is away among it."""
+        return [*super().notes(), *filter(None, [self.away])]
+
+    def close(self) -> None:
+        """Let go of open files and of the connection."""
+        super().close()
+        if self._fallback is not None:
+            self._fallback.close()
+        self.engine.close()
+
+    def _checked(self) -> Publication:
+        """Return the vault's card; where the engine knows nothing of it, all is sent anew.
+
+        That is said before anything is sent: a push that is cut off goes on where it was.
+        """
+        card = self.engine.card(self._vault)
+        if card is None:
+            with self._writing():
+                self._files.invalidate()
+            card = Publication(*self._myself(), made=made_by(), sent=clock.iso())
+            self.engine.publish(self._vault, card)
+        self._refuse_others(card)
+        return card
+
+    def _refuse_others(self, card: Publication | None) -> None:
+        if card is not None and card.publisher != self._holder:
+            raise EngineRefused(
+                f"The vault {self._vault} is sent by {card.host}, last on {card.sent[:10]}, "
+                "and by one machine alone",
+                "take the line vault out of [index] in memvault.toml, and run memvault index push: "
+                "it gets an id of its own; where this is that vault, moved, memvault index push "
+                "--take-over keeps its id",
+            )
+
+    def _myself(self) -> tuple[str, str, str]:
+        """Return who sends the vault from here, as a card begins."""
+        return self._holder, platform.node(), self._store.root.name
+
+    def _send_copies(self) -> bool:
+        """Send the texts that the engine lacks, unless another process is at it.
+
+        Say whether all are there now: before that, nobody is told of what was sent.
+        """
+        opened = self._files.opened
+        if opened is None or not isinstance(opened.keyword, MilvusKeywordStore):
+            return False
+        generation, folder = opened.keyword.card.generation, self._files.folder
+        if not self._copies.lacks(opened.manifest, generation, folder):
+            return True
+        with contextlib.suppress(StorageError), self._files.locked(0.0) as locked:
+            if locked:
+                self._copies.send(opened.manifest, self._store, generation, folder, self._progress)
+        return not self._copies.lacks(opened.manifest, generation, folder)
+
+    def _say(self, card: Publication) -> None:
+        """Say what is there now, and delete what another generation has left."""
+        opened = self._files.opened
+        if opened is None:
+            return
+        words = opened.keyword
+        found = self._quick.opened(opened.manifest)
+        assert isinstance(words, MilvusKeywordStore)
+        told = Publication(
+            *self._myself(),
+            words=words.card.generation,
+            passages=found.generation if isinstance(found, MilvusVectorStore) else "",
+            documents=words.card.documents,
+            memories=opened.manifest.count(),
+            removed=words.card.removed,
+            gone=words.card.gone,
+            state=f"{opened.commit.number} {self._copies.counted(self._files.folder)}",
+            made=made_by(),
+            sent=card.sent,
+        )
+        if card == told and self.freshness == "current":
+            return
+        self._refuse_others(self.engine.card(self._vault))  # this may have taken long
+        self.engine.publish(self._vault, told._replace(sent=clock.iso()))
+        for kind in KINDS:
+            now, before = (
+                (told.passages, card.passages) if kind == "passages" else (told.words, card.words)
+            )
+            if now and now != before:
+                self.engine.delete_other_generations(kind, self._vault, now)
+
+
+class WordsAt:
+    """Opens the words of a vault in an engine."""
+
+    def __init__(self, engine: EngineClient, vault: str, progress: Progress) -> None:
+        self._made = partial(MilvusKeywordStore, engine, vault)
+        self._progress = progress
+
+    def __call__(self, folder: Path | None, files: Iterable[str]) -> KeywordStore:
+        """Open those of a commit's files in a folder, or none."""
+        return self._made(folder, files, self._progress)
+
+    def create(self, folder: Path) -> KeywordStore:
+        """Begin a generation of its own."""
+        made = self._made(folder, (), self._progress)
+        folder.mkdir(parents=True, exist_ok=True)
+        made.begin()
+        return made
+
+
+class _VectorsAt:
+    def __init__(self, engine: EngineClient, vault: str) -> None:
+        self._engine = engine
+        self._vault = vault
+
+    def open(self, folder: Path, manifest: int) -> VectorStore | None:
+        return MilvusVectorStore.at(self._engine, self._vault, folder, manifest)
+
+    def create(self, folder: Path, card: VectorCard) -> VectorStore:
+        return MilvusVectorStore.begun(self._engine, self._vault, folder, card)
+
+    def empty(self, folder: Path, card: VectorCard) -> VectorStore:
+        return MilvusVectorStore(folder, card).by(self._engine, self._vault)

@@ -1,0 +1,386 @@
+"""A vault that another machine has sent to an engine: its files are not here.
+
+The manifest here follows what the engine says of the vault; words and vectors are searched
+there, and texts are fetched as they are needed. Answers are as of when the vault was sent last.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memvault import clock
+from memvault.errors import NotFound, Refused, StorageError
+from memvault.files import atomic
+from memvault.files.plain_files import SETTING, read
+from memvault.index.embedding.embedder import BUILTIN
+from memvault.index.embedding.static import read_card
+from memvault.index.folder import IndexFolder
+from memvault.index.local.backend import LOCAL, Backend
+from memvault.index.local.local_index import LocalIndex
+from memvault.index.local.manifest import Manifest
+from memvault.index.local.snapshot import Overlay, Snapshot, blocks_to_read
+from memvault.index.local.transformer_vectors import TransformerVectors
+from memvault.index.local.vectors import VectorCard
+from memvault.index.milvus.client import EngineClient, EngineRefused, display_address
+from memvault.index.milvus.keyword_rows import GenerationState, MilvusKeywordStore
+from memvault.index.milvus.publication import Publication
+from memvault.index.milvus.published import Progress, WordsAt, made_by, name_of
+from memvault.index.milvus.text_rows import StoredText, StoredTexts
+from memvault.index.milvus.vector_rows import MilvusVectorStore
+from memvault.index.protocol import (
+    KeywordAnswer,
+    KeywordQuery,
+    MatchLocation,
+    SentenceFeatures,
+    SentenceQuery,
+    StaleView,
+    View,
+    WaitPolicy,
+)
+from memvault.index.text.analysis import analyser
+from memvault.index.text.indexed_text import EncodedBlock, encode_blocks, split_memory
+from memvault.model import FileState, Memory
+from memvault.store.change_set import FILE_MISSING_HINT, ChangeSet
+from memvault.store.memory_store import MemoryStore
+from memvault.vault.document import etag
+from memvault.vault.reader import Scan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memvault.settings.vault_settings import Settings
+
+_STATE = "sent"
+"""The file that says which state of the vault the manifest here has followed."""
+_FETCHED = 500
+_HELD = 1_000
+"""Texts that are kept at hand."""
+_HELD_BYTES = 64_000_000
+_LATE = timedelta(minutes=5)
+"""By how much two clocks may differ."""
+
+
+def clock_skew_note(sent: str) -> str:
+    """Say that a clock is off where a vault was sent at a time still to come; else nothing."""
+    when = clock.parse(sent)
+    if when is None or when - clock.now() < _LATE:
+        return ""
+    return f"the vault was sent at {sent}, which is still to come: a machine's clock is off"
+
+
+def _state_of(card: Publication) -> str:
+    return f"{card.words} {card.state}"
+
+
+class RemoteStore(MemoryStore):
+    """The files of a vault as they were sent; nothing here can be written."""
+
+    def __init__(
+        self,
+        root: Path,
+        settings: Settings,
+        index: Callable[[], RemoteIndex],
+        deed: ChangeSet | None = None,
+    ) -> None:
+        super().__init__(root, settings, deed)
+        self._index = index
+
+    def by(self, deed: ChangeSet) -> RemoteStore:
+        """Return the same memories for another call."""
+        return RemoteStore(self.root, self.settings, self._index, deed)
+
+    def finish_move(self, seconds: float = 1.0) -> None:
+        """Do nothing: no file is moved here."""
+
+    def at(self, path: str) -> None:
+        """Return nothing: the index knows a memory by its path too."""
+
+    def scan(self) -> Scan:
+        """Refuse: only the machine that sent the vault can list its files."""
+        raise Refused("The vault's files are on another machine", "run this there")
+
+    def state(self) -> str:
+        """Return what is another value once anything else was sent; errors as for a look."""
+        return self._index().state()
+
+    def read_bytes(self, path: str) -> tuple[bytes, FileState]:
+        """Return a file's bytes as they were sent; errors as for a store's."""
+        return self._index().bytes_of(path)
+
+    def fetch(self, keys: Iterable[int]) -> None:
+        """Have the texts of some memories of a view at hand."""
+        self._index().fetch_for_view(keys)
+
+    @property
+    def sent(self) -> str:
+        """When the vault was sent last."""
+        return self._index().sent
+
+
+class SentView(Snapshot):
+    """What the engine holds of a vault; texts come from there when they are compared or shown."""
+
+    __slots__ = ()
+
+    @property
+    def sent(self) -> str:
+        """When the vault was sent last."""
+        return self._files.sent
+
+    @property
+    def _files(self) -> RemoteStore:
+        assert isinstance(self.store, RemoteStore)
+        return self.store
+
+    def keyword(self, query: KeywordQuery) -> KeywordAnswer:
+        """Return the best memories for words; what has been sent since the look is left out."""
+        found = super().keyword(query)
+        known = self.manifest.uids() if self.manifest is not None else set()
+        hits = [hit for hit in found.hits if hit.key < 0 or hit.key in known]
+        return found._replace(hits=hits)
+
+    def sentence_features(
+        self, asked: SentenceQuery, places: Mapping[int, MatchLocation]
+    ) -> dict[int, SentenceFeatures]:
+        """Compare memories with a query; their texts are fetched at once."""
+        self._files.fetch(places)
+        return super().sentence_features(asked, places)
+
+    def text(self, key: int) -> Memory | None:
+        """Read a memory; errors as for a view's."""
+        self._files.fetch([key])
+        return super().text(key)
+
+    def _blocks(self, key: int, places: MatchLocation) -> Sequence[EncodedBlock]:
+        """Return a memory's first blocks, and those around its best places, made of its text."""
+        if key < 0:
+            return super()._blocks(key, places)
+        if key not in self.overlay.blocks:
+            try:
+                record, memory = self.record(key), self.text(key)
+            except StaleView:  # its text was sent anew meanwhile; the next look leaves it out
+                return ()
+            cuts = split_memory(memory) if memory is not None else []
+            self.overlay.cuts[key] = cuts
+            language = record.language if record is not None else ""
+            self.overlay.blocks[key] = encode_blocks(cuts, analyser(language)) if cuts else []
+        every = self.overlay.blocks[key]
+        firsts = [block.first for block in every]
+        wanted = blocks_to_read(places, lambda passage: max(bisect_right(firsts, passage) - 1, 0))
+        return [every[number] for number in wanted if 0 <= number < len(every)]
+
+
+class RemoteIndex(LocalIndex):
+    """The index of a vault that another machine sends."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        place: IndexFolder,
+        progress: Progress,
+        engine: EngineClient,
+        vault: str,
+    ) -> None:
+        self.engine = engine
+        self.sent = ""
+        self._vault = vault
+        self._copies = StoredTexts(engine, vault)
+        self._held: dict[int, StoredText] = {}
+        self._unfit: set[int] = set()
+        parts = Backend(WordsAt(engine, vault, progress), LOCAL.vectors)
+        super().__init__(store, place, progress, parts, name_of(engine.where, vault))
+        self.deep = TransformerVectors(store, None)
+
+    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:  # noqa: ARG002 - no files here
+        """Follow what the engine says of the vault and return a view of it.
+
+        Raises:
+            EngineAway: the engine does not answer.
+            EngineRefused: it does not let us in, or holds nothing that can be read here.
+        """
+        self._raise_lost()
+        self.engine.begin_view()
+        with self.engine.timed():
+            card = self._card()
+        state = _state_of(card)
+        if self._files.open() is None or self._followed() != state or self._unfit:
+            with self._keeping():
+                self._follow(card)
+                atomic.write(self._files.folder / _STATE, state.encode(), durable=False)
+            self._held.clear()
+        self.sent = card.sent
+        return self._seen(card, vectors)
+
+    def state(self) -> str:
+        """Return which state of the vault the engine holds; errors as for a look."""
+        return _state_of(self._card())
+
+    def at(self, view: View, moment: datetime) -> View:  # noqa: ARG002 - an index has it
+        """Refuse: what was so before is kept where the files are."""
+        raise Refused(
+            "Only the machine that holds a vault knows what was so before",
+            "leave out asOf, or ask there",
+        )
+
+    def bytes_of(self, path: str) -> tuple[bytes, FileState]:
+        """Return a file's bytes as they were sent.
+
+        Raises:
+            NotFound: no memory that was sent lies there.
+            Refused: its file could not be read where it is.
+        """
+        opened = self._files.open()
+        named = opened.manifest.find_by_name(path) if opened is not None else []
+        record = next((entry for entry in named if entry.path == path), None)
+        if record is None:
+            raise NotFound(f"There is no file {path} in the vault", FILE_MISSING_HINT)
+        if not record.etag:
+            raise Refused(
+                f"{path} cannot be read where it lies: {record.problem}", FILE_MISSING_HINT
+            )
+        self.fetch([record.key])
+        copy = self._held.get(record.key)
+        if copy is None or copy.row.record.path != path or etag(copy.data) != record.etag:
+            raise NotFound(f"The text of {path} is no longer in the engine", FILE_MISSING_HINT)
+        return copy.data, copy.row.state
+
+    def fetch(self, keys: Iterable[int]) -> None:
+        """Have the texts of some memories at hand."""
+        size = sum(len(copy.data) for copy in self._held.values())
+        if len(self._held) > _HELD or size > _HELD_BYTES:
+            self._held.clear()
+        lacking = [key for key in keys if key >= 0 and key not in self._held]
+        opened = self._files.opened
+        if lacking and opened is not None and isinstance(opened.keyword, MilvusKeywordStore):
+            found = self._copies.of(opened.keyword.card.generation, lacking)
+            self._held |= found
+            for key in lacking:
+                record = opened.manifest.record(key)
+                fits = key in found and record is not None and etag(found[key].data) == record.etag
+                if record is not None and record.etag and not fits:
+                    self._unfit.add(key)
+
+    def fetch_for_view(self, keys: Iterable[int]) -> None:
+        """Have the texts of some memories at hand; ``LostIndex`` where the engine has gone."""
+        with self.engine.viewing():
+            self.fetch(keys)
+
+    def notes(self) -> list[str]:
+        """Say what a person should know, that a clock is off among it."""
+        return [*super().notes(), *filter(None, [clock_skew_note(self.sent)])]
+
+    def close(self) -> None:
+        """Let go of open files and of the connection."""
+        super().close()
+        self.engine.close()
+
+    def _card(self) -> Publication:
+        card = self.engine.card(self._vault)
+        where = display_address(self.engine.where)
+        if card is None:
+            raise EngineRefused(
+                f"The engine at {where} holds the vault {self._vault} no more",
+                "memvault vaults remove takes its name away",
+            )
+        if card.made != made_by():
+            raise EngineRefused(
+                f"{card.host} sent the vault with another version of memvault",
+                "use the same version here and there, and run memvault index push there",
+            )
+        if not card.is_valid:
+            raise EngineRefused(
+                f"What the engine at {where} says of the vault makes no sense",
+                "memvault index push, on the machine that has it, says it anew",
+            )
+        return card
+
+    @contextmanager
+    def _keeping(self) -> Iterator[None]:
+        """Hold the index's lock; errors as for a look."""
+        try:
+            with self._writing():
+                yield
+        except StorageError as error:
+            raise StorageError(
+                error.message, "what another machine sent is followed here: give it room"
+            ) from error
+
+    def _followed(self) -> str:
+        try:
+            return read(self._files.folder / _STATE, SETTING).decode()
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def _follow(self, card: Publication) -> None:
+        """Make the manifest say what the engine holds; under the index's lock.
+
+        What does not fit its record is left out until something else changes.
+        """
+        generation = card.words
+        opened = self._files.open(writing=True)
+        words = opened.keyword if opened is not None else None
+        if (
+            opened is None
+            or not isinstance(words, MilvusKeywordStore)
+            or (words.card.generation != generation)
+        ):
+            opened = self._files.create_empty()
+            words = opened.keyword
+        assert isinstance(words, MilvusKeywordStore)
+        manifest = opened.manifest
+        recent = self._recently_gone(card, words.card)
+        if recent is not None:
+            manifest.apply(recent & manifest.uids(), ())
+            self._add(manifest, generation, self._copies.uids(generation, manifest.next_uid() - 1))
+        if recent is None or manifest.count() != card.memories:
+            known, held = manifest.uids(), self._copies.uids(generation)
+            manifest.apply(known - held, ())
+            self._add(manifest, generation, held - known)
+        frequency = self._copies.frequency(generation)
+        if frequency is not None:
+            manifest.blocks.count_tokens(*frequency)
+        manifest.apply(self._unfit & manifest.uids(), ())
+        self._unfit.clear()
+        words.follow(GenerationState(generation, card.documents, card.removed))
+        self._files.commit(words)
+
+    def _recently_gone(self, card: Publication, own: GenerationState) -> set[int] | None:
+        """Return which memories went since this manifest was made; None where nobody knows."""
+        missed, told = card.removed - own.removed, len(card.gone)
+        is_known = own.documents and 0 <= missed <= told
+        return set(card.gone[told - missed :]) if is_known else None
+
+    def _add(self, manifest: Manifest, generation: str, uids: Set[int]) -> None:
+        added = sorted(uids)
+        for first in range(0, len(added), _FETCHED):
+            batch = added[first : first + _FETCHED]
+            manifest.apply((), self._copies.kept(generation, batch))
+            if len(added) > _FETCHED:
+                self._progress("fetching", first + len(batch), len(added))
+
+    def _seen(self, card: Publication, vectors: bool) -> Snapshot:
+        opened = self._files.opened
+        assert opened is not None
+        found = None
+        if vectors and card.passages:
+            manifest = int(card.passages, 16)
+            about = VectorCard(BUILTIN, str(read_card()["version"]), 0, manifest)
+            found = MilvusVectorStore(self._files.folder, about).by(self.engine, self._vault)
+        overlay = Overlay({}, [], {}, None, 0, {}, {})
+        return SentView(
+            self._store,
+            opened.commit,
+            opened.manifest,
+            opened.keyword,
+            found,
+            self._quick,
+            self.deep,
+            overlay,
+            0,
+            None if vectors else partial(self._seen, card, True),
+        )

@@ -1,0 +1,275 @@
+"""What a vault's files say, kept in Milvus for the machines that do not have them.
+
+A memory has a row for each piece of it: of its record as JSON, and of its file's bytes, both
+divided where a field of Milvus's ends. How frequent tokens are lies beside them, so that other
+machines measure as the one does that sent the vault.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault.errors import MemvaultError
+from memvault.files import atomic
+from memvault.files.plain_files import SETTING, read
+from memvault.index.local.manifest import Manifest, columns_of
+from memvault.index.local.manifest import ManifestRow as Kept
+from memvault.index.local.static_vectors import Progress
+from memvault.index.milvus.client import EngineClient, Row
+from memvault.index.protocol import MemoryRecord
+from memvault.model import FileState
+from memvault.settings.vault_settings import LANGUAGES
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import paths
+from memvault.vault.document import etag as etag_of
+from memvault.vault.file_names import SUPERSEDES, referenced_names
+
+_PIECE = 60_000
+"""Bytes of a record or of a file in one row."""
+_MOST_PIECES = 3_000
+"""Pieces of one memory that are read, whatever is in an engine: no file has as many."""
+_MOST_UID = 1 << 40
+_BATCH = 100
+_FREQUENCY = -1
+"""Under which uid the frequency of tokens lies."""
+_MOST_TOKENS = 4_000_000
+"""Bytes of their numbers at most, whatever is in an engine."""
+_CARD = "copies.json"
+
+
+class StoredText(NamedTuple):
+    """What the engine has of a memory: what a manifest keeps of it, and its file's bytes."""
+
+    row: Kept
+    data: bytes
+
+
+class UploadState(NamedTuple):
+    """Up to which uid of a generation copies were sent, and of how many memories tokens tell."""
+
+    generation: str = ""
+    last: int = 0
+    counted: int = 0
+
+
+class StoredTexts:
+    """The copies of one vault's memories; those that are gone go with their words."""
+
+    def __init__(self, engine: EngineClient, vault: str) -> None:
+        self._engine = engine
+        self._vault = vault
+
+    def lacks(self, manifest: Manifest, generation: str, folder: Path) -> bool:
+        """Say whether any was not sent yet."""
+        sent = _read(folder)
+        frequency = manifest.blocks.frequency()
+        return (
+            sent.generation != generation
+            or bool(manifest.uids_above(sent.last))
+            or (frequency is not None and frequency[1] != sent.counted)
+        )
+
+    @staticmethod
+    def counted(folder: Path) -> int:
+        """Return of how many memories the frequency of tokens is that was sent last."""
+        return _read(folder).counted
+
+    def send(
+        self,
+        manifest: Manifest,
+        store: MemoryStore,
+        generation: str,
+        folder: Path,
+        progress: Progress,
+    ) -> None:
+        """Send those that were not sent yet, lowest uid first; ``folder`` keeps up to which.
+
+        A file that was changed since it was indexed is left out: the next look sees to it.
+        """
+        sent = _read(folder)
+        if sent.generation != generation:
+            sent = UploadState(generation)
+        pending, left = manifest.uids_above(sent.last), False
+        for first in range(0, len(pending), _BATCH):
+            batch = pending[first : first + _BATCH]
+            if not first:  # the last time may have ended within these, of other files
+                self._engine.delete("memories", self._vault, generation, [uid for uid, _ in batch])
+            rows = {uid: list(self._rows(manifest, store, uid, path)) for uid, path in batch}
+            self._put(generation, [row for own in rows.values() for row in own])
+            left = left or any(not own for own in rows.values())
+            if not left:
+                sent = sent._replace(last=batch[-1][0])
+                _write(folder, sent)
+            if len(pending) > _BATCH:
+                progress("sending texts", first + len(batch), len(pending))
+        frequency = manifest.blocks.frequency()
+        if frequency is not None and frequency[1] != sent.counted:
+            holding, memories = frequency
+            text = base64.b64encode(zlib.compress(holding)).decode()
+            self._engine.delete("memories", self._vault, generation, [_FREQUENCY])
+            self._put(generation, _divided(_FREQUENCY, str(memories), text))
+            sent = sent._replace(counted=memories)
+        _write(folder, sent)
+
+    def uids(self, generation: str, above: int = 0) -> set[int]:
+        """Return of which memories there are copies, of those above a uid."""
+        rows = self._engine.every("memories", self._vault, generation, ("uid",), above)
+        return {row["uid"] for row in rows}
+
+    def kept(self, generation: str, uids: Sequence[int]) -> list[Kept]:
+        """Return what a manifest keeps of some memories; a copy that is not whole is left out."""
+        pieces = self._pieces(generation, uids, ("uid", "piece", "record"))
+        found = [kept_of(uid, _joined(own, "record")) for uid, own in pieces.items()]
+        return [row for row in found if row is not None]
+
+    def of(self, generation: str, uids: Sequence[int]) -> dict[int, StoredText]:
+        """Return the copies of some memories; one that is not whole is left out."""
+        pieces = self._pieces(generation, uids, ("uid", "piece", "record", "text"))
+        found: dict[int, StoredText] = {}
+        for uid, own in pieces.items():
+            record = _joined(own, "record")
+            row = kept_of(uid, record)
+            if row is not None:
+                is_text = bool(json.loads(record).get("is_text"))
+                found[uid] = StoredText(row, bytes_of(_joined(own, "text"), is_text))
+        return found
+
+    def frequency(self, generation: str) -> tuple[bytes, int] | None:
+        """Return in how many memories each token is, and of how many; None where nobody counted."""
+        found = self._pieces(generation, [_FREQUENCY], ("uid", "piece", "record", "text"))
+        try:
+            own = found[_FREQUENCY]
+            packed = base64.b64decode(_joined(own, "text"))
+            holding = zlib.decompressobj().decompress(packed, _MOST_TOKENS)
+            return holding, max(0, min(int(_joined(own, "record")), _MOST_UID))
+        except (KeyError, ValueError, binascii.Error, zlib.error):
+            return None
+
+    def _rows(self, manifest: Manifest, store: MemoryStore, uid: int, path: str) -> Iterator[Row]:
+        record = manifest.record(uid)
+        if record is None:
+            return
+        try:
+            data, state = store.read_bytes(path)
+        except MemvaultError:  # the record says that it cannot be read
+            data, state = b"", FileState(path, 0, 0, 0, 0)
+        if record.etag and etag_of(data) != record.etag:
+            return
+        text, is_text = _text(data)
+        told = {
+            "record": record._asdict(),
+            "lengths": manifest.lengths_of(uid),
+            "times": [state.mtime, state.ctime],
+            "is_text": is_text,
+        }
+        yield from _divided(uid, json.dumps(told), text)
+
+    def _put(self, generation: str, rows: Iterator[Row] | list[Row]) -> None:
+        own = {"vault": self._vault, "generation": generation, "place": [1.0, 0.0]}
+        name = f"{self._vault}-{generation}"
+        made = [{"id": f"{name}-{row['uid']}-{row['piece']}", **own, **row} for row in rows]
+        self._engine.put("memories", made, lambda _: None)
+
+    def _pieces(
+        self, generation: str, uids: Sequence[int], fields: Sequence[str]
+    ) -> dict[int, list[Row]]:
+        found: dict[int, list[Row]] = defaultdict(list)
+        for row in self._engine.rows("memories", self._vault, generation, uids, fields):
+            if row["piece"] < _MOST_PIECES:
+                found[row["uid"]].append(row)
+        return {uid: sorted(own, key=lambda row: row["piece"]) for uid, own in found.items()}
+
+
+def _divided(uid: int, record: str, text: str) -> Iterator[Row]:
+    pairs = zip_longest(_cut(record), _cut(text), fillvalue="")
+    for number, (one, other) in enumerate(pairs):
+        yield {"uid": uid, "piece": number, "record": one, "text": other}
+
+
+def _cut(text: str) -> Iterator[str]:
+    """Yield a text in pieces that one field takes; at least one."""
+    data = text.encode()
+    start = 0
+    while True:
+        end = min(start + _PIECE, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:  # within a character
+            end -= 1
+        yield data[start:end].decode()
+        start = end
+        if start >= len(data):
+            return
+
+
+def _joined(pieces: Sequence[Row], field: str) -> str:
+    return "".join(str(row[field]) for row in pieces)
+
+
+def kept_of(uid: int, text: str) -> Kept | None:
+    """Read what a manifest keeps; None where a piece is missing, or where it makes no sense."""
+    try:
+        told: dict[str, Any] = json.loads(text)
+        record = MemoryRecord(
+            **{**told["record"], "key": uid, "tags": tuple(told["record"]["tags"])}
+        )
+        mtime, ctime = map(int, told["times"])
+        state = FileState(record.path, record.size, mtime, ctime, 0)
+        lengths = {str(name): int(count) for name, count in told["lengths"].items()}
+        row = Kept(record, state, 0, lengths)
+        columns_of(row)
+        referenced_names(record.metadata, SUPERSEDES)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+    numbers = (record.size, mtime, ctime, *lengths.values())
+    fits = 0 < uid < _MOST_UID and all(abs(number) < 1 << 62 for number in numbers)
+    return row if fits and _makes_sense(record) else None
+
+
+def _makes_sense(record: MemoryRecord) -> bool:
+    """Say whether a record could be a memory's of this version: others may write in an engine."""
+    told: dict[str, Any] = record._asdict()
+    others = {"key": int, "size": int, "tags": tuple, "metadata": dict}
+    return (
+        all(isinstance(value, others.get(name, str)) for name, value in told.items())
+        and all(isinstance(tag, str) for tag in record.tags)
+        and paths.is_memory_path(record.path)
+        and paths.is_mem_id(record.mem_id)
+        and record.language in ("", *LANGUAGES)
+    )
+
+
+def _text(data: bytes) -> tuple[str, bool]:
+    """Return bytes as a field takes them, and whether that is their own text."""
+    if b"\0" not in data:
+        try:
+            return data.decode(), True
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(data).decode(), False
+
+
+def bytes_of(text: str, is_text: bool) -> bytes:
+    """Return a file's bytes as a field holds them; none where they make no sense."""
+    try:
+        return text.encode() if is_text else base64.b64decode(text)
+    except ValueError:  # its etag will say so
+        return b""
+
+
+def _read(folder: Path) -> UploadState:
+    try:
+        told = json.loads(read(folder / _CARD, SETTING))
+        return UploadState(str(told["generation"]), int(told["last"]), int(told["counted"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return UploadState()
+
+
+def _write(folder: Path, sent: UploadState) -> None:
+    atomic.write(folder / _CARD, json.dumps(sent._asdict()).encode(), durable=False)

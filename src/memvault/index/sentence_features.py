@@ -1,0 +1,201 @@
+"""How close memories are to a query, sentence by sentence.
+
+All candidates are measured on what the index keeps of them (``sentences``): no
+file is read, and nothing is analysed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from memvault.index.protocol import DISTINCTIVE_BIT, IndexCorrupted, SentenceFeatures, SentenceQuery
+from memvault.index.text.indexed_text import SKIP_BIT, EncodedBlock, number_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from memvault.index.embedding.static import StaticEmbedder
+    from memvault.index.text.indexed_text import EncodedBlock
+
+    Matrix = npt.NDArray[np.float32]
+    # moved
+
+
+_MOST_WANTED = 64
+"""Tokens of a query that count: those that weigh most. A page of text has hundreds."""
+
+
+class SubwordFrequencies(NamedTuple):
+    """In how many memories each token occurs, and of how many they were counted."""
+
+    holding: npt.NDArray[np.uint32]
+    memories: int
+
+
+def soft_matches(
+    text: str,
+    memories: Sequence[Sequence[EncodedBlock]],
+    table: StaticEmbedder,
+    frequency: SubwordFrequencies | None,
+) -> list[tuple[float | None, float | None]]:
+    """Return how near the words of the best stretch, and of the head, are to the query's, in 0..1.
+
+    It is the mean over the query's tokens of the cosine to the nearest token of
+    a stretch, weighted by the lengths of their rows and by their rarity among
+    the memories: late interaction (Khattab and Zaharia 2020) with static tokens.
+    What has no tokens yet gets None.
+    """
+    sizes: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
+    tokens: list[npt.NDArray[Any]] = [np.zeros(0, np.uint16)]
+    owners: list[int] = []
+    heads: list[bool] = []
+    for place, blocks in enumerate(memories):
+        for block in blocks:
+            if block.subwords is not None:
+                counts, held = block.subwords
+                sizes.append(np.frombuffer(counts, np.uint16))
+                tokens.append(np.frombuffer(held, np.uint16))
+                owners += [place] * len(counts)
+                heads += [True, *[False] * (len(counts) - 1)]
+    every = np.concatenate(tokens)
+    if every.max(initial=0) >= table.vocabulary:
+        raise IndexCorrupted("a token that the table does not have")
+    wanted, weights = table.query_subwords(text)
+    if frequency is not None and len(wanted):
+        rest = frequency.memories - np.minimum(frequency.holding[wanted], frequency.memories)
+        weights = weights * np.log1p((rest + 0.5) / (frequency.memories - rest + 0.5))
+    most = np.sort(np.argsort(-weights)[:_MOST_WANTED])
+    wanted, weights = wanted[most], weights[most]
+    whole = float(weights.sum())
+    known = set(owners)
+    if not whole or not known:
+        return [(0.0, 0.0) if place in known else (None, None) for place in range(len(memories))]
+    lengths = np.concatenate(sizes).astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    best = np.maximum.reduceat(table.subword_similarities(wanted, every), starts, axis=1)
+    own = np.array(owners)
+    in_head = _greatest(best * np.array(heads), own, len(memories))
+    each = weights @ np.maximum(best, in_head[:, own]) / whole
+    words = _greatest(each, own, len(memories)).tolist()
+    titles = (weights @ in_head / whole).tolist()
+    return [
+        (words[place], titles[place]) if place in known else (None, None)
+        for place in range(len(memories))
+    ]
+
+
+def _greatest(each: Matrix, owners: npt.NDArray[np.int64], count: int) -> Matrix:
+    """Return each memory's greatest of what its stretches have, along the last axis."""
+    found = np.zeros((*each.shape[:-1], count), dtype=np.float32)
+    np.maximum.at(found.T, owners, each.T)
+    return found
+
+
+class _Terms(NamedTuple):
+    """The query's words by the codes that they may have in memories, and how rare each is.
+
+    ``pairs`` are what its neighbouring words weigh together, ``numbers`` which of
+    them have a digit.
+    """
+
+    words: Mapping[int, int]
+    weights: Sequence[float]
+    pairs: Sequence[float]
+    numbers: frozenset[int]
+
+
+def compute(
+    asked: SentenceQuery,
+    memories: Sequence[Sequence[EncodedBlock]],
+    table: StaticEmbedder | None,
+    frequency: SubwordFrequencies | None,
+) -> list[SentenceFeatures]:
+    """Measure memories, each given by some of its blocks; one answer each.
+
+    Without a ``table``, or tokens, nobody knows how near words are.
+    """
+    words: dict[int, int] = {}
+    for number, stems in enumerate(asked.words):
+        for stem in stems:
+            for flags in range((DISTINCTIVE_BIT | SKIP_BIT) + 1):
+                words.setdefault(number_of(stem) | flags, number)
+    weights = asked.rarity
+    pairs = [first + second for first, second in pairwise(weights)]
+    numbers = frozenset(
+        number
+        for number, stems in enumerate(asked.words)
+        if any(letter.isdigit() for letter in stems[0])
+    )
+    terms = _Terms(words, weights, pairs, numbers)
+    near: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(memories)
+    if table is not None:
+        # moved
+
+        near = soft_matches(asked.text, memories, table, frequency)
+    return [_measured(terms, *entry) for entry in zip(memories, near, strict=True)]
+
+
+def _measured(
+    terms: _Terms, blocks: Sequence[EncodedBlock], near: tuple[float | None, float | None]
+) -> SentenceFeatures:
+    """Compare one memory's blocks with the query's terms."""
+    words, weights = terms.words, terms.weights
+    head: set[int] = set()
+    every: set[int] = set()
+    neighbours: set[int] = set()
+    stretches: list[set[int]] = []
+    for block in blocks:
+        for place, codes in enumerate(_stretches(block)):
+            held = {words[value] for value in codes if value in words}
+            if not held:
+                continue
+            every |= held
+            if place == 0:
+                head |= held
+            else:
+                stretches.append(held)
+            if len(held) > 1:
+                neighbours |= _neighbours(words, codes)
+    whole = sum(weights) or 1.0
+    best = max(
+        (_weight(head | held, weights) for held in stretches), default=_weight(head, weights)
+    )
+    order = _weight(neighbours, terms.pairs) / (sum(terms.pairs) or 1.0) if terms.pairs else None
+    return SentenceFeatures(
+        _weight(every, weights) / whole,
+        best / whole,
+        order,
+        _weight(head, weights) / whole,
+        *near,
+        frozenset(value for block in blocks for value in block.codes),
+        len(every & terms.numbers) / len(terms.numbers) if terms.numbers else None,
+    )
+
+
+def _weight(held: set[int], weights: Sequence[float]) -> float:
+    return sum(weights[number] for number in held)
+
+
+def _stretches(block: EncodedBlock) -> Iterator[Sequence[int]]:
+    """Yield the codes of the head, and of each stretch."""
+    start = 0
+    for count in block.counts:
+        yield block.codes[start : start + count]
+        start += count
+
+
+def _neighbours(words: Mapping[int, int], codes: Sequence[int]) -> set[int]:
+    """Return which of the query's words are followed by the next one of the query."""
+    found = set()
+    last = -2
+    for value in codes:
+        number = words.get(value, -2)
+        if number == last + 1:
+            found.add(last)
+        if number >= 0 or not value & SKIP_BIT:
+            last = number
+    return found

@@ -1,0 +1,344 @@
+"""Text to search terms, the same way for memories and for queries.
+
+A *chunk* is a run of word characters with the joints that identifiers have
+inside (``src/app.py``, ``v1.2.3``, ``getUserName``, ``user@host``). Its parts
+become stemmed terms; the chunk itself, where it is more than its only part,
+becomes a *whole* term, kept apart and never stemmed. Scripts without spaces
+become single characters and overlapping pairs.
+
+A memory is stemmed as the language that it is written in (``languages``), and a
+query as each that its vault has: a word of it is a group of alternative stems.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from itertools import chain
+from typing import NamedTuple
+
+from memvault.model import Memory
+from memvault.vault.file_names import normalize
+
+VERSION = 4
+"""Raised whenever the same text gives other terms, so that old indexes are made anew."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_MARKED = (  # combining marks and scripts full of them, which \\w leaves out
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
+    "\u0900-\u0963\u0966-\u0dff\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3099\u309a"
+)
+_WORD = f"[\\w{_MARKED}]"
+_CHUNK = re.compile(
+    rf"{_WORD}+(?:[./\\:@#&'’+-]+{_WORD}+)*(?:\+\+|#(?!\w))?"
+    r"|[\u2190-\u2bff\U0001f000-\U0001faff]"
+)
+_BETWEEN = re.compile(rf"(?:_|[^\w{_MARKED}])+")
+_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_ONLY_ASCII_WORD = re.compile(r"[a-z]+|[A-Z][a-z]+|[0-9]+")
+_CAMEL = re.compile(r"[A-Z]+(?![^\WA-Z_])|[A-Z]?[^\WA-Z_]+|[^\W_]")
+_MARKS = re.compile(r"(?<![\u0400-\u04ff])[\u0300-\u036f]+")
+_LONGEST_WORD = 3
+"""Characters of a word in a script without spaces; of more, a query holds several."""
+_CONTRACTION = re.compile(r"['’](?:s$|(?=(?:t|re|ll|ve|d|m)$))")
+_MAX_TERM = 80
+MAX_CACHED = 300_000
+LONGEST_CACHED = 100
+"""Characters of what is remembered at most: text without blanks is one chunk of any length."""
+_QUESTION_WORDS = frozenset(
+    "what which who whom whose when where why how did does do is are was were can could would "
+    "should will shall may might must has have had dont doesnt didnt cant wont im ive "
+    "the a an of in on at to for from by with and or not no it its this that these those "
+    "there i me my we our you your he she his her they "
+    "them their be been being am as if so about into than then too very just also any some".split()
+)
+
+AUTO = "auto"
+"""The setting with which each memory is read as what it is written in."""
+DEFAULT_LANGUAGE = "english"
+"""What a memory counts as where neither it nor another one of its vault tells more."""
+_MOST = 4
+"""Languages of a vault that a query is read in."""
+_ELISION = re.compile(
+    r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|all|dall|dell|nell|sull)['’](?=\w)"
+    r"(?!(?:s|t|re|ll|ve|d|m)$)",  # a contraction, as in "all's"
+    re.IGNORECASE,
+)
+_ELIDING = frozenset(("french", "italian"))
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+_SPELT_UMLAUT = re.compile(r"(?<=[ao])e|(?<=(?<![aeq])u)e")
+
+
+class AnalysedToken(NamedTuple):
+    """A chunk's words, each in its forms, all of these as stems, and its wholes."""
+
+    words: tuple[tuple[str, ...], ...]
+    stems: tuple[str, ...]
+    wholes: tuple[str, ...]
+
+
+class TermCounts(NamedTuple):
+    """How often each stemmed and each whole term occurs in a text."""
+
+    stems: Counter[str]
+    wholes: Counter[str]
+
+
+def fold(text: str) -> str:
+    """Lower-case, compatibility-normalise and take accents off (not off Cyrillic letters)."""
+    if text.isascii():
+        return text.lower()
+    apart = normalize("NFKD", text.casefold())
+    return normalize("NFC", _MARKS.sub("", apart)).replace("ё", "е").casefold()
+
+
+def tokenize(text: str) -> list[str]:
+    """Cut a text into chunks, its accents composed, as both spellings are one."""
+    return _CHUNK.findall(normalize("NFC", text))
+
+
+class Analyser:
+    """Text to terms in one language; keeps what it has learned of each chunk."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self._known: dict[str, AnalysedToken] = {}
+
+    @cached_property
+    def _stem(self) -> Callable[[str], str]:
+        """A Snowball stemmer, whose time grows with the square of some words' length."""
+        if self.language == "none":
+            return lambda word: word[:_MAX_TERM]
+        from py_rust_stemmers import SnowballStemmer
+
+        stem = SnowballStemmer(self.language).stem_word
+        return lambda word: word[:_MAX_TERM] if len(word) > _MAX_TERM else stem(word) or word
+
+    def terms(self, text: str) -> TermCounts:
+        """Count the terms of a text."""
+        stems: list[str] = []
+        wholes: list[str] = []
+        for chunk in tokenize(text):
+            parts = self.parts(chunk)
+            stems += parts.stems
+            wholes += parts.wholes
+        return TermCounts(Counter(stems), Counter(wholes))
+
+    def sequence(self, text: str) -> list[str]:
+        """Return a text's stems in their order, stop words and repeats among them."""
+        return [forms[0] for forms in self.words(text)]
+
+    def words(self, text: str) -> list[tuple[str, ...]]:
+        """Return the stems of each word of a text, in their order."""
+        words: list[tuple[str, ...]] = []
+        for chunk in tokenize(text):
+            words += self.parts(chunk).words
+        return words
+
+    def parts(self, chunk: str) -> AnalysedToken:
+        """Analyse a chunk of a text, or remember what came of it."""
+        parts = self._known.get(chunk)
+        if parts is None:
+            parts = self._analyse(chunk)
+            if len(chunk) <= LONGEST_CACHED:
+                if len(self._known) > MAX_CACHED:
+                    self._known.clear()
+                self._known[chunk] = parts
+        return parts
+
+    def content_stems(self, text: str) -> list[str]:
+        """Return a text's distinct stems without stop words; none where nothing else is in it."""
+        return [stem for stem in dict.fromkeys(self.sequence(text)) if stem not in self.stop_stems]
+
+    @cached_property
+    def stop_stems(self) -> frozenset[str]:
+        """The stems of the words that say nothing in a query."""
+        return frozenset(self._stem(word) for word in stop_words(self.language))
+
+    def analyse_query_token(self, chunk: str) -> AnalysedToken:
+        """Analyse a chunk of a query: its words also as they may be spelt, and itself whole.
+
+        A plain word may be a part-less spelling of an identifier.
+        """
+        parts = self._analyse(chunk, querying=True)
+        return parts._replace(wholes=parts.wholes or (fold(chunk)[:_MAX_TERM],))
+
+    def is_stop_word(self, chunk: str) -> bool:
+        """Say whether a chunk of a query is a stop word."""
+        if chunk[:2].lower() not in ("l'", "l’"):  # "l'été" is the summer, "été" is "been"
+            chunk = self.strip_elision(chunk)
+        return fold(_CONTRACTION.sub("", chunk)) in stop_words(self.language)
+
+    def strip_elision(self, chunk: str) -> str:
+        """Return a chunk without the article that its language runs together with it."""
+        return _ELISION.sub("", chunk, count=1) if self.language in _ELIDING else chunk
+
+    def _forms(self, word: str, querying: bool) -> tuple[str, ...]:
+        """Return a word's stems, the first as its language has it.
+
+        Where that depends on accents, the stem of the word typed without them is
+        another one: both stand in the index. A German query may spell an umlaut
+        otherwise than the memory.
+        """
+        folded = fold(word)
+        if self.language in ("english", "none") or (word.isascii() and not querying):
+            return (self._stem(folded),)
+        spelt = [word.casefold()]
+        if querying and self.language == "german":
+            spelt += spelt[0].translate(_UMLAUTS), _SPELT_UMLAUT.sub("", folded)
+        found = (self._stem(way) for one in spelt for way in (one, fold(one)))
+        return tuple(dict.fromkeys(fold(form)[:_MAX_TERM] for form in found))
+
+    def _analyse(self, chunk: str, querying: bool = False) -> AnalysedToken:
+        if _ONLY_ASCII_WORD.fullmatch(chunk):
+            forms = self._forms(chunk, querying)
+            return AnalysedToken((forms,), forms, ())
+        chunk = _CONTRACTION.sub("", chunk)
+        found: list[tuple[str, ...]] = []
+        wholes: list[str] = []
+        for segment in re.split(r"[/\\]+", chunk):
+            words = [word for word in _BETWEEN.split(segment) if word]
+            for word in words:
+                found += self._word(word, wholes, querying)
+            if len(words) > 1:
+                wholes.append(_whole(segment))
+        if len(found) > 1 or not chunk.isalnum():
+            wholes.append(_whole(chunk))
+        spaced = (whole for whole in wholes if not _UNSPACED_RUN.search(whole))
+        stems = tuple(chain.from_iterable(found))
+        return AnalysedToken(tuple(found), stems, tuple(dict.fromkeys(spaced)))
+
+    def _word(self, word: str, wholes: list[str], querying: bool) -> Iterable[tuple[str, ...]]:
+        position = 0
+        for run in _UNSPACED_RUN.finditer(word):
+            if run.start() > position:
+                yield from self._word(word[position : run.start()], wholes, querying)
+            yield from ((pair,) for pair in _pairs(fold(run[0]), querying))
+            position = run.end()
+        rest = word[position:]
+        if not rest:
+            return
+        parts = _CAMEL.findall(rest)
+        if len(parts) > 1 and not rest.isupper():
+            wholes.append(_whole(rest))
+            yield from (self._forms(part, querying) for part in parts)
+        else:
+            yield self._forms(rest, querying)
+
+
+class QueryAnalyser:
+    """A query's text to terms, read in each language that the vault has."""
+
+    def __init__(self, languages: Sequence[str]) -> None:
+        self._analysers = [analyser(language) for language in languages]
+
+    def query(self, text: str) -> tuple[list[tuple[str, ...]], list[str]]:
+        """Return a query's distinct words and wholes, in order, without stop words.
+
+        A word is a group of stems of which a memory may hold any, that of most
+        memories' language first. Where nothing but stop words is left, they stay.
+        """
+        chunks = tokenize(text)
+        asking = self.analyser_for(text)
+        telling = [
+            asking.strip_elision(chunk) for chunk in chunks if not asking.is_stop_word(chunk)
+        ]
+        words: dict[str, tuple[str, ...]] = {}
+        wholes: list[str] = []
+        for chunk in telling or chunks:
+            read = [one.analyse_query_token(chunk) for one in self._analysers]
+            wholes += read[0].wholes
+            for forms in zip(*(parts.words for parts in read), strict=True):
+                group = tuple(dict.fromkeys(chain.from_iterable(forms)))
+                words.setdefault(group[0], group)
+        return list(words.values()), list(dict.fromkeys(wholes))
+
+    def analyser_for(self, text: str) -> Analyser:
+        """Return the analyser of the language that a query is written in.
+
+        That is the one of which it holds most stop words and elisions, else that of
+        most memories.
+        """
+        chunks = tokenize(text) if len(self._analysers) > 1 else []
+        return max(
+            self._analysers,
+            key=lambda one: sum(
+                one.is_stop_word(chunk) or one.strip_elision(chunk) != chunk for chunk in chunks
+            ),
+        )
+
+
+def _whole(text: str) -> str:
+    return fold(text)[:_MAX_TERM].replace("’", "'")
+
+
+def _pairs(run: str, querying: bool) -> Iterable[str]:
+    """Yield overlapping pairs; single characters too where memories are indexed."""
+    if not querying or len(run) == 1:
+        yield from run
+    yield from (run[place : place + 2] for place in range(len(run) - 1))
+
+
+def ideographs(text: str) -> list[str]:
+    """Return the distinct ideographs of a query where it has more than a word without a space.
+
+    In other words than the memory's it often shares no pair with it.
+    """
+    runs = (run for run in _UNSPACED_RUN.findall(fold(text)) if len(run) > _LONGEST_WORD)
+    return list(dict.fromkeys(one for run in runs for one in _IDEOGRAPH.findall(run)))
+
+
+@cache
+def analyser(language: str) -> Analyser:
+    """Return the process's one analyser of a language."""
+    return Analyser(language)
+
+
+@cache
+def query_analyser(languages: tuple[str, ...]) -> QueryAnalyser:
+    """Return the process's one analyser of queries in some languages."""
+    return QueryAnalyser(languages)
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """Return the words that say nothing in a query, folded."""
+    if language == "english":
+        return _QUESTION_WORDS
+    from memvault.index.text.languages import common_words
+
+    return frozenset(fold(word) for word in common_words(language))
+
+
+def query_languages(setting: str, known: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the languages that a query is read in, that of most memories first."""
+    if setting != AUTO:
+        return (setting,)
+    ranked: Sequence[str] = sorted(
+        known, key=lambda name: (-known[name], name != DEFAULT_LANGUAGE, name)
+    )
+    return tuple(ranked[:_MOST]) or (DEFAULT_LANGUAGE,)
+
+
+def detect_languages(
+    setting: str, memories: Sequence[Memory], known: Mapping[str, int]
+) -> list[str]:
+    """Return the language of each of some memories that are to be indexed.
+
+    ``setting`` is the vault's; with ``auto`` a memory that does not tell is taken
+    for what most are: of these, and of those that are ``known``.
+    """
+    if setting != AUTO:
+        return [setting for _ in memories]
+    from memvault.index.text.languages import detect_language
+
+    found = [detect_language(f"{memory.title}\n{memory.body}") for memory in memories]
+    votes = Counter(language for language in found if language) + Counter(known)
+    main = query_languages(setting, votes)[0]
+    return [language or main for language in found]

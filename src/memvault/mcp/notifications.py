@@ -1,0 +1,258 @@
+"""What a server tells a client unasked: changes of lists and memories, and log messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterator
+from typing import Any, NamedTuple, get_args
+from urllib.parse import unquote
+
+import anyio
+import mcp_types as types
+from mcp.server.connection import allowed_log_levels
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.subscriptions import (
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from memvault.call import Call
+from memvault.errors import MemvaultError
+from memvault.index.protocol import MemoryRecord
+from memvault.mcp import resources
+from memvault.mcp.profiles import ToolSelection
+
+
+class MemoryFingerprint(NamedTuple):
+    """What is compared of a memory: its text, and what a list says of it."""
+
+    etag: str
+    listed: tuple[str, str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, record: MemoryRecord) -> MemoryFingerprint:
+        return cls(record.etag, (record.title, record.memory_type, record.tags))
+
+
+class ChangeDetector:
+    """What a vault's tools and memories were when last looked at.
+
+    What was never looked at has not changed: nobody is told of a list that they do not know.
+    """
+
+    def __init__(self, offer: ToolSelection) -> None:
+        self._offer = offer
+        self._tools: list[dict[str, Any]] | None = None
+        self._state: Hashable = None
+        self._memories: dict[str, MemoryFingerprint] | None = None
+
+    def tools(self, call: Call) -> list[ServerEvent]:
+        """Look at the tools; return what changed since they were last looked at."""
+        before, self._tools = self._tools, self._offer.tools(call)
+        return [ToolsListChanged()] if before not in (None, self._tools) else []
+
+    def memories(self, call: Call) -> list[ServerEvent]:
+        """Look at the memories; return what changed since they were last looked at."""
+        from memvault.recall.filters import Filters
+
+        state = call.store.state()
+        if self._memories is not None and state == self._state:
+            return []
+        call.only_reads = True
+        found = {
+            record.mem_id: MemoryFingerprint.of(record)
+            for record in call.engine.list_records(Filters())
+        }
+        if call.engine.notes():  # not all of them were seen, so that the next look decides
+            return []
+        self._state = state
+        before, self._memories = self._memories, found
+        return [] if before is None else list(_between(before, found))
+
+    @property
+    def are_known(self) -> bool:
+        """Whether anything was looked at, so that a look may find a change."""
+        return self._tools is not None or self._memories is not None
+
+    def known(self, call: Call) -> list[ServerEvent]:
+        """Look at whatever was looked at before; return what changed since."""
+        out = [] if self._tools is None else self.tools(call)
+        return out if self._memories is None else [*out, *self.memories(call)]
+
+
+def _between(
+    before: dict[str, MemoryFingerprint], after: dict[str, MemoryFingerprint]
+) -> Iterator[ServerEvent]:
+    names = before.keys() | after.keys()
+    changed = sorted(name for name in names if before.get(name) != after.get(name))
+    lists: set[str] = set()
+    for name in changed:
+        sides = [entry for entry in (before.get(name), after.get(name)) if entry is not None]
+        yield ResourceUpdated(resources.uri_for(name))
+        if len(sides) == 1 or sides[0].listed != sides[1].listed:
+            for _, memory_type, tags in (entry.listed for entry in sides):
+                lists.add(resources.uri_for(memory_type, resources.TYPE))
+                lists.update(resources.uri_for(tag, resources.TAG) for tag in tags)
+    yield from (ResourceUpdated(uri) for uri in sorted(lists))
+    if lists:
+        yield ResourcesListChanged()
+
+
+Context = ServerRequestContext[Any, Any]
+_LEVELS = get_args(types.LoggingLevel)
+SESSION = "mcp-session-id"
+_MOST = 1_000
+"""Clients that are remembered at once."""
+_EVERY = 1.0
+"""Seconds between two looks at the folder while somebody has subscribed."""
+_REST = 20
+"""How many times as long as a look took the server rests after it, at least."""
+
+
+class LegacyClient:
+    """A client of the older protocol: whom to tell, what it subscribed to, and its log level."""
+
+    def __init__(self) -> None:
+        self.session: ServerSession | None = None
+        self.subscribed: dict[str, str] = {}
+        self.level: types.LoggingLevel | None = None
+
+
+class ChangeNotifier:
+    """Tells clients; ``look`` says what changed since the last time.
+
+    Clients of the older protocol versions subscribe to single resources and are told of lists
+    that they have read; newer ones open a stream for exactly what they want.
+    """
+
+    def __init__(self, look: Callable[[], Coroutine[Any, Any, list[ServerEvent]]]) -> None:
+        self._look = look
+        self._bus = InMemorySubscriptionBus()
+        self._handler = ListenHandler(self._bus)
+        self._listening = 0
+        self._clients: dict[str, LegacyClient] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._looking = asyncio.Lock()
+        self._is_due = False
+
+    @contextlib.asynccontextmanager
+    async def polling(self) -> AsyncIterator[None]:
+        """Look at the folder again and again while somebody has subscribed."""
+        self._begin(self._watch())
+        try:
+            yield
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def listen(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Serve a stream of changes."""
+        self._listening += 1
+        try:
+            return await self._handler(context, params)
+        finally:
+            self._listening -= 1
+
+    def close(self) -> None:
+        """End every stream that stands open."""
+        self._handler.close()
+
+    def subscribe(self, context: Context, uri: str) -> None:
+        """Tell this client when a resource changes."""
+        self.register_client(context)
+        self._client(context).subscribed[unquote(uri)] = uri
+
+    def unsubscribe(self, context: Context, uri: str) -> None:
+        """Tell of a resource no longer."""
+        self._client(context).subscribed.pop(unquote(uri), None)
+
+    def register_client(self, context: Context) -> None:
+        """Remember whom to tell, unless it opens streams for that."""
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            self._client(context).session = context.session
+
+    def _client(self, context: Context) -> LegacyClient:
+        """Return who asks: over HTTP a session, else the only client that there is."""
+        name = "" if context.request is None else context.request.headers.get(SESSION, "")
+        while len(self._clients) >= _MOST and name not in self._clients:
+            del self._clients[next(iter(self._clients))]  # nobody says which of them have gone
+        return self._clients.setdefault(name, LegacyClient())
+
+    def schedule_check(self) -> None:
+        """Look at what a call has changed, behind its answer: once for all that ended till then."""
+        if not self._is_due:
+            self._is_due = True
+            self._begin(self._look_due())
+
+    async def _look_due(self) -> None:
+        async with self._looking:
+            self._is_due = False
+            await self._look_once()
+
+    def set_level(self, context: Context, level: types.LoggingLevel) -> None:
+        """Send log messages from this level on."""
+        self._client(context).level = level
+
+    async def log(self, context: Context, level: types.LoggingLevel, data: Any) -> None:
+        """Send a log message, where the client has asked for any of that level."""
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            wanted = level in allowed_log_levels(context.protocol_version, context.meta)
+        else:
+            asked = self._client(context).level
+            wanted = asked is not None and _LEVELS.index(level) >= _LEVELS.index(asked)
+        if wanted:
+            params = types.LoggingMessageNotificationParams(
+                level=level, logger="memvault", data=data
+            )
+            message = types.LoggingMessageNotification(params=params)
+            await context.session.send_notification(message, context.request_id)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self) -> None:
+        while True:
+            begun = time.monotonic()
+            if self._listening or any(client.subscribed for client in self._clients.values()):
+                try:
+                    await self._look_once()
+                except Exception as error:  # the next look may work, and somebody waits for it
+                    print(f"note: a look at the vault failed: {error!r}", file=sys.stderr)
+            await asyncio.sleep(max(_EVERY, _REST * (time.monotonic() - begun)))
+
+    async def _look_once(self) -> None:
+        with contextlib.suppress(MemvaultError, OSError):  # each call says so, until it is mended
+            await self.publish(await self._look())
+
+    async def publish(self, events: list[ServerEvent]) -> None:
+        """Tell of changes whoever wants to know of them, if they are still there."""
+        for event in events:
+            await self._bus.publish(event)
+            for client in list(self._clients.values()):
+                if client.session is not None:
+                    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                        await self._tell(client.session, client.subscribed, event)
+
+    async def _tell(
+        self, session: ServerSession, subscribed: dict[str, str], event: ServerEvent
+    ) -> None:
+        if isinstance(event, ResourceUpdated):
+            uri = subscribed.get(unquote(event.uri))
+            if uri is not None:
+                await session.send_resource_updated(uri)
+        elif isinstance(event, ResourcesListChanged):
+            await session.send_resource_list_changed()
+        else:
+            await session.send_tool_list_changed()

@@ -1,0 +1,93 @@
+"""What the server answers: tools and results in the SDK's types, and how it looks at the vault."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from memvault import local_paths
+from memvault.call import Call
+from memvault.errors import MemvaultError, NotFound, to_memvault_error
+from memvault.mcp import redaction, texts
+from memvault.mcp.profiles import ToolSelection
+
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+def tools(call: Call, offer: ToolSelection) -> types.ListToolsResult:
+    """List the tools that are offered in the vault now, with their schemas and annotations."""
+    with read_request(call):
+        found = offer.tools(call)
+    return types.ListToolsResult(tools=[types.Tool.model_validate(entry) for entry in found])
+
+
+def result(call: Call, found: Mapping[str, Any]) -> types.CallToolResult:
+    """Give a tool's result as structured content, and as a short text."""
+    found = redaction.masked(call, _without_paths(call, found))
+    return types.CallToolResult(
+        content=[types.TextContent(text=texts.text(found))],
+        structured_content=replace_surrogates(found),
+        is_error=found.get("success") is not True and "error" in found,
+    )
+
+
+def _without_paths(call: Call, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result without this machine's paths in what the program says beside it."""
+    out = dict(found)
+    has_error = isinstance(found.get("error"), Mapping)
+    if not (has_error or found.get("warnings")):
+        return out
+    told = local_paths.telling(call)
+    if "warnings" in found:
+        out["warnings"] = [told(entry) for entry in found["warnings"]]
+    if has_error:
+        out["error"] = {key: told(str(entry)) for key, entry in found["error"].items()}
+    return out
+
+
+def unknown_tool(error: MemvaultError) -> MCPError:
+    """Return the protocol's error for a tool that there is not."""
+    return MCPError(
+        types.INVALID_PARAMS,
+        replace_surrogates(error.message),
+        replace_surrogates({"hint": error.hint}),
+    )
+
+
+@contextlib.contextmanager
+def read_request(call: Call, uri: str = "") -> Iterator[None]:
+    """Look at the vault for a request that is no call of a tool.
+
+    Raises:
+        MCPError: something failed.
+    """
+    call.only_reads = True
+    with call.workspace.lock:
+        try:
+            call.workspace.refresh_settings()
+            yield
+        except Exception as error:
+            mapped = to_memvault_error(error)
+            missing = isinstance(mapped, NotFound)
+            code = types.INVALID_PARAMS if missing else types.INTERNAL_ERROR
+            told = redaction.masked(call, _without_paths(call, mapped.result()))
+            data = {**told, **({"uri": uri} if uri else {})}
+            raise MCPError(
+                code, replace_surrogates(data["error"]["message"]), replace_surrogates(data)
+            ) from error
+
+
+def replace_surrogates(value: Any) -> Any:
+    """Return a value without lone surrogates, which no message can hold."""
+    if isinstance(value, str):
+        return _LONE.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {replace_surrogates(key): replace_surrogates(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [replace_surrogates(entry) for entry in value]
+    return value

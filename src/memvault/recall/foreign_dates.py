@@ -1,0 +1,199 @@
+"""Dates in other languages than English, and phrases that are nothing but a date.
+
+dateparser says what they mean. It takes 0.13 s to load, so a question is given
+to it only where a word says that there may be a date, and only the words around
+that one: given whole sentences it takes "we" for Wednesday. Nothing that is
+still to come is meant by a question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from memvault.index.text.analysis import fold
+from memvault.vault.file_names import DateRange, parse_date_range
+
+
+def _words(**said: str) -> dict[str, frozenset[str]]:
+    """Return each language's words as a set."""
+    return {language: frozenset(words.split()) for language, words in said.items()}
+
+
+_DAYS = _words(
+    de="heute gestern vorgestern",
+    fr="aujourd'hui hier avant-hier",
+    es="hoy ayer anteayer",
+    it="oggi ieri",
+    pt="hoje ontem anteontem",
+    nl="vandaag gisteren eergisteren",
+)
+_MONTHS = _words(
+    de="januar februar marz april mai juni juli august september oktober november dezember",
+    fr="janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
+    es="enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    it="gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre "
+    "dicembre",
+    pt="janeiro fevereiro marco abril maio junho julho agosto setembro outubro novembro dezembro",
+    nl="januari februari maart april mei juni juli augustus september oktober november december",
+)
+"""Months, which count beside a number or after a word such as those of ``_LED``."""
+_LED = _words(
+    de="im seit anfang ende mitte",
+    fr="en depuis au debut fin mi",
+    es="en desde",
+    it="a in da di",
+    pt="em desde",
+    nl="in sinds",
+)
+_MODIFIERS = _words(
+    de="letzte letzten letzter letztes vorige vorigen voriges diese diesen dieser dieses vor",
+    fr="dernier derniere derniers dernieres passe passee cette ce y",
+    es="pasado pasada este esta hace",
+    it="scorso scorsa questo questa fa",
+    pt="passado passada este esta ha atras",
+    nl="vorige afgelopen deze dit geleden",
+)
+_UNITS = _words(
+    de="tag tagen woche wochen monat monaten jahr jahren wochenende",
+    fr="jour jours semaine semaines mois an ans annee annees",
+    es="dia dias semana semanas mes meses ano anos",
+    it="giorno giorni settimana settimane mese mesi anno anni",
+    pt="dia dias semana semanas mes meses ano anos",
+    nl="dag dagen week weken maand maanden jaar",
+)
+"""Words that make a date with one of ``_MODIFIERS`` near them."""
+_SINCE = frozenset("seit depuis desde sinds dal".split())
+_NO_FRENCH = frozenset("ist sind war wir was der die das ich und wie wo gibt is het een ik".split())
+"""Words beside which "hier" is here and not yesterday."""
+_JOINED = re.compile(
+    r"昨天|前天|今天|上周|上星期|上个月|上個月|本周|这周|這週|本月|昨日|一昨日|今日|先週|今週|先月|今月|去年|今年"
+    r"|(?:(?:19|20)\d\d年)?\d{1,2}月(?:\d{1,2}日)?|(?:19|20)\d\d年"
+)
+_BETWEEN_TWO = re.compile(r"\b(?:zwischen|entre|tra|fra|tussen)\b", re.IGNORECASE)
+"""What names a beginning and an end, which are no one span."""
+_WORD = re.compile(r"aujourd['’]hui|avant-hier|[^\W_]+", re.IGNORECASE)
+_BETWEEN = re.compile(r"[ .,]{1,2}|['’]")
+_AROUND = 4
+"""How many words on each side of one that speaks of a date may belong to it."""
+_SHORT_YEAR = re.compile(r"\b\d\d\b", re.ASCII)
+_LETTERS = re.compile(r"[a-z]{3}|[^\W\d_a-z]", re.IGNORECASE)
+"""What a date in words has; numbers alone are read as ISO has them, or not at all."""
+_LONGEST_PHRASE = 60
+_LANGUAGES = tuple(
+    "en de fr es it pt nl sv da nb fi pl cs ru uk hu ro tr el zh ja ko ar hi vi id".split()
+)
+
+
+def parse_phrase(text: str, today: date) -> DateRange | None:
+    """Return the days that a text means which is nothing but a date, in one of many languages."""
+    has_word = _LETTERS.search(text) is not None
+    return _read(text, _LANGUAGES, today) if has_word and len(text) <= _LONGEST_PHRASE else None
+
+
+def find_foreign_date(text: str, today: date) -> tuple[DateRange, str] | None:
+    """Return the days that a question speaks of in another language, and the words for them."""
+    for phrase, languages, since in _phrases(text):
+        days = _read(phrase, languages, today)
+        if days is not None:
+            last = max(days.first, today) if since else days.last
+            return (DateRange(days.first, last), phrase) if days.first <= today else None
+    return None
+
+
+def _phrases(text: str) -> Iterator[tuple[str, tuple[str, ...], bool]]:
+    """Yield what may be a date: the words, in which languages, and whether it is since then."""
+    if _BETWEEN_TWO.search(text):
+        return
+    if not text.isascii():
+        yield from ((match[0], ("zh", "ja"), False) for match in _JOINED.finditer(text))
+    words = list(_WORD.finditer(text))
+    folded = [fold(word[0]).replace("’", "'") for word in words]
+    hints = [(place, word) for place, word in enumerate(folded) if word in _spoken()]
+    for place, word in hints:
+        for language in _spoken()[word]:
+            for first, last in _windows(place, len(words), word in _DAYS[language]):
+                whole = _is_whole(text, words[first : last + 1])
+                if whole and _may_be(folded, first, last, place, language):
+                    led = folded[max(0, first - 1) : first + 1]
+                    phrase = text[words[first].start() : words[last].end()]
+                    yield phrase, (language,), not _SINCE.isdisjoint(led)
+
+
+def _windows(place: int, count: int, alone: bool) -> Iterator[tuple[int, int]]:
+    """Yield stretches of words around a place, the longest first."""
+    around = 0 if alone else _AROUND
+    first, last = max(0, place - around), min(count - 1, place + around)
+    spans = [(a, b) for a in range(first, place + 1) for b in range(place, last + 1)]
+    yield from sorted(spans, key=lambda span: span[0] - span[1])
+
+
+def _is_whole(text: str, words: list[re.Match[str]]) -> bool:
+    """Say whether nothing but blanks, points and commas stands between words."""
+    return all(
+        _BETWEEN.fullmatch(text[one.end() : other.start()]) for one, other in pairwise(words)
+    )
+
+
+def _may_be(words: list[str], first: int, last: int, place: int, language: str) -> bool:
+    """Say whether the words around one that speaks of a date may be that date."""
+    word, inside = words[place], words[first : last + 1]
+    ends = words[last]  # no "and" that leads on
+    if not (ends in _spoken() or ends in _MODIFIERS[language] or ends.isdigit()):
+        return False
+    if word in _DAYS[language]:
+        return word != "hier" or not _NO_FRENCH.intersection(words)
+    if word in _MONTHS[language]:
+        before = words[max(0, first - 1) : last + 1]
+        return any(one.isdigit() or one in _LED[language] for one in before)
+    return not _MODIFIERS[language].isdisjoint(inside)
+
+
+@cache
+def _spoken() -> dict[str, list[str]]:
+    """Return the languages in which a word speaks of a date."""
+    found: dict[str, list[str]] = {}
+    for table in (_DAYS, _MONTHS, _UNITS):
+        for language, words in table.items():
+            for word in words:
+                found.setdefault(word, []).append(language)
+    return found
+
+
+def _read(phrase: str, languages: tuple[str, ...], today: date) -> DateRange | None:
+    """Return the day, week, month or year that a phrase means to dateparser."""
+    try:
+        found = _parser(languages, today).get_date_data(phrase)
+    except (ValueError, OverflowError, TypeError, AttributeError):  # it trips over odd numbers
+        return None
+    if found.date_obj is None:
+        return None
+    day: date = found.date_obj.date()
+    if any(int(number) == day.year % 100 for number in _SHORT_YEAR.findall(phrase)):
+        return None  # the 32nd of May, or May of a year 32
+    if found.period == "week":
+        monday = day - timedelta(days=day.weekday())
+        return DateRange(monday, monday + timedelta(days=6))
+    if found.period in ("month", "year"):
+        return parse_date_range(f"{day:%Y-%m}") if found.period == "month" else _year(day.year)
+    return DateRange(day, day)
+
+
+def _year(year: int) -> DateRange:
+    return DateRange(date(year, 1, 1), date(year, 12, 31))
+
+
+@cache
+def _parser(languages: tuple[str, ...], today: date) -> Any:
+    from dateparser.date import DateDataParser
+
+    settings = {
+        "RELATIVE_BASE": datetime.combine(today, time(12)),
+        "PREFER_DATES_FROM": "past",
+        "TIMEZONE": "UTC",
+    }
+    return DateDataParser(languages=list(languages), settings=settings)

@@ -1,0 +1,232 @@
+"""Finding secrets in a text, and masking them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from memvault.errors import MemvaultError
+from memvault.files.user_folders import user_folder
+from memvault.secrets.patterns import FORMS, SHORTEST_WORD, SecretPattern, is_placeholder, pattern
+
+_WORD = re.compile(r"\w{16,}")
+
+
+def is_installed() -> bool:
+    """Say whether the extra is there."""
+    return find_spec("kingfisher_sdk") is not None
+
+
+def spans(text: str) -> list[tuple[int, int, str]]:
+    """Return where secrets stand, and their kinds."""
+    if not any(_may_be(match[0]) for match in _WORD.finditer(text)):
+        return []
+    data = text.encode("utf-8", "replace")
+    found = [
+        (finding.location["start_offset"], finding.location["end_offset"], _kind(finding.rule_id))
+        for finding in _scanner().scan(data)
+        if finding.visible
+    ]
+    placed = zip(_in_characters(data, found), found, strict=True)
+    named = [(start, end, kind) for (start, end), (_, _, kind) in placed]
+    return [one for one in named if one[0] < one[1] and MASK not in text[one[0] : one[1]]]
+
+
+def _in_characters(data: bytes, places: list[tuple[int, int, str]]) -> list[tuple[int, int]]:
+    """Return places in bytes as places in the text that these spell."""
+    offsets = sorted({at for start, end, _ in places for at in (start, end)})
+    at: dict[int, int] = {}
+    characters = last = 0
+    for offset in offsets:
+        characters += len(data[last:offset].decode("utf-8", "ignore"))
+        at[offset], last = characters, offset
+    return [(at[start], at[end]) for start, end, _ in places]
+
+
+def _may_be(word: str) -> bool:
+    return any(char.isdigit() for char in word)
+
+
+@lru_cache(None)
+def _scanner() -> Any:
+    """Return the scanner; its rules are compiled once, and then read from the user's cache."""
+    import kingfisher_sdk
+
+    folder = None
+    with contextlib.suppress(MemvaultError):  # of a folder that makes no sense others tell
+        folder = user_folder("cache")
+    place = folder / "kingfisher" if folder else None
+    rules = kingfisher_sdk.Rules(cache=place is not None, cache_dir=place)
+    return kingfisher_sdk.DetectionScanner(rules, base64=False)
+
+
+def _kind(rule_id: str) -> str:
+    """Return a rule's name in words: ``betterleaks.github-pat`` is a github pat."""
+    return re.split(r"[./]", rule_id)[-1].replace("-", " ")
+
+
+KEY = "secrets"
+"""The header's key under which a memory says that its secrets are ``allowed``."""
+ALLOWED = "allowed"
+_FINE = re.compile("gitleaks:allow|pragma: allowlist secret")
+"""What says on a line that its secrets are fine, as scanners of repositories know it."""
+_ANYWHERE = 8
+"""Characters of a secret that is one wherever it stands in the text."""
+_MOST_REPEATED = 100
+"""Secrets that are looked for elsewhere: each look goes through the whole text."""
+_PIECE = 8
+"""Characters by which a piece of a secret is known."""
+MASK = "[masked: "
+"""How a mask begins."""
+_MASKS = re.compile(r"(\[masked: [^\]\n]{1,40}\])")
+_LINE_END = re.compile("\n")
+
+
+class Secret(NamedTuple):
+    """A secret: its kind, where it stands in the text, and its line, counted from 1."""
+
+    kind: str
+    start: int
+    end: int
+    line: int
+
+
+class SecretDetector:
+    """What else knows secrets in this process: a function from a text to spans and kinds."""
+
+    more: Callable[[str], Iterable[tuple[int, int, str]]] | None = None
+
+
+def enable_source(more: Callable[[str], Iterable[tuple[int, int, str]]]) -> None:
+    """Ask another source, too, from now on; of a place that two know the first form counts."""
+    SecretDetector.more = more
+
+
+def allows(header: Mapping[str, Any]) -> bool:
+    """Say whether a header calls the secrets of its file fine."""
+    return str(header.get(KEY) or "").strip().casefold() == ALLOWED
+
+
+def find_secrets(text: str) -> list[Secret]:
+    """Return the secrets of a text in their order; none overlaps another.
+
+    What stands on a line that says so is fine, and none.
+    """
+    spans = sorted(_spans(text), key=lambda span: (span[0], -span[1]))
+    if not spans:
+        return []
+    lines = [match.end() for match in _LINE_END.finditer(text)]
+    fine = _marked_lines(text, lines)
+    secrets: list[Secret] = []
+    end = 0
+    for start, stop, kind in spans:
+        line = bisect_right(lines, start)
+        if start >= end and line not in fine:
+            secrets.append(Secret(kind, start, stop, line + 1))
+            end = stop
+    return secrets
+
+
+def masked(text: str, fine: Iterable[str] = ()) -> str:
+    """Return a text with each secret's kind in its place, but for values that are ``fine``."""
+    kept = frozenset(fine)
+    while spans := [one for one in find_secrets(text) if text[one.start : one.end] not in kept]:
+        pieces, end = [], 0
+        for kind, start, stop, _ in spans:
+            pieces += [text[end:start], mask(kind)]
+            end = stop
+        text = "".join([*pieces, text[end:]])
+    return text
+
+
+def secret_values(text: str) -> dict[str, str]:
+    """Return the secrets of a text, each with its kind."""
+    return {text[one.start : one.end]: one.kind for one in find_secrets(text)}
+
+
+def masked_part(part: str, secrets: Mapping[str, str], fine: Iterable[str] = ()) -> str:
+    """Return a part of a text, cut anywhere, without what belongs to secrets of the whole.
+
+    ``secrets`` are those of the whole, as ``values`` returns them. Fewer than
+    eight characters of one may be left, where it was cut.
+    """
+    part = masked(part, fine)
+    if not secrets:
+        return part
+    pieces = {
+        value[at : at + _PIECE]: kind
+        for value, kind in secrets.items()
+        for at in range(len(value) - _PIECE + 1)
+    }
+    return "".join(
+        between if between.startswith(MASK) else _without(between, pieces)
+        for between in _MASKS.split(part)
+    )
+
+
+def _without(text: str, pieces: Mapping[str, str]) -> str:
+    """Return a text with masks over all that is made of these pieces of secrets."""
+    out: list[str] = []
+    end = 0
+    hidden = -1  # where the last piece that was found ends
+    for at in range(len(text) - _PIECE + 1):
+        kind = pieces.get(text[at : at + _PIECE])
+        if kind is not None:
+            if at > hidden:
+                out += [text[end:at], mask(kind)]
+            hidden = end = at + _PIECE
+    return "".join([*out, text[end:]])
+
+
+def mask(kind: str) -> str:
+    """Return what stands in the place of a secret."""
+    return f"{MASK}{kind}]"
+
+
+def _spans(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where secrets stand, and their kinds; a long one is one wherever it stands again."""
+    repeated: set[tuple[str, str]] = set()
+    for form in _marked(text):
+        compiled = pattern(form)
+        for match in compiled.finditer(text):
+            group = 1 if compiled.groups else 0
+            value = match[group]
+            if is_placeholder(form, value):
+                continue
+            yield *match.span(group), form.kind
+            if group and _is_distinctive(value) and len(repeated) < _MOST_REPEATED:
+                repeated.add((value, form.kind))
+    if SecretDetector.more is not None:
+        yield from SecretDetector.more(text)
+    for value, kind in repeated:
+        start = text.find(value)
+        while start >= 0:
+            yield start, start + len(value), kind
+            start = text.find(value, start + len(value))
+
+
+def _is_distinctive(value: str) -> bool:
+    """Return whether a secret is one wherever it stands: long, and no word of a sentence."""
+    return len(value) >= _ANYWHERE and not (value.isalpha() and value[1:].islower())
+
+
+def _marked(text: str) -> Iterator[SecretPattern]:
+    """Yield the forms of which the text may hold a secret; most texts have few long words."""
+    words = " ".join([word for word in text.split() if len(word) >= SHORTEST_WORD])
+    for form in FORMS:
+        place = words if form.is_word else text
+        for mark in form.marks:
+            if mark in place:
+                if not form.is_word or pattern(form).search(words):
+                    yield form
+                break
+
+
+def _marked_lines(text: str, lines: list[int]) -> set[int]:
+    """Return the lines that say of their secrets that they are fine."""
+    return {bisect_right(lines, match.start()) for match in _FINE.finditer(text)}

@@ -1,0 +1,242 @@
+"""The audit: one line for each call in a served vault, which says who asked for what.
+
+A line names the token, its agent, the vault, the tool or method, how it ended and how long it
+took; never an argument or a result.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+from memvault import clock, sanitize
+from memvault.errors import StorageError
+from memvault.tools.core import registry
+
+OK = "ok"
+_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds between the first two lines of one kind that anybody can cause, and at most later."""
+Kind = TypeVar("Kind", bound=Hashable)
+_QUIET = frozenset(("initialize", "ping", "server/discover", "logging/setLevel"))
+"""Methods that reach nothing of a vault."""
+_METHODS = frozenset(
+    (
+        *("tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete"),
+        *("resources/list", "resources/templates/list", "resources/read"),
+        *("resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
+    )
+)
+"""Methods that reach something of it; of others not even the name is told."""
+
+
+class AuditRecord(NamedTuple):
+    """Who asked for what; of a request that is refused at the door some of it is unknown."""
+
+    token: str
+    agent: str
+    vault: str
+    tool: str
+    outcome: str
+    ms: int
+
+
+@dataclass
+class _Repeated:
+    """When the last line of one kind was written, how long to wait, and how many came since."""
+
+    written: float
+    pause: float
+    unwritten: int = 0
+
+
+class Repeats(Generic[Kind]):
+    """Lines that anybody can cause any number of times: the first of a kind is written at once.
+
+    After that ``write`` is called with how many there were since, at first after a second and
+    then after twice as long each time, up to a minute, until none come any more.
+    """
+
+    def __init__(self, write: Callable[[Kind, int], None]) -> None:
+        self._write = write
+        self._lock = threading.Lock()
+        self._seen: dict[Kind, _Repeated] = {}
+
+    def note(self, kind: Kind) -> None:
+        """Write a line, or count it."""
+        with self._lock:
+            if kind in self._seen:
+                self._seen[kind].unwritten += 1
+                return
+            self._seen[kind] = _Repeated(time.monotonic(), _PAUSE)
+            self._write(kind, 1)
+
+    def flush(self, is_end: bool = False) -> None:
+        """Write how many were only counted, where the last line of their kind is old."""
+        now = time.monotonic()
+        with self._lock:
+            for kind, seen in list(self._seen.items()):
+                if now - seen.written < seen.pause and not is_end:
+                    continue
+                if seen.unwritten:
+                    self._write(kind, seen.unwritten)
+                    self._seen[kind] = _Repeated(now, min(2 * seen.pause, _LONGEST_PAUSE))
+                else:
+                    del self._seen[kind]
+
+
+class RepeatsHandler(logging.Handler):
+    """Writes what libraries log to standard error; the same again and again is counted."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._texts: dict[tuple[str, int], str] = {}
+        self._repeats = Repeats(self._print)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write or count a message, by the line of the program that logs it."""
+        place = record.pathname, record.lineno
+        self._texts[place] = self.format(record)
+        self._repeats.note(place)
+
+    def summarize(self, is_end: bool = False) -> None:
+        """Write how many messages were only counted."""
+        self._repeats.flush(is_end)
+
+    def _print(self, place: tuple[str, int], times: int) -> None:
+        first, *rest = self._texts[place].splitlines() or [""]
+        if times > 1:
+            first, rest = f"{first} ({times:,} times)", []
+        print(
+            *map(sanitize.escape_line, (f"note: {first}", *rest)),
+            sep="\n",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+class AuditLog:
+    """Writes the lines to a file that only ever grows, or to standard error.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._lock = threading.Lock()
+        self._refused = Repeats(self._locked_write)
+        self._file = Path(file).expanduser() if file else None
+        if self._file is not None:
+            try:
+                os.close(self._open(self._file))
+            except OSError as error:
+                raise StorageError(
+                    f"The audit file {file} cannot be written: {error.strerror}",
+                    "--audit names another",
+                ) from error
+
+    def note(self, entry: AuditRecord) -> None:
+        """Write a line; where that fails, it goes to standard error."""
+        with self._lock:
+            self._write(entry)
+
+    def note_refused(self, entry: AuditRecord) -> None:
+        """Write a line for a request that was refused at the door, or count it."""
+        self._refused.note(entry)
+
+    def flush(self, is_end: bool = False) -> None:
+        """Write how many refusals were only counted, where the last line of their kind is old."""
+        self._refused.flush(is_end)
+
+    def _locked_write(self, entry: AuditRecord, times: int) -> None:
+        with self._lock:
+            self._write(entry, times)
+
+    def _write(self, entry: AuditRecord, times: int = 1) -> None:
+        more = {"times": times} if times > 1 else {}
+        line = json.dumps({"when": clock.iso(), **entry._asdict(), **more})
+        try:
+            if self._file is not None:
+                self._append(self._file, f"{line}\n".encode())
+                return
+        except OSError as error:
+            print(f"note: the audit cannot be written: {error.strerror}", file=sys.stderr)
+        print(sanitize.escape_line(line), file=sys.stderr, flush=True)
+
+    def _append(self, file: Path, line: bytes) -> None:
+        descriptor = self._open(file)  # each time, since others move it away when it is large
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def _open(file: Path) -> int:
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+class AuditMiddleware:
+    """Notes the requests that one token makes of one vault, as a middleware of the SDK's server."""
+
+    def __init__(self, audit: AuditLog, token: str, agent: str, vault: str) -> None:
+        self._audit = audit
+        self._who = (token, agent, vault)
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Let a request be answered, and note it."""
+        if ctx.request_id is None or ctx.method in _QUIET:
+            return await call_next(ctx)
+        begun = time.monotonic()
+        outcome, vault = "failed", self._who[2]
+        try:
+            result = await call_next(ctx)
+            outcome, vault = _outcome(result), _vault(result, vault)
+            return result
+        finally:
+            spent = round((time.monotonic() - begun) * 1000)
+            what = _asked_for(ctx.method, ctx.params or {})
+            self._audit.note(AuditRecord(*self._who[:2], vault, what, outcome, spent))
+
+
+def _asked_for(method: str, params: Mapping[str, Any]) -> str:
+    """Return the tool's name, else the method; what a client makes up is told as unknown."""
+    if method != "tools/call":
+        return method if method in _METHODS else "unknown"
+    return _known(params.get("name"), params.get("arguments"))
+
+
+def _known(name: Any, arguments: Any) -> str:
+    tool = registry.lookup(name) if isinstance(name, str) else None
+    if tool is None:
+        return "unknown"
+    inner = arguments.get("toolName") if isinstance(arguments, Mapping) else None
+    return f"{tool.name}:{_known(inner, None)}" if tool.name == "call_tool" else tool.name
+
+
+def _outcome(result: Any) -> str:
+    found = _structured(result)
+    if found.get("success") is False and isinstance(found.get("error"), Mapping):
+        return str(found["error"].get("code", "failed"))
+    return OK
+
+
+def _vault(result: Any, own: str) -> str:
+    """Return the vault in which a tool ran: a memory of another may have been named."""
+    vault = _structured(result).get("vault")
+    return vault if isinstance(vault, str) else own
+
+
+def _structured(result: Any) -> Mapping[str, Any]:
+    found = result.get("structuredContent") if isinstance(result, Mapping) else None
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,349 @@
+"""The door of a served vault: who comes in over HTTP, how often, and with how much.
+
+It is an ASGI application. Whatever is refused is refused here, before the protocol's own server
+sees any of it, and no answer says which vaults or tokens there are besides the caller's own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import NamedTuple
+
+import anyio
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from memvault import __version__, sanitize
+from memvault.errors import MemvaultError
+from memvault.mcp.calls import OPEN_CALLS, PendingCall
+from memvault.mcp.notifications import SESSION
+from memvault.mcp.request_queue import PLACE, Place, RequestQueue
+from memvault.server import tenants
+from memvault.server.audit import AuditLog, AuditRecord
+from memvault.server.tenants import TenantServers
+from memvault.server.tokens import ApiToken, TokenStore
+
+PATH = "/mcp"
+HEALTH = "/healthz"
+_RETRY = 5
+"""Seconds after which a client may try again that found the queue full, or waited too long."""
+_METHODS = ("GET", "POST", "DELETE")
+
+
+class RequestLimits(NamedTuple):
+    """Limits of one token: bytes and seconds of a request's body, requests at once and a second.
+
+    Of more at once ``queue`` wait, each for ``wait`` seconds at most.
+    """
+
+    body: int = 4 * 1024 * 1024
+    seconds: float = 30.0
+    calls: int = 16
+    rate: float = 50.0
+    queue: int = 100
+    wait: float = 30.0
+
+
+class RateLimiter:
+    """How many requests a token may still make: ``rate`` more each second, twice that at most."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._left = 2 * rate
+        self._seen = time.monotonic()
+
+    def try_acquire(self) -> bool:
+        """Take one, where there is one."""
+        now = time.monotonic()
+        self._left = min(2 * self._rate, self._left + (now - self._seen) * self._rate)
+        self._seen = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class HttpGateway:
+    """Lets requests in, each with a good token, to the vaults that it opens."""
+
+    def __init__(
+        self,
+        keyring: TokenStore,
+        open_rooms: TenantServers,
+        security: TransportSecuritySettings,
+        limits: RequestLimits,
+        audit: AuditLog,
+    ) -> None:
+        self._keyring = keyring
+        self._rooms = open_rooms
+        self._security = TransportSecurityMiddleware(security)
+        self._limits = limits
+        self._audit = audit
+        self._allowances: dict[ApiToken, RateLimiter] = {}
+        self._queue = RequestQueue(limits.calls, waiting=limits.queue)
+        self._streams = RequestQueue(limits.calls)
+        self._active_request_ids: set[tuple[str, str]] = set()
+        self.is_ending = False
+
+    def drop_revoked(self) -> None:
+        """Let go of tokens that are no longer good.
+
+        Raises:
+            MemvaultError: which are good cannot be read; nothing is let go.
+        """
+        self._rooms.close_revoked(self._keyring.is_valid)
+        self._allowances = {
+            token: held for token, held in self._allowances.items() if self._keyring.is_valid(token)
+        }
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are answered or wait for it, streams that stand open left aside."""
+        return self._queue.size
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":  # nothing else is spoken here
+            return
+        request = Request(scope, receive)
+        refused = await self._security.validate_request(request)
+        if refused is None:
+            refused = await self._handled(request, scope, receive, send)
+        if refused is not None:
+            await refused(scope, receive, send)
+
+    async def _handled(
+        self, request: Request, scope: Scope, receive: Receive, send: Send
+    ) -> Response | None:
+        """Answer a request, or return the refusal."""
+        if request.url.path == HEALTH:
+            state = "ending" if self.is_ending else "ok"
+            return JSONResponse(
+                {"status": state, "version": __version__}, 503 if self.is_ending else 200
+            )
+        token = self._token(request)
+        if isinstance(token, Response):
+            return token
+        if request.method not in _METHODS:
+            self._note(token, "", "not_allowed")
+            return _error_response(
+                405, "There is no such method", ", ".join(_METHODS), {"Allow": ", ".join(_METHODS)}
+            )
+        vault = self._vault(request.url.path, token)
+        if vault is None:
+            self._note(token, "", "not_found")
+            return _error_response(404, "There is no such vault for this token", f"{PATH}/NAME")
+        if not self._allowances.setdefault(token, RateLimiter(self._limits.rate)).try_acquire():
+            return self._too_many(token, vault, "requests a second")
+        arriving = _Arriving(receive)
+        place = await self._place(token, vault, request.method, arriving)
+        if isinstance(place, Response):
+            return place
+        scope[PLACE] = place
+        try:
+            body = await self._body(Request(scope, arriving.receive), token, vault)
+            if isinstance(body, Response):
+                return body
+            try:
+                manager = await self._rooms.server_for(token, vault)
+            except MemvaultError as error:
+                tenants.log_operator_note(error)
+                self._note(token, vault, error.code)
+                return _error_response(
+                    503, f"The vault {vault} cannot be read", "ask who serves it"
+                )
+            asked = request.headers.get(SESSION, ""), _id(body)
+            if (
+                all(asked) and asked in self._active_request_ids
+            ):  # the SDK would answer but one of them
+                self._note(token, vault, "invalid")
+                return _error_response(
+                    400, "The request's id is in use", "take another for each request"
+                )
+            await self._answer(manager, asked, ResponseTracker(scope, body, receive, send))
+        finally:
+            place.leave()
+        return None
+
+    def _token(self, request: Request) -> ApiToken | Response:
+        """Return the token that a request has, or the refusal."""
+        if self.is_ending:
+            return _error_response(503, "The server is ending", "try again", {"Retry-After": "5"})
+        try:
+            token = self._keyring.verify(_bearer(request))
+        except MemvaultError as error:
+            self._note(None, "", error.code)
+            return _error_response(503, "The tokens cannot be read", "ask who serves the vaults")
+        if token is None:
+            self._note(None, "", "unauthorized")
+            challenge = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            return _error_response(401, "The token is missing or not good", "", challenge)
+        return token
+
+    async def _answer(
+        self, manager: StreamableHTTPSessionManager, asked: tuple[str, str], answer: ResponseTracker
+    ) -> None:
+        """Answer a request; ``asked`` are its session and its id."""
+        self._active_request_ids.add(asked)
+        try:
+            await manager.handle_request(answer.scope, answer.receive, answer.send)
+        finally:
+            answer.close()
+            self._active_request_ids.discard(asked)
+
+    def _vault(self, path: str, token: ApiToken) -> str | None:
+        """Return the vault that an address means, None where the token does not open it."""
+        opened = self._rooms.vaults_of(token)
+        start, _, name = path.rstrip("/").rpartition("/")
+        if (start, name) == ("", PATH[1:]):
+            return opened[0] if opened else None
+        return name if start == PATH and name in opened else None
+
+    async def _place(
+        self, token: ApiToken, vault: str, method: str, arriving: _Arriving
+    ) -> Place | Response:
+        """Return a place for a request, for which it may have to wait, or the refusal."""
+        queue = self._streams if method == "GET" else self._queue
+        place = queue.take_free(token)
+        if place is not None:
+            return place
+        if method == "GET" or queue.is_full(token):
+            return self._too_many(token, vault, "requests at once", _RETRY)
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                await arriving.gone()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            with anyio.move_on_after(self._limits.wait):
+                place = await queue.take(token)
+            tasks.cancel_scope.cancel()
+        if place is not None:
+            return place
+        if arriving.has_gone:
+            self._note(token, vault, "gone")
+            return Response(status_code=400)  # which nobody reads
+        return self._too_many(token, vault, "requests before this one", _RETRY)
+
+    async def _body(self, request: Request, token: ApiToken, vault: str) -> bytes | Response:
+        """Return the body of a request, or the refusal where it is too large or too slow."""
+        most = self._limits.body
+        held = bytearray()
+        try:
+            with anyio.move_on_after(self._limits.seconds) as time_left:
+                async for part in request.stream():
+                    held += part
+                    if len(held) > most:
+                        said = f"The request has more than {most:,} bytes"
+                        self._note(token, vault, "too_large")
+                        return _error_response(413, said, "send less at once")
+        except ClientDisconnect:
+            self._note(token, vault, "gone")
+            return Response(status_code=400)  # which nobody reads
+        if time_left.cancelled_caught:
+            self._note(token, vault, "too_slow")
+            return _error_response(408, "The request did not arrive in time", "")
+        return bytes(held)
+
+    def _too_many(self, token: ApiToken, vault: str, what: str, seconds: int = 1) -> Response:
+        self._note(token, vault, "too_many")
+        return _error_response(
+            429, f"Too many {what}", "wait a little", {"Retry-After": str(seconds)}
+        )
+
+    def _note(self, token: ApiToken | None, vault: str, outcome: str) -> None:
+        who = (token.name, token.agent) if token is not None else ("", "")
+        self._audit.note_refused(AuditRecord(*who, vault, "", outcome, 0))
+
+
+class _Arriving:
+    """A request that waits: the first part of its body is read, and whether its client goes."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._first: Message | None = None
+        self.has_gone = False
+
+    async def gone(self) -> None:
+        """Return once the client has gone; where the body is long, the rest stays unread."""
+        self._first = await self._receive()
+        if self._first["type"] == "http.request":
+            if self._first.get("more_body", False):
+                await anyio.sleep_forever()
+            await self._receive()
+        self.has_gone = True
+
+    async def receive(self) -> Message:
+        """Give what was read meanwhile, and then the rest."""
+        first, self._first = self._first, None
+        return first if first is not None else await self._receive()
+
+
+class ResponseTracker:
+    """One request's answer: what its calls hand out is the caller's once it went out whole."""
+
+    def __init__(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        self._calls: dict[object, PendingCall] = {}
+        scope[OPEN_CALLS] = self._calls
+        self.scope = scope
+        self._body: bytes | None = body
+        self._receive = receive
+        self._send = send
+        self._has_gone = False
+        self._is_whole = False
+
+    async def receive(self) -> Message:
+        """Give the body, which was read already, and later whether the caller has gone."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        message = await self._receive()
+        self._has_gone = self._has_gone or message["type"] == "http.disconnect"
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a part, and see with the last one whether anybody is there to take it."""
+        is_last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if is_last and self._calls:
+            with anyio.move_on_after(0):
+                await self.receive()
+        await self._send(message)
+        self._is_whole = is_last and not self._has_gone
+
+    def close(self) -> None:
+        """Settle what the calls handed out, or take it back."""
+        for call in self._calls.values():
+            if not self._is_whole:
+                call.cancel()
+                continue
+            for note in call.settle():
+                print(sanitize.escape_line(f"note: {note}"), file=sys.stderr)
+
+
+def _bearer(request: Request) -> str:
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    return text.strip() if kind.lower() == "bearer" else ""
+
+
+def _id(body: bytes) -> str:
+    """Return the id of a request, empty where it is none, as an answer to one of ours."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    is_request = isinstance(message, dict) and "method" in message
+    found = message.get("id") if is_request else None
+    return str(found) if isinstance(found, int | str) else ""
+
+
+def _error_response(
+    status: int, message: str, hint: str, headers: dict[str, str] | None = None
+) -> Response:
+    said = {"error": message, **({"hint": hint} if hint else {})}
+    return JSONResponse(said, status, headers)

@@ -1,0 +1,345 @@
+"""The server over HTTP: an address, its certificate, signals, and an end in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from typing import NamedTuple
+
+import anyio
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from memvault.errors import MemvaultError, StorageError, UsageError
+from memvault.mcp.profiles import ToolSelection
+from memvault.mcp.server import handle_signals
+from memvault.server.audit import AuditLog, RepeatsHandler
+from memvault.server.gateway import PATH, HttpGateway, RequestLimits
+from memvault.server.tenants import TenantServers, log_operator_note
+from memvault.server.tokens import TokenStore
+
+_NAME = re.compile(r"[\w.-]+|\[?[0-9a-fA-F:.]+\]?")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_GRACE = 30.0
+"""Seconds that calls in flight have to end once the server was asked to."""
+_LAST, _AT_ONCE = 15.0, 2.0
+"""Seconds that the process has to end after that, and after a second signal."""
+_CUT_OFF = 1
+"""The exit code where calls were cut off."""
+_CONNECTIONS = 1_000
+_HEAD = 10.0
+"""Seconds that a connection may be open without a request."""
+_STILL = 0.05
+_SWEEP = 1.0
+
+
+class ListenAddress(NamedTuple):
+    """Where to listen, and by which names clients may call it."""
+
+    host: str
+    port: int
+    allowed_hosts: tuple[str, ...]
+
+    @classmethod
+    def read(cls, text: str, names: Sequence[str]) -> ListenAddress:
+        """Read ``HOST:PORT``, ``:PORT`` or ``PORT``; without a host only this machine is served.
+
+        Raises:
+            UsageError: it is none, or others can reach it and no name is given.
+        """
+        host, _, port = text.strip().rpartition(":")
+        host = host.strip("[]") or _LOOPBACK[0]
+        if not port.isdecimal() or int(port) > 65_535:
+            raise UsageError(f"{text!r} is not an address", "give HOST:PORT, such as :8420")
+        if not names and _is_any(host):
+            raise UsageError(
+                f"{host} is every address of this machine, so its name is missing",
+                "--name memory.example.org says how clients call it",
+            )
+        wrong = next((name for name in names if not _NAME.fullmatch(name)), None)
+        if wrong is not None:
+            raise UsageError(f"{wrong!r} is not a host's name", "--name memory.example.org")
+        return cls(host, int(port), tuple(names))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Say whether only this machine can reach it."""
+        with contextlib.suppress(ValueError):
+            return ip_address(self.host).is_loopback
+        return self.host in _LOOPBACK
+
+    def security(self) -> TransportSecuritySettings:
+        """Return which values of Host and Origin are taken: a web page elsewhere has another."""
+        own = _LOOPBACK if self.is_loopback else (self.host,)
+        known = [_bracketed(name) for name in (*own, *self.allowed_hosts)]
+        hosts = [entry for name in known for entry in (name, f"{name}:*")]
+        return TransportSecuritySettings(
+            allowed_hosts=hosts,
+            allowed_origins=[f"{kind}://{host}" for host in hosts for kind in ("http", "https")],
+        )
+
+    def bound(self) -> socket.socket:
+        """Return a socket that listens there.
+
+        Raises:
+            StorageError: the address is taken or not this machine's.
+        """
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        # Only with its protocol named is it told not to hold small packets back for 40 ms.
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((self.host, self.port))
+            made.listen()  # whoever reads where it is can connect from then on
+        except OSError as error:
+            made.close()
+            raise StorageError(
+                f"{self.host}:{self.port} cannot be listened on: {error.strerror or error}",
+                "name another address, such as :8421",
+            ) from error
+        return made
+
+
+class TlsCertificate(NamedTuple):
+    """The files of a TLS certificate and its key, in PEM; empty for plain HTTP."""
+
+    file: str = ""
+    key: str = ""
+
+    def check(self) -> None:
+        """Make sure that both are there and fit, or neither.
+
+        Raises:
+            UsageError: one is missing, or cannot be used.
+        """
+        if bool(self.file) != bool(self.key):
+            raise UsageError(
+                "A certificate needs its key", "give both: --certificate FILE --key FILE"
+            )
+        if self.file:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            try:
+                context.load_cert_chain(self.file, self.key)
+            except (OSError, ValueError) as error:
+                raise UsageError(
+                    f"The certificate cannot be used: {error}", "give PEM files that fit each other"
+                ) from error
+
+
+class _Uvicorn(uvicorn.Server):
+    """The web server, which leaves signals to us: calls in flight end before it does."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+class IdleTimeoutProtocol(H11Protocol):
+    """A connection that is closed where no request comes in time: others may want its place."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as there
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; a request whose body it belongs to has nobody to answer to."""
+        try:
+            super().send_400_response(msg)
+        except Exception:  # of h11's own kinds: the answer has begun
+            self.transport.close()
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        super().on_response_complete()
+        self._wait()
+
+    def _wait(self) -> None:
+        self.loop.call_later(_HEAD, self._end_idle, self.cycle)
+
+    def _end_idle(self, last: object) -> None:
+        if self.cycle is last and not self.transport.is_closing():
+            self.transport.close()
+
+
+def serve(
+    address: ListenAddress,
+    certificate: TlsCertificate,
+    vaults: Sequence[str],
+    offer: ToolSelection,
+    limits: RequestLimits,
+    audit: AuditLog,
+) -> int:
+    """Serve named vaults until the process is asked to end; return the exit code.
+
+    Raises:
+        StorageError: the address cannot be listened on.
+        UsageError: the certificate cannot be used.
+    """
+    certificate.check()
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
+    logging.getLogger("mcp").propagate = False  # it would tell what clients send
+    log = RepeatsHandler()
+    for name in ("uvicorn", "asyncio"):
+        logging.getLogger(name).addHandler(log)
+        logging.getLogger(name).propagate = False
+    listening = address.bound()
+    with contextlib.closing(listening):
+        served = frozenset(vaults) if vaults else None
+        run = HttpServer(address, certificate, listening, served, offer, limits, audit, log)
+        return asyncio.run(run.until_asked())
+
+
+class HttpServer:
+    """One run of the server."""
+
+    def __init__(
+        self,
+        address: ListenAddress,
+        certificate: TlsCertificate,
+        listening: socket.socket,
+        served: frozenset[str] | None,
+        offer: ToolSelection,
+        limits: RequestLimits,
+        audit: AuditLog,
+        log: RepeatsHandler,
+    ) -> None:
+        self._log = log
+        self._address = address
+        self._certificate = certificate
+        self._listening = listening
+        self._served = served
+        self._offer = offer
+        self._limits = limits
+        self._audit = audit
+        self._asked: list[int] = []
+
+    async def until_asked(self) -> int:
+        """Serve until a signal comes; a second one ends it at once."""
+        stop = asyncio.Event()
+
+        def asked() -> None:
+            if len(self._asked) > 1:
+                web.force_exit = True
+                self._ends_in(_AT_ONCE)
+            stop.set()
+
+        async with anyio.create_task_group() as tasks:
+            rooms = TenantServers(
+                tasks,
+                self._served,
+                self._offer,
+                self._audit,
+                lambda: bool(self._asked),
+                self._limits.body,
+            )
+            security = self._address.security()
+            door = HttpGateway(TokenStore(), rooms, security, self._limits, self._audit)
+            web = _Uvicorn(self._config(door))
+            tasks.start_soon(_reap_revoked, door, self._audit, self._log)
+            with handle_signals(self._asked, asked):
+                serving = asyncio.create_task(web.serve([self._listening]))
+                self._tell()
+                await asyncio.wait(
+                    [serving, ending := asyncio.create_task(stop.wait())],
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                ending.cancel()
+                door.is_ending = True
+                rooms.end_streams()
+                await anyio.to_thread.run_sync(rooms.wake)
+                with anyio.move_on_after(_GRACE):
+                    while door.in_flight and not web.force_exit:
+                        await asyncio.sleep(_STILL)
+                self._ends_in(_LAST)  # what waits for a lock or a disk cannot be told
+                rooms.close_revoked(lambda _: False)
+                web.should_exit = True
+                await serving
+            tasks.cancel_scope.cancel()
+        await anyio.to_thread.run_sync(rooms.close)
+        self._flush()
+        return 0
+
+    def _ends_in(self, seconds: float) -> None:
+        """End the process soon, whatever is still under way: as with a kill nothing is lost."""
+        last = threading.Timer(seconds, self._cut_off)
+        last.daemon = True
+        last.start()
+
+    def _flush(self) -> None:
+        self._audit.flush(is_end=True)
+        self._log.summarize(is_end=True)
+
+    def _cut_off(self) -> None:
+        self._flush()
+        print("note: calls that were still under way are cut off", file=sys.stderr, flush=True)
+        os._exit(_CUT_OFF)
+
+    def _config(self, door: HttpGateway) -> uvicorn.Config:
+        return uvicorn.Config(
+            door,
+            http=IdleTimeoutProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=5,
+            ssl_certfile=self._certificate.file or None,
+            ssl_keyfile=self._certificate.key or None,
+        )
+
+    def _tell(self) -> None:
+        """Say where the vaults are served."""
+        scheme = "https" if self._certificate.file else "http"
+        port = self._listening.getsockname()[1]
+        name = self._address.allowed_hosts[0] if self._address.allowed_hosts else self._address.host
+        print(f"Serving at {scheme}://{_bracketed(name)}:{port}{PATH}", file=sys.stderr)
+        if not self._address.is_loopback and scheme == "http":
+            print(
+                "note: others can read what goes over the network: give --certificate and --key, "
+                "or put a proxy with TLS before it",
+                file=sys.stderr,
+            )
+        sys.stderr.flush()
+
+
+async def _reap_revoked(door: HttpGateway, audit: AuditLog, log: RepeatsHandler) -> None:
+    """End what stands open for tokens that were removed, or whose time is over."""
+    told = ""
+    while True:
+        await asyncio.sleep(_SWEEP)
+        audit.flush()
+        log.summarize()
+        try:
+            door.drop_revoked()
+            told = ""
+        except MemvaultError as error:  # the door lets nobody in
+            if error.message != told:
+                told = error.message
+                log_operator_note(error)
+
+
+def _is_any(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ip_address(host).is_unspecified
+    return False
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

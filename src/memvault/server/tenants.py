@@ -1,0 +1,189 @@
+"""Rooms: what each token has of each vault, one server of the SDK's with its sessions.
+
+Two tokens share nothing but the vault itself: neither sessions, subscriptions nor requests.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from memvault import sanitize
+from memvault.call import Caller
+from memvault.errors import MemvaultError
+from memvault.mcp.profiles import ToolSelection
+from memvault.mcp.request_queue import RequestQueue
+from memvault.mcp.server import McpServer, new_turns
+from memvault.server.audit import AuditLog, AuditMiddleware
+from memvault.server.tokens import ApiToken
+from memvault.settings import locate
+from memvault.workspace import Workspace
+
+_SESSIONS = 100
+"""Clients of the older protocol that one token may have in one vault at a time."""
+_IDLE = 600.0
+"""Seconds after which such a client is forgotten that asks nothing and listens to nothing."""
+
+
+class TenantServer(NamedTuple):
+    """A token in a vault; ``leave`` ends its sessions."""
+
+    token: ApiToken
+    workspace: Workspace
+    serving: McpServer
+    manager: StreamableHTTPSessionManager
+    leave: anyio.Event
+
+
+class TenantServers:
+    """The rooms that somebody has entered, and the open vaults below them.
+
+    ``served`` are the names of the vaults that may be entered, None for all; ``ending`` says
+    whether the server is about to end; ``body`` is how many bytes a request may have.
+    """
+
+    def __init__(
+        self,
+        tasks: anyio.abc.TaskGroup,
+        served: frozenset[str] | None,
+        offer: ToolSelection,
+        audit: AuditLog,
+        ending: Callable[[], bool],
+        body: int,
+    ) -> None:
+        self._tasks = tasks
+        self._body = body
+        self._served = served
+        self._offer = offer
+        self._audit = audit
+        self._ending = ending
+        self._rooms: dict[tuple[ApiToken, str], TenantServer] = {}
+        self._vaults: dict[str, Workspace] = {}
+        self._in_use: Counter[Workspace] = Counter()
+        self._turns: dict[Workspace, RequestQueue] = {}
+        self._openers = anyio.CapacityLimiter(1)  # each holds the same lock
+        self._entering = anyio.Lock()
+        self._opening = threading.Lock()
+
+    def vaults_of(self, token: ApiToken) -> list[str]:
+        """Return the vaults that a token opens here, the one at hand first."""
+        return [name for name in token.vaults if self._served is None or name in self._served]
+
+    async def server_for(self, token: ApiToken, vault: str) -> StreamableHTTPSessionManager:
+        """Return the server that answers a token in a vault.
+
+        Raises:
+            MemvaultError: the vault is missing or cannot be read.
+        """
+        workspace = await anyio.to_thread.run_sync(self._opened, vault, limiter=self._openers)
+        async with self._entering:
+            for key, other in list(self._rooms.items()):
+                if key[1] == vault and other.workspace is not workspace:
+                    self._left(key)  # the name is another folder's by now
+            room = self._rooms.get((token, vault))
+            if room is None:
+                room = self._create(token, vault, workspace)
+                await self._tasks.start(self._run, room)
+                self._rooms[token, vault] = room
+            return room.manager
+
+    def close_revoked(self, is_in: Callable[[ApiToken], bool]) -> None:
+        """End the rooms of tokens that are no longer good."""
+        for key in [key for key in self._rooms if not is_in(key[0])]:
+            self._left(key)
+
+    def _left(self, key: tuple[ApiToken, str]) -> None:
+        room = self._rooms.pop(key)
+        room.serving.end_streams()
+        room.leave.set()
+
+    def close(self) -> None:
+        """Let go of the vaults, once nobody is in a room."""
+        for workspace in self._in_use:
+            _close(workspace)
+
+    def end_streams(self) -> None:
+        """End every stream that stands open."""
+        for room in self._rooms.values():
+            room.serving.end_streams()
+
+    def wake(self) -> None:
+        """Let every tool that waits see that the server is ending."""
+        for workspace in self._vaults.values():
+            workspace.notify_waiters()
+
+    def _opened(self, vault: str) -> Workspace:
+        root = locate.vault_named(vault)  # each time: the name may be another folder's by now
+        with self._opening:
+            known = self._vaults.get(vault)
+            if known is None or known.root != root:
+                known = Workspace(root)
+                _ = known.settings
+                self._vaults[vault] = known
+                self._in_use[known] += 0
+            return known
+
+    def _create(self, token: ApiToken, vault: str, workspace: Workspace) -> TenantServer:
+        caller = Caller(
+            token.agent,
+            may_run_programs=False,
+            may_see_paths=False,
+            budgeted=True,
+            vaults=tuple(self.vaults_of(token)),
+            scope=token.scope,
+        )
+        turns = self._turns.setdefault(workspace, new_turns())
+        serving = McpServer(workspace, caller, self._offer, self._ending, turns, token)
+        serving.server.middleware.append(
+            AuditMiddleware(self._audit, token.name, token.agent, vault)
+        )
+        manager = StreamableHTTPSessionManager(
+            serving.server,
+            max_sessions=_SESSIONS,
+            session_idle_timeout=_IDLE,
+            max_request_body_size=self._body,
+        )
+        return TenantServer(token, workspace, serving, manager, anyio.Event())
+
+    async def _run(self, room: TenantServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Keep a room's server running until it is left."""
+        self._in_use[room.workspace] += 1
+        try:
+            async with room.manager.run():
+                task_status.started()
+                await room.leave.wait()
+        finally:
+            self._in_use[room.workspace] -= 1
+        await anyio.to_thread.run_sync(self._let_go)
+
+    def _let_go(self) -> None:
+        """Close what names led to before, once nobody is in it any more."""
+        with self._opening:
+            former = [
+                workspace
+                for workspace, count in self._in_use.items()
+                if not count and workspace not in self._vaults.values()
+            ]
+            for workspace in former:
+                del self._in_use[workspace]
+                self._turns.pop(workspace, None)
+        for workspace in former:
+            _close(workspace)
+
+
+def _close(workspace: Workspace) -> None:
+    with workspace.lock:
+        workspace.close()
+
+
+def log_operator_note(error: MemvaultError) -> None:
+    """Tell whoever runs the server what a client is not told: it may name paths."""
+    print(sanitize.escape_line(f"note: {error.message}; {error.hint}"), file=sys.stderr)

@@ -1,0 +1,248 @@
+"""Tokens: who may use the vaults that this machine serves, as which agent, and for what.
+
+Each is a file in the user's configuration folder. It holds a hash of the token, never the token
+itself: 256 random bits need no slow hash, since nobody can guess them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from memvault import clock
+from memvault.agents.address import USER, address
+from memvault.errors import Conflict, MemvaultError, NotFound, StorageError, UsageError
+from memvault.files import atomic, plain_files
+from memvault.files.user_folders import make_private, only_user_can_write
+from memvault.secrets.patterns import OUR_MARK
+from memvault.settings import locate, user_settings
+from memvault.settings.vaults import NAME
+
+READ: Literal["read"] = "read"
+SCOPES = (READ, "write")
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_TEXTS = ("name", "agent", "scope", "created", "expires", "hash")
+
+
+class ApiToken(NamedTuple):
+    """What a token permits: the vaults by their names, the first of them the one at hand."""
+
+    name: str
+    agent: str
+    vaults: tuple[str, ...]
+    scope: Literal["read", "write"]
+    created: str
+    expires: str
+    hash: str
+
+    @property
+    def is_expired(self) -> bool:
+        """Say whether its time is over; one without an end has no such time."""
+        return bool(self.expires) and self.expires <= clock.iso()
+
+    def public_fields(self) -> dict[str, Any]:
+        """Return what a person is told of it."""
+        ends = {"expires": self.expires} if self.expires else {}
+        over = {"problem": "expired"} if self.is_expired else {}
+        return {
+            "name": self.name,
+            "agent": self.agent,
+            "vaults": list(self.vaults),
+            "scope": self.scope,
+            "created": self.created,
+            **ends,
+            **over,
+        }
+
+
+def add(
+    name: str, vaults: Sequence[str], scope: str, agent: str, days: int
+) -> tuple[ApiToken, str]:
+    """Make a token; return what it permits, and the token itself, which is kept nowhere.
+
+    ``agent`` is its name's unless another is given; ``days`` of 0 is for ever.
+
+    Raises:
+        UsageError: a name or the scope cannot be one, or no vault is named.
+        VaultNotFound: no vault has such a name.
+        Conflict: there is a token of that name.
+        StorageError: it cannot be written.
+    """
+    if not name:
+        raise UsageError("The token's name is missing", "memvault tokens add NAME --vaults NAME")
+    if not NAME.fullmatch(name):
+        raise UsageError(
+            f"A token cannot be named {name!r}", "take up to 40 small letters, digits, - and _"
+        )
+    if scope not in SCOPES:
+        raise UsageError(f"{scope!r} is not a scope", f"take {' or '.join(SCOPES)}")
+    if not vaults:
+        raise UsageError("The vaults are missing", f"memvault tokens add {name} --vaults NAME,NAME")
+    for vault in vaults:
+        locate.vault_named(vault)
+    speaker = address(agent or name)
+    if speaker.brain or speaker.agent == USER:
+        raise UsageError(f"A token cannot speak as {agent or name}", "name an agent: --as AGENT")
+    text = f"{OUR_MARK}{secrets.token_urlsafe(32)}"
+    ends = clock.iso(clock.now() + timedelta(days=days)) if days else ""
+    told = tuple(dict.fromkeys(vaults))
+    made = ApiToken(name, speaker.agent, told, _scope(scope), clock.iso(), ends, _hash(text))
+    path = _folder(make=True) / f"{name}.json"
+    data = json.dumps(made._asdict(), indent=1).encode()
+    try:
+        atomic.create(path, data)
+    except FileExistsError as error:
+        raise Conflict(
+            f"There is a token named {name}", f"memvault tokens remove {name} ends it"
+        ) from error
+    return made, text
+
+
+def remove(name: str) -> None:
+    """End a token at once, also for who is using it.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    if not name:
+        raise UsageError("The token's name is missing", "memvault tokens remove NAME")
+    known = {token.name for token in all_tokens()}
+    if name not in known:
+        told = ", ".join(sorted(known))
+        hint = f"there are {told}" if told else "memvault tokens list names them"
+        raise NotFound(f"There is no token named {name!r}", hint)
+    with atomic.map_os_errors(name):
+        (_folder() / f"{name}.json").unlink(missing_ok=True)
+
+
+def all_tokens() -> list[ApiToken]:
+    """Return every token, in the order of their names.
+
+    Raises:
+        StorageError: they cannot be read.
+    """
+    return sorted(_read(), key=lambda token: token.name)
+
+
+class TokenStore:
+    """The tokens as they are now: one that is removed or expired opens nothing any more."""
+
+    def __init__(self) -> None:
+        self._state: tuple[object, ...] | None = None
+        self._known: dict[str, ApiToken] = {}
+
+    def verify(self, text: str) -> ApiToken | None:
+        """Return what a token permits, None where there is no such token.
+
+        Raises:
+            MemvaultError: the tokens cannot be read; none is known until they can.
+        """
+        self._look()
+        token = self._known.get(_hash(text))
+        return None if token is None or token.is_expired else token
+
+    def is_valid(self, token: ApiToken) -> bool:
+        """Say whether a token is still there and not expired.
+
+        Raises:
+            MemvaultError: the tokens cannot be read.
+        """
+        self._look()
+        return self._known.get(token.hash) == token and not token.is_expired
+
+    def _look(self) -> None:
+        """Read the tokens again where one was added or removed."""
+        try:
+            state = _state()
+            if state == self._state:
+                return
+            known = {token.hash: token for token in _read()}
+        except MemvaultError:
+            self._state, self._known = None, {}
+            raise
+        self._state, self._known = state, known
+
+
+def _state() -> tuple[object, ...]:
+    """Return what changes with every change of a token."""
+    state: list[object] = []
+    with (
+        contextlib.suppress(FileNotFoundError),
+        atomic.map_os_errors("the tokens"),
+        os.scandir(_folder()) as entries,
+    ):
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            state.append((entry.name, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
+    return tuple(state)
+
+
+def _read() -> Iterator[ApiToken]:
+    """Read every token; a file that is none, or that cannot be read, is passed over.
+
+    Raises:
+        StorageError: the folder cannot be read, or the process has too many files open.
+    """
+    names: list[str] = []
+    with contextlib.suppress(FileNotFoundError), atomic.map_os_errors("the tokens"):
+        names = os.listdir(_folder())
+    for name in names:
+        path = _folder() / name
+        if name.endswith(".json") and not name.startswith("."):
+            try:
+                found = (
+                    _parsed(json.loads(plain_files.read(path)))
+                    if only_user_can_write(path)
+                    else None
+                )
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                if isinstance(error, OSError) and error.errno in _SCARCE:  # it may be a token
+                    raise StorageError(
+                        f"The tokens cannot be read: {error.strerror}", "try again later"
+                    ) from error
+                continue
+            if found is not None and f"{found.name}.json" == name:  # a copy of it is no token
+                yield found
+
+
+def _parsed(held: dict[str, Any]) -> ApiToken:
+    texts = {key: held[key] for key in _TEXTS}
+    vaults = held["vaults"]
+    if not all(isinstance(text, str) for text in (*texts.values(), *vaults)) or not vaults:
+        raise TypeError("not as it is written")
+    return ApiToken(**{**texts, "vaults": tuple(vaults), "scope": _scope(texts["scope"])})
+
+
+def _scope(text: str) -> Literal["read", "write"]:
+    return "write" if text == "write" else READ
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _folder(make: bool = False) -> Path:
+    """Return the folder of the tokens, which nobody but this user may look into.
+
+    Raises:
+        StorageError: the user has no folder for it, or it cannot be made.
+        UsageError: it lies in a vault.
+    """
+    folder = user_settings.file().parent / "tokens"
+    if make:
+        try:
+            make_private(folder)
+        except OSError as error:
+            raise StorageError(
+                f"{folder} cannot be made: {error.strerror}",
+                "MEMVAULT_CONFIG names another folder for your settings",
+            ) from error
+    return folder

@@ -1,0 +1,87 @@
+"""What this user allowed on this machine, one file for each decision, outside of every vault.
+
+A vault is data that may come from anyone, so nothing in it counts here. A
+decision is for one vault (its real path) and one thing in it, and is believed
+only while nobody but its user could have written it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memvault import clock
+from memvault.errors import Refused, StorageError
+from memvault.files import atomic
+from memvault.files.plain_files import SETTING, read
+from memvault.files.user_folders import enclosing_vault, only_user_can_write, user_folder
+
+
+def get(root: Path, kind: str, name: str) -> dict[str, Any]:
+    """Return what was kept with a decision; nothing where there is none.
+
+    Raises:
+        Refused: the state folder lies in a vault.
+    """
+    file = _file(root, kind, name)
+    try:
+        if not (only_user_can_write(file.parent) and only_user_can_write(file)):
+            return {}
+        return dict(json.loads(read(file, SETTING))["allowed"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
+
+
+def add(root: Path, kind: str, name: str, allowed: Mapping[str, Any]) -> None:
+    """Keep a decision.
+
+    Raises:
+        Refused: the state folder lies in a vault.
+        StorageError: it cannot be written.
+    """
+    file = _file(root, kind, name)
+    record = {
+        "vault": os.path.realpath(root),
+        "kind": kind,
+        "name": name,
+        "allowed": dict(allowed),
+        "since": clock.iso(),
+    }
+    with atomic.map_os_errors(file.parent):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.chmod(0o700)  # before anything lies in it
+    atomic.write(file, json.dumps(record, indent=2).encode(), private=True)
+
+
+def revoke(root: Path, kind: str, name: str) -> bool:
+    """Take a decision back; say whether there was one."""
+    had = bool(get(root, kind, name))
+    file = _file(root, kind, name)
+    with atomic.map_os_errors(file.parent):
+        file.unlink(missing_ok=True)
+    return had
+
+
+def _file(root: Path, kind: str, name: str) -> Path:
+    """Return the file of a decision, which no vault may bring along.
+
+    Raises:
+        Refused: the state folder lies in a vault.
+        StorageError: the user has none.
+    """
+    state = user_folder("state")
+    if state is None:
+        raise StorageError("There is no folder to keep trust in", "set MEMVAULT_STATE to one")
+    folder = Path(os.path.realpath(state)) / "trust"
+    above = enclosing_vault(folder)
+    if above is not None:
+        raise Refused(
+            f"The state folder {folder.parent} lies in the vault {above}, which is not trusted",
+            "set MEMVAULT_STATE to a folder outside of every vault",
+        )
+    what = json.dumps([os.path.realpath(root), kind, name])
+    return folder / f"{hashlib.sha256(what.encode()).hexdigest()}.json"

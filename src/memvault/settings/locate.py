@@ -1,0 +1,167 @@
+"""Which vault is meant, and whether it may be used unasked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from memvault import sanitize
+from memvault.errors import UsageError, VaultNotFound, VaultUnreadable
+from memvault.files.user_folders import SETTINGS_FILE, expand_home, whose_vault
+
+ALL, THIS = "all", "this"
+"""What no vault can be named: every named vault, and the one that a call is for."""
+
+
+def find_vault(given: str | None) -> Path:
+    """Return the vault's root: the given one, ``MEMVAULT_VAULT``, or the nearest parent.
+
+    A vault is given by its folder, or by the name that the user gave it.
+
+    A parent's ``memvault.toml`` that is another user's counts only where this
+    user trusts that vault: it says what is read and run here.
+
+    Raises:
+        VaultNotFound: there is none.
+        VaultUnreadable: it may not be looked into, or is another user's.
+    """
+    with _readable():
+        named = given or os.environ.get("MEMVAULT_VAULT")
+        return _named(named) if named else _nearest(_working_folder())
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        raise VaultUnreadable(
+            f"{error.filename} cannot be read: {error.strerror}", "check its permissions"
+        ) from error
+
+
+def _named(text: str) -> Path:
+    root = expand_home(text)
+    if not root.exists() and (folder := _vaults().get(text)) is not None:
+        root = Path(folder)
+    if root.is_file():
+        raise VaultNotFound(f"{text} is a file", "a vault is a folder; name the one it is in")
+    if not root.is_dir():
+        raise VaultNotFound(
+            f"There is no folder {text}",
+            f"memvault init {sanitize.quote_argument(text)} makes a vault there",
+        )
+    if not (root / SETTINGS_FILE).is_file():
+        raise VaultNotFound(
+            f"{text} is not a vault: it has no {SETTINGS_FILE}",
+            f"memvault init {sanitize.quote_argument(text)} makes it one without touching its files",
+        )
+    return root.resolve()
+
+
+def _vaults() -> Mapping[str, str]:
+    from memvault.settings import user_settings
+
+    return user_settings.load().vaults
+
+
+def vault_named(name: str) -> Path:
+    """Return the root of a vault that the user has given a name.
+
+    Raises:
+        VaultNotFound: no vault has the name, or it is one no longer.
+        VaultUnreadable: it may not be looked into.
+    """
+    known = _vaults()
+    if name not in known:
+        raise _no_vault(name, known, None)
+    with _readable():
+        return _named(known[name])
+
+
+def reachable_vaults(reach: Sequence[str] | None) -> dict[str, Path]:
+    """Return the folders of the named vaults that a caller may reach, by their names."""
+    return {
+        name: Path(folder) for name, folder in _vaults().items() if reach is None or name in reach
+    }
+
+
+def select_vaults(
+    names: Sequence[str], here: Path, reach: Sequence[str] | None = None
+) -> dict[str, Path]:
+    """Return the folders of the vaults that some names mean, without looking whether they exist.
+
+    ``all`` means every named vault, ``this`` the one that is ``here``. Without names it is
+    the one that is here and the user's default, and nothing where there is no default.
+    Whoever may ``reach`` only some is not told that there are others.
+
+    Raises:
+        VaultNotFound: no vault within reach has one of the names.
+    """
+    from memvault.settings import user_settings
+
+    known = reachable_vaults(reach)
+    default = user_settings.load().default
+    own = next((name for name, folder in known.items() if folder == here), THIS)
+    meant: list[tuple[str, Path]] = []
+    for name in names or (THIS, *default) * bool(default):
+        if name == ALL:
+            meant += [(own, here)] if own != THIS or not known else []
+            meant += known.items()
+        elif name in (THIS, own):
+            meant.append((own, here))
+        elif name in known:
+            meant.append((name, known[name]))
+        elif names:
+            raise _no_vault(name, known, reach)
+    found: dict[str, Path] = {}
+    for name, folder in meant:  # one that has two names is asked once
+        if folder not in found.values():
+            found[name] = folder
+    return found
+
+
+def _no_vault(name: str, known: Iterable[str], reach: Sequence[str] | None) -> VaultNotFound:
+    told = ", ".join(known)
+    if reach is not None:
+        hint = f"this server reaches {told}" if told else "this server reaches no other vault"
+        return VaultNotFound(f"There is no vault {name!r} here", hint)
+    hint = f"the named vaults are {told}" if told else "memvault vaults add NAME DIR names one"
+    return VaultNotFound(f"There is no vault named {name!r}", hint)
+
+
+def _nearest(here: Path) -> Path:
+    for folder in (here, *here.parents):
+        try:
+            status = os.lstat(folder / SETTINGS_FILE)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        if (why := whose_vault(folder)) and not _is_trusted(folder):
+            raise VaultUnreadable(
+                f"The vault {folder} {why}",
+                f"memvault vaults trust {sanitize.quote_argument(str(folder))} if you trust who writes "
+                "there; --vault or MEMVAULT_VAULT names it for once",
+            )
+        return folder
+    raise VaultNotFound(
+        f"No {SETTINGS_FILE} in {here} or above it",
+        "memvault init makes this folder a vault; --vault DIR or MEMVAULT_VAULT names another",
+    )
+
+
+def _is_trusted(folder: Path) -> bool:
+    from memvault.settings import user_settings
+
+    return str(folder) in user_settings.load().trusted
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd().resolve()
+    except OSError as error:
+        raise UsageError("The current folder no longer exists", "cd to one that does") from error

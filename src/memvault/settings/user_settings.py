@@ -1,0 +1,133 @@
+"""The user's own settings: what no vault may say of itself.
+
+They lie in the user's configuration folder as ``settings.toml``::
+
+    [vaults]
+    trusted = ["/srv/team/notes"]   # vaults of other users; memvault vaults trust adds one
+    default = ["work", "home"]      # what recall asks where nobody says which vaults
+
+    [vaults.names]                  # memvault vaults add NAME DIR adds one
+    work = "/home/me/work"
+    home = "/home/me/notes"
+
+    [embedder]
+    model = "/home/me/models/bge"   # for vaults that name none
+
+    [rerank]
+    model = "/home/me/models/marco"
+
+    [mcp]
+    tools = "core,talk"             # what memvault mcp offers, for vaults that say nothing
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from memvault import sanitize
+from memvault.errors import StorageError, UsageError
+from memvault.files.user_folders import (
+    enclosing_vault,
+    expand_home,
+    only_user_can_write,
+    user_folder,
+)
+from memvault.settings.toml_file import MODEL, SettingsFile, are_texts
+
+_NAME = "settings.toml"
+_FOLDERS = "a list of folders", are_texts
+_NAMES = "a list of vaults' names", are_texts
+_NAMED = (
+    "a folder for each name",
+    lambda value: isinstance(value, dict) and are_texts(list(value.values())),
+)
+
+
+class UserSettings(NamedTuple):
+    """``trusted`` are real paths of vaults; a model that is not named is empty.
+
+    ``vaults`` are the folders of vaults by their names, ``default`` the names of those
+    that recall asks unasked.
+    """
+
+    trusted: tuple[str, ...] = ()
+    vaults: Mapping[str, str] = MappingProxyType({})
+    default: tuple[str, ...] = ()
+    embedder: str = ""
+    reranker: str = ""
+    mcp_tools: str = ""
+
+
+def load() -> UserSettings:
+    """Read the user's own settings; none are no error.
+
+    Raises:
+        UsageError: they make no sense, or may be somebody else's.
+    """
+    path = _place()
+    if path is None or not path.is_file():
+        return UserSettings()
+    _check_place(path)
+    file = SettingsFile(path, UsageError)
+    trusted = file.pop("vaults.trusted", [], *_FOLDERS)
+    named = file.pop("vaults.names", {}, *_NAMED)
+    return UserSettings(
+        tuple(_whole(path, "vaults.trusted", trusted)),
+        dict(zip(named, _whole(path, "vaults.names", named.values()), strict=True)),
+        tuple(file.pop("vaults.default", [], *_NAMES)),
+        file.pop("embedder.model", "", *MODEL),
+        file.pop("rerank.model", "", *MODEL),
+        file.pop("mcp.tools", "", "a text", lambda value: isinstance(value, str)),
+    )
+
+
+def _whole(path: Path, name: str, folders: Iterable[str]) -> list[str]:
+    """Return real paths of folders.
+
+    Raises:
+        UsageError: one is not an absolute path.
+    """
+    found = [expand_home(entry) for entry in folders]
+    if not all(folder.is_absolute() for folder in found):
+        raise UsageError(f"{path}: {name} must hold absolute paths", "begin them with / or ~")
+    return [os.path.realpath(folder) for folder in found]
+
+
+def file() -> Path:
+    """Return where the settings lie, or would.
+
+    Raises:
+        StorageError: the user has no folder for them.
+        UsageError: that folder lies in a vault.
+    """
+    path = _place()
+    if path is None:
+        raise StorageError(
+            "There is no folder for your settings", "set MEMVAULT_CONFIG to a folder of yours"
+        )
+    _check_place(path)
+    return path
+
+
+def _place() -> Path | None:
+    """Return where the settings lie, a link to them followed: it is the user's own."""
+    folder = user_folder("config")
+    return None if folder is None else Path(os.path.realpath(folder / _NAME))
+
+
+def _check_place(path: Path) -> None:
+    above = enclosing_vault(path.parent)
+    if above is not None:
+        raise UsageError(
+            f"Your settings {path} lie in the vault {above}, which may come from anyone",
+            "set MEMVAULT_CONFIG to a folder outside of every vault",
+        )
+    if path.exists() and not only_user_can_write(path):
+        raise UsageError(
+            f"Others can write your settings {path}",
+            f"chmod go-w {sanitize.quote_argument(str(path))}",
+        )

@@ -1,0 +1,299 @@
+"""What a vault's settings say, and which of them its file names."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memvault import clock
+from memvault.errors import VaultUnreadable
+from memvault.files.user_folders import SETTINGS_FILE
+from memvault.model import MemoryType
+from memvault.settings.toml_file import MODEL, SettingsFile, are_texts
+
+_MOST_NAMED = 10
+COLLECTION = "letters, digits and _, 100 at most, a digit not first"
+_COLLECTION = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
+_VAULT = re.compile(r"[a-z0-9]{1,32}")
+_MOST_IGNORED = 10_000
+"""Characters of all patterns of ``ignore``: each file of the vault is held against them."""
+BUILTIN_TYPES = (
+    MemoryType("architectural-decision", "A choice about the system's structure, with its reasons"),
+    MemoryType("design-decision", "A choice about one part, its interface or its looks"),
+    MemoryType("learning", "Something found out that will be needed again"),
+    MemoryType("user-preference", "How a person likes things done"),
+    MemoryType("project-preference", "How this project does things, by agreement"),
+    MemoryType("issue", "A problem, what causes it and how it is worked around or solved"),
+    MemoryType("context", "Background that fits no other type"),
+    MemoryType("recurring-pattern", "A situation that comes back and what to do then"),
+    MemoryType("conventions-pattern", "A rule of naming, layout or style"),
+    MemoryType("episode", "Something that happened: situation, actions, outcome"),
+    MemoryType("fact", "A single statement that holds"),
+    MemoryType("procedure", "How something is done, step by step"),
+)
+LANGUAGES = (
+    "auto arabic danish dutch english finnish french german greek hungarian italian norwegian "
+    "portuguese romanian russian spanish swedish tamil turkish none"
+).split()
+
+
+class RankingSettings(NamedTuple):
+    """What counts in a recall beside words and meaning: weights, 0 switches one off.
+
+    ``date`` counts only where a query speaks of days; ``diversity`` puts what
+    repeats a better answer further down.
+    """
+
+    recency: float = 0.02
+    importance: float = 0.05
+    date: float = 0.15
+    diversity: bool = True
+
+
+class HistorySettings(NamedTuple):
+    """What is kept of the past: revisions of one memory; days and megabytes of all revisions.
+
+    ``trash_days`` is how long the trash keeps what was forgotten, 0 until somebody empties it.
+    """
+
+    revisions: int = 50
+    days: int = 365
+    megabytes: int = 500
+    trash_days: int = 0
+
+
+KEPT = HistorySettings()
+
+
+class SecretSettings(NamedTuple):
+    """What is done about keys, tokens and passwords in what tools write: warn, refuse or off.
+
+    ``detector`` says by what they are known, ``builtin`` or, too, ``kingfisher``.
+    """
+
+    on_write: str = "warn"
+    detector: str = "builtin"
+
+
+class EngineSettings(NamedTuple):
+    """Where words and vectors are kept: ``local``, or ``milvus`` at a ``uri``.
+
+    ``vault`` is this vault's id in the ``collection``; with ``fallback`` this machine's own
+    index answers while the engine is away. ``patience`` are the seconds that the engine
+    has for an answer. ``sent`` names the machine that has
+    the files, where they are not here.
+    """
+
+    engine: str = "local"
+    uri: str = ""
+    collection: str = "memvault"
+    vault: str = ""
+    fallback: bool = False
+    patience: float = 3.0
+    sent: str = ""
+
+
+class Settings(NamedTuple):
+    """The settings in force; ``named`` are those in ``memvault.toml``, as ``embedder.model``."""
+
+    types: tuple[MemoryType, ...] = BUILTIN_TYPES
+    ignore: tuple[str, ...] = ()
+    language: str = "auto"
+    embedder: str = "builtin"
+    deep: str = "auto"
+    reranker: str = "Xenova/ms-marco-MiniLM-L-6-v2"
+    ranking: RankingSettings = RankingSettings()
+    history: HistorySettings = KEPT
+    secrets: SecretSettings = SecretSettings()
+    shared: EngineSettings = EngineSettings()
+    timezone: str = "UTC"
+    active_budget: int = 8_000
+    mcp_budget: int = 1_500
+    mcp_tools: str = ""
+    world: bool = False
+    autocommit: bool = False
+    explicit: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
+def _are_types(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(entry, dict) and isinstance(name := entry.get("name"), str) and name.strip()
+        for entry in value
+    )
+
+
+def _are_patterns(value: Any) -> bool:
+    return are_texts(value) and sum(map(len, value)) <= _MOST_IGNORED
+
+
+def _is_timezone(value: Any) -> bool:
+    with contextlib.suppress(ValueError):
+        return isinstance(value, str) and bool(clock.zone(value))
+    return False
+
+
+def is_collection(name: str) -> bool:
+    """Say whether collections in an engine may be called so."""
+    return bool(_COLLECTION.fullmatch(name))
+
+
+def is_address(value: Any) -> bool:
+    """Say whether an engine may be there; nothing in it may be a secret, since it is told."""
+    if not _is_line(value) or "@" in value:
+        return False
+    if "://" not in value:
+        return True
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        return False
+    return bool(parts.hostname) and not parts.query and not parts.fragment
+
+
+def is_patience(value: Any) -> bool:
+    """Say whether an engine may have so many seconds."""
+    return type(value) in (int, float) and 1 <= value <= 600
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_weight(value: Any) -> bool:
+    return value is not True and isinstance(value, int | float) and 0 <= value <= 1
+
+
+def _count(least: int) -> tuple[str, Callable[[Any], bool]]:
+    return (
+        f"a whole number, at least {least} and at most {_MOST_KEPT:,}",
+        lambda value: type(value) is int and least <= value <= _MOST_KEPT,
+    )
+
+
+_LEAST_KEPT = {"revisions": 1, "days": 1, "megabytes": 1, "trash_days": 0}
+_MOST_KEPT = 1_000_000
+_WEIGHT = "a number from 0 to 1, or false", _is_weight
+_FITTING: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "types": ("[[types]] tables, each with a name", _are_types),
+    "ignore": (f"a list of texts, {_MOST_IGNORED:,} characters at most", _are_patterns),
+    "language": (
+        f"one of {', '.join(LANGUAGES)}",
+        lambda value: isinstance(value, str) and value.lower() in LANGUAGES,
+    ),
+    "embedder.model": MODEL,
+    "embedder.deep": ("auto, off or now", lambda value: value in ("auto", "off", "now")),
+    "rerank.model": MODEL,
+    "ranking.recency": _WEIGHT,
+    "ranking.importance": _WEIGHT,
+    "ranking.date": _WEIGHT,
+    "ranking.diversity": ("true or false", lambda value: value in (True, False)),
+    **{f"history.{name}": _count(least) for name, least in _LEAST_KEPT.items()},
+    "secrets.on_write": (
+        "warn, refuse or off",
+        lambda value: value in ("warn", "refuse", "off"),
+    ),
+    "secrets.detector": (
+        "builtin or kingfisher",
+        lambda value: value in ("builtin", "kingfisher"),
+    ),
+    "index.engine": ("local or milvus", lambda value: value in ("local", "milvus")),
+    "index.uri": (
+        "an engine's address, as http://localhost:19530, without a name, a password or a query",
+        is_address,
+    ),
+    "index.collection": (
+        COLLECTION,
+        lambda value: isinstance(value, str) and is_collection(value),
+    ),
+    "index.vault": (
+        "the id that memvault index push gave it",
+        lambda value: isinstance(value, str) and bool(_VAULT.fullmatch(value)),
+    ),
+    "index.fallback": ("true or false", lambda value: isinstance(value, bool)),
+    "index.patience": ("seconds, from 1 to 600", is_patience),
+    "index.sent": ("the name of the machine that sends it", _is_line),
+    "index.token": (
+        "in MEMVAULT_MILVUS_TOKEN, never in this file, which others may read",
+        lambda _: False,
+    ),
+    "plans.timezone": ("a name such as UTC or Europe/Berlin", _is_timezone),
+    "active.budget": (
+        "a whole number of tokens, at least 1",
+        lambda value: type(value) is int and value >= 1,
+    ),
+    "mcp.budget": (
+        "a whole number of tokens, 0 for no limit",
+        lambda value: type(value) is int and value >= 0,
+    ),
+    "mcp.tools": (
+        "names of profiles and tools, as core,talk",
+        lambda value: isinstance(value, str),
+    ),
+    "world.enabled": ("true or false", lambda value: isinstance(value, bool)),
+    "git.autocommit": ("true or false", lambda value: isinstance(value, bool)),
+    "version": ("a number", lambda _: True),  # any other one is only mentioned
+}
+"""What each setting must be, in words and as a test of its value."""
+
+
+def load_settings(root: Path) -> Settings:
+    """Read ``memvault.toml``.
+
+    Raises:
+        VaultUnreadable: the file cannot be read, or a setting makes no sense.
+    """
+    file = SettingsFile(root / SETTINGS_FILE, VaultUnreadable)
+
+    def take(name: str, default: Any) -> Any:
+        return file.pop(name, default, *_FITTING[name])
+
+    usual = Settings()
+    weights = {key: take(f"ranking.{key}", value) for key, value in usual.ranking._asdict().items()}
+    kept = {key: take(f"history.{key}", value) for key, value in usual.history._asdict().items()}
+    looked = usual.secrets._asdict().items()
+    secrets = {key: take(f"secrets.{key}", value) for key, value in looked}
+    shared = {key: take(f"index.{key}", value) for key, value in usual.shared._asdict().items()}
+    take("index.token", "")
+    if shared["engine"] == usual.shared.engine:
+        shared["sent"] = ""
+    own = [
+        MemoryType(entry["name"].strip(), str(entry.get("description", "")))
+        for entry in take("types", [])
+    ]
+    names = {entry.name for entry in own}
+    settings = Settings(
+        types=(*(known for known in BUILTIN_TYPES if known.name not in names), *own),
+        ignore=tuple(take("ignore", ())),
+        language=take("language", usual.language).lower(),
+        embedder=take("embedder.model", "") or usual.embedder,
+        deep=take("embedder.deep", usual.deep),
+        reranker=take("rerank.model", "") or usual.reranker,
+        ranking=RankingSettings(**weights),
+        history=HistorySettings(**kept),
+        secrets=SecretSettings(**secrets),
+        shared=EngineSettings(**shared),
+        timezone=take("plans.timezone", usual.timezone),
+        active_budget=take("active.budget", usual.active_budget),
+        mcp_budget=take("mcp.budget", usual.mcp_budget),
+        mcp_tools=take("mcp.tools", usual.mcp_tools),
+        world=take("world.enabled", usual.world),
+        autocommit=take("git.autocommit", usual.autocommit),
+    )
+    warnings = []
+    if take("version", 1) != 1:
+        warnings.append(f"{SETTINGS_FILE} is of a version that this memvault does not know")
+    unknown = file.unknown()
+    warnings += [
+        f"{SETTINGS_FILE}: unknown setting {name!r} is ignored" for name in unknown[:_MOST_NAMED]
+    ]
+    if len(unknown) > _MOST_NAMED:
+        more = len(unknown) - _MOST_NAMED
+        warnings.append(f"{SETTINGS_FILE}: {more:,} more settings are unknown")
+    return settings._replace(explicit=frozenset(file.explicit), warnings=tuple(warnings))

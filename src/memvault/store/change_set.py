@@ -1,0 +1,224 @@
+"""What a call does to files of the vault, as it is written down."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from memvault import clock
+from memvault.errors import StorageError
+from memvault.files import atomic, plain_files
+from memvault.vault.paths import belongs_to_other_agent
+
+_PART = 1024 * 1024
+"""Bytes from which on a new part is begun; one call may make a part longer."""
+_NAMED = re.compile(r"([1-9]\d{0,8})\.jsonl", re.ASCII)
+_LAST = 999_999_999
+_LONGEST_TITLE = 200
+
+
+class Journal:
+    """The journal of one vault, of which a reader gets what it ``sees`` the files of."""
+
+    def __init__(self, folder: Path, sees: Callable[[str], bool] = lambda _: True) -> None:
+        self._folder = folder
+        self._sees = sees
+
+    def current_segment(self) -> Path:
+        """Return the part that a call's lines go to: the last one, or a new one."""
+        last = next(self._parts(), None)
+        if last is None:
+            return self._folder / "1.jsonl"
+        number = int(last.stem)
+        with contextlib.suppress(OSError):
+            if last.stat().st_size >= _PART and number < _LAST:
+                return self._folder / f"{number + 1}.jsonl"
+        return last
+
+    def add(self, part: Path, change: JournalEntry) -> None:
+        """Write down what a change did to the files that it names.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        head = {"id": change.change_id, "when": change.when}
+        head |= {"tool": change.tool, "agent": change.agent}
+        if change.reverts:
+            head["undoes"] = change.reverts
+        for entry in change.files:
+            told = entry._replace(title=entry.title[:_LONGEST_TITLE])
+            line = json.dumps({**head, **told._asdict()})
+            atomic.append_line(part, line.encode("utf-8", "replace"))
+
+    def changes(self) -> Iterator[JournalEntry]:
+        """Yield every change, newest first, each with what took it back."""
+        undone: dict[str, str] = {}
+        for part in self._parts():
+            for change in reversed(_read(part)):
+                made = change._replace(reverted_by=undone.get(change.change_id, ""))
+                if made.reverts and not made.reverted_by:
+                    undone[made.reverts] = made.change_id
+                if all(self._sees(entry.path) for entry in made.files):
+                    yield made
+
+    def damaged_lines(self) -> Iterator[tuple[str, int]]:
+        """Yield the name of each part that holds lines which say nothing, and how many."""
+        for part in self._parts():
+            try:
+                data = plain_files.read(part)
+            except OSError:
+                yield part.name, 1
+                continue
+            broken = sum(_line(line) is None for line in data.splitlines() if line.strip())
+            if broken:
+                yield part.name, broken
+
+    def prune(self, days: int, most: int) -> None:
+        """Delete the oldest parts: those that end before so many days, and past so many bytes."""
+        oldest = clock.now() - timedelta(days=days)
+        held = 0
+        for part in list(self._parts())[1:]:
+            with contextlib.suppress(OSError):
+                status = part.stat()
+                held += status.st_size
+                if held > most or status.st_mtime < oldest.timestamp():
+                    part.unlink()
+
+    def _parts(self) -> Iterator[Path]:
+        """Yield the journal's parts, newest first."""
+        names: list[str] = []
+        with contextlib.suppress(OSError):
+            if not self._folder.is_symlink() and not self._folder.parent.is_symlink():
+                names = os.listdir(self._folder)
+        numbers = (int(match[1]) for name in names if (match := _NAMED.fullmatch(name)))
+        for number in sorted(numbers, reverse=True):
+            yield self._folder / f"{number}.jsonl"
+
+
+def _read(part: Path) -> list[JournalEntry]:
+    """Return the changes in a part, in their order."""
+    try:
+        data = plain_files.read(part)
+    except OSError:
+        return []
+    found: dict[str, JournalEntry] = {}
+    files: dict[str, list[FileChange]] = {}
+    for line in data.splitlines():
+        made = _line(line)
+        if made is not None:
+            found.setdefault(made.change_id, made)
+            files.setdefault(made.change_id, []).extend(made.files)
+    return [change._replace(files=tuple(files[name])) for name, change in found.items()]
+
+
+def _line(line: bytes) -> JournalEntry | None:
+    """Return what a line says of one file; None where it says nothing."""
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+        return _parsed(json.loads(line))
+    return None
+
+
+def _parsed(line: dict[str, Any]) -> JournalEntry:
+    texts = {key: line[key] for key in ("id", "when", "tool", "agent", "undoes") if key in line}
+    told = FileChange(**{key: line[key] for key in FileChange._fields})
+    if not all(isinstance(value, str) for value in (*texts.values(), *told)):
+        raise TypeError("not a text")
+    if told.kind not in KINDS or not texts["id"] or clock.parse(texts["when"]) is None:
+        raise ValueError("not as it is written")
+    return JournalEntry(
+        texts["id"],
+        texts["when"],
+        texts["tool"],
+        texts["agent"],
+        (told,),
+        texts.get("undoes", ""),
+    )
+
+
+Kind = Literal["created", "changed", "removed", "forgotten", "restored"]
+KINDS: frozenset[str] = frozenset(get_args(Kind))
+
+_NOTHING = "nothing was changed"
+"""What the hints of a disk's refusal say, which knows of one file only."""
+
+FILE_MISSING_HINT = "memvault list shows what is there, memvault trash list what was forgotten"
+"""The hint where a file is not there, or not any more."""
+
+
+class FileChange(NamedTuple):
+    """What a call did to one file.
+
+    ``before`` names where the bytes from before are: a revision, of what was
+    forgotten or restored a folder of the trash, nothing of what was created.
+    ``after`` is the etag that the file had then, in the trash too, nothing where it was gone.
+    """
+
+    kind: Kind
+    path: str
+    mem_id: str
+    title: str
+    before: str
+    after: str
+
+
+class JournalEntry(NamedTuple):
+    """What one call did; ``undoes`` is the change that it took back, ``undone_by`` one that did."""
+
+    change_id: str
+    when: str
+    tool: str
+    agent: str
+    files: tuple[FileChange, ...]
+    reverts: str = ""
+    reverted_by: str = ""
+
+
+class FileRef(NamedTuple):
+    """What a file is about: the id that its revisions are kept under, and what people call it.
+
+    A new file without an id gets the one that is made of its path.
+    """
+
+    mem_id: str
+    title: str
+
+
+class ChangeSet:
+    """What one call changes: who does it, and what it has done so far.
+
+    ``undoes`` is the change that it takes back. ``notes`` say what could not be
+    written down. Unless it ``sees_all``, what is other agents' own is not there for it.
+    """
+
+    def __init__(
+        self, tool: str = "", agent: str = "", undoes: str = "", sees_all: bool = True
+    ) -> None:
+        self.tool = tool
+        self.agent = agent
+        self.reverts = undoes
+        self.sees_all = sees_all
+        self.change_id = clock.random_id(8)
+        self.files: list[FileChange] = []
+        self.warnings: list[str] = []
+        self.part: Path | None = None
+
+    def can_see(self, path: str) -> bool:
+        """Say whether a file of the vault is there for whoever does this."""
+        return self.sees_all or not belongs_to_other_agent(path, self.agent)
+
+    def tell(self, error: StorageError) -> None:
+        """Say in an error's hint what was done before it, unless its message does."""
+        paths = list(dict.fromkeys(entry.path for entry in self.files))
+        if not paths or "written before that" in error.message:
+            return
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        undo = "" if self.warnings else f"; memvault undo {self.change_id} takes that back"
+        done = f"{paths[0]}{more} was changed before that{undo}"
+        known = _NOTHING in error.hint
+        error.hint = error.hint.replace(_NOTHING, done) if known else f"{error.hint}; {done}"

@@ -1,0 +1,327 @@
+"""What was there before: revisions of changed files, and the trash.
+
+Both live in ``.memvault`` and never travel with git. A revision is named by
+its time and etag; a discarded file keeps its own path below a folder named by
+the time it was discarded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault import clock
+from memvault.errors import Ambiguous, Conflict, MemvaultError, NotFound, Refused, StorageError
+from memvault.files import atomic, plain_files
+from memvault.settings.vault_settings import KEPT, HistorySettings
+from memvault.vault.document import etag
+from memvault.vault.paths import is_memory_path
+
+_STAMPED = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+")
+_REVISION = re.compile(r"\d{8}T\d{6}\.\d{3}Z-([0-9a-f]{20})\.md", re.ASCII)
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_LAST_YEAR = 9_000
+_ALWAYS_KEPT = 5
+"""Revisions of a memory that no age deletes: clocks are ahead at times."""
+"""From here on a name is no clock's, and nothing is put behind it."""
+
+
+class TrashedFile(NamedTuple):
+    """A file in the trash: where it is, where it was, since when, and in which folder of it."""
+
+    file: Path
+    path: str
+    when: str
+    folder: str
+
+
+class ExpiredHistory(NamedTuple):
+    """What is kept for longer, or takes more room, than the settings say."""
+
+    revisions: list[Path]
+    trash: list[TrashedFile]
+
+    @property
+    def files(self) -> int:
+        """How many files that is."""
+        return len(self.revisions) + len(self.trash)
+
+
+class Revisions:
+    """Revisions and trash of one vault, below its ``.memvault`` folder."""
+
+    def __init__(self, folder: Path, limits: HistorySettings = KEPT) -> None:
+        # Reading through a link would show files of others as one's own.
+        own = (folder, folder / "history", folder / "trash")
+        self._linked = any(path.is_symlink() for path in own)
+        self._revisions = folder / "history"
+        self._trash = folder / "trash"
+        self.limits = limits
+
+    def save(self, mem_id: str, data: bytes, file: Path | None = None) -> str:
+        """Keep a file's bytes from before a change; return the revision's name.
+
+        With ``file`` it is the file itself that is kept, under a second name. Of
+        revisions past the limit the oldest go once the change is made, by ``trim``.
+        """
+        folder = self._folder(mem_id)
+        self.trim(mem_id)
+        revision = f"{_stamp(self.revisions(mem_id))}-{etag(data)}"
+        if file is None:
+            atomic.create(folder / f"{revision}.md", data)
+        else:
+            atomic.hard_link(file, folder / f"{revision}.md", data)
+        return revision
+
+    def trim(self, mem_id: str, made: str = "") -> None:
+        """Delete a memory's oldest revisions past the limit, but not the one just made."""
+        known = self.revisions(mem_id)
+        others = [name for name in known if name != made]
+        for old in others[: max(0, len(known) - self.limits.revisions)]:
+            with contextlib.suppress(OSError):
+                (self._folder(mem_id) / f"{old}.md").unlink()
+
+    def delete(self, mem_id: str, revision: str) -> None:
+        """Forget a revision of a change that was not made after all."""
+        (self._folder(mem_id) / f"{revision}.md").unlink(missing_ok=True)
+
+    def revisions(self, mem_id: str) -> list[str]:
+        """Name a memory's revisions, oldest first."""
+        with contextlib.suppress(OSError):
+            if not self._linked:
+                return sorted(path.stem for path in self._folder(mem_id).glob("[0-9]*.md"))
+        return []
+
+    def read(self, mem_id: str, revision: str) -> bytes:
+        """Return a revision's bytes; a beginning of its name is enough.
+
+        Raises:
+            NotFound: there is no such revision.
+            Ambiguous: there are several.
+            StorageError: it cannot be read.
+        """
+        fitting = [name for name in self.revisions(mem_id) if name.startswith(revision)]
+        if len(fitting) > 1 and revision not in fitting:
+            raise Ambiguous(
+                f"{revision!r} names {len(fitting)} revisions",
+                "use more of a revision's name",
+                {"revisions": fitting},
+            )
+        if revision and fitting:
+            try:
+                return plain_files.read(self._folder(mem_id) / f"{fitting[-1]}.md")
+            except OSError as error:
+                raise StorageError(
+                    f"The revision {fitting[-1]} of {mem_id} cannot be read: {error.strerror}",
+                    "memvault doctor names damaged revisions, memvault log the others",
+                ) from error
+        known = ", ".join(self.revisions(mem_id)[-3:])
+        raise NotFound(
+            f"There is no revision {revision!r} of {mem_id}",
+            f"the latest are {known}" if known else "it has no earlier revisions",
+        )
+
+    def verify(self) -> Iterator[tuple[Path, str]]:
+        """Yield the files among the revisions that cannot be used, and what is wrong with each."""
+        for folder in () if self._linked else _names(self._revisions):
+            for name in _names(self._revisions / folder):
+                path = self._revisions / folder / name
+                if not name.startswith("."):
+                    problem = _problem(path)
+                    if problem:
+                        yield path, problem
+
+    def read_verified(self, mem_id: str, revision: str) -> bytes:
+        """Return the bytes of a revision that is to be put back; errors as for ``read``.
+
+        Raises:
+            Conflict: they are not those that it was kept with.
+        """
+        data = self.read(mem_id, revision)
+        known = self.revisions(mem_id)
+        if not any(name.startswith(revision) and name.endswith(etag(data)) for name in known):
+            raise Conflict(
+                f"The revision {revision} of {mem_id} is damaged: it has other bytes than it was "
+                "kept with",
+                f"memvault show {mem_id} --revision {revision} shows what it says now",
+            )
+        return data
+
+    def versions_at(
+        self, mem_ids: Iterable[str], moment: datetime
+    ) -> Iterator[tuple[str, bytes, str]]:
+        """Yield, of the memories that were changed after a moment, the bytes that they had then.
+
+        With them comes when the change before was made, empty where none is known.
+        """
+        folders = set() if self._linked else set(_names(self._revisions))
+        for mem_id in mem_ids if folders else ():
+            if _folder_name(mem_id) in folders:
+                revisions = self.revisions(mem_id)
+                later = [name for name in revisions if _moment(name) > moment]
+                if later:
+                    earlier = revisions[: -len(later)]
+                    since = clock.iso(_moment(earlier[-1])) if earlier else ""
+                    with contextlib.suppress(NotFound, Refused, StorageError):
+                        yield mem_id, self.read(mem_id, later[0]), since
+
+    def discard(self, root: Path, path: str) -> TrashedFile:
+        """Move a file of the vault into the trash.
+
+        Raises:
+            FileNotFoundError: it is gone already.
+        """
+        when = _stamp(_names(self._trash))
+        folder = f"{when}-{clock.random_id()}"
+        target = self._trash / folder / path
+        atomic.move_exclusive(root / path, target)
+        return TrashedFile(target, path, when, folder)
+
+    def discarded(self) -> list[TrashedFile]:
+        """List the trash, newest first."""
+        found = []
+        for folder in sorted(_names(self._trash), reverse=True):
+            found += self.discarded_in(folder)
+        return found
+
+    def discarded_in(self, folder: str) -> list[TrashedFile]:
+        """List one folder of the trash: what was forgotten at one moment."""
+        base = self._trash / folder
+        if self._linked or not _STAMPED.fullmatch(folder) or base.is_symlink():
+            return []
+        when = folder.rsplit("-", 1)[0]
+        from memvault.files.walk import walk
+
+        paths = (Path(parent, name) for parent, _, names in walk(base) for name in sorted(names))
+        found = ((path, path.relative_to(base).as_posix()) for path in paths)
+        return [
+            TrashedFile(path, name, when, folder) for path, name in found if is_memory_path(name)
+        ]
+
+    def put_back(self, root: Path, item: TrashedFile, paths: Iterable[str]) -> str:
+        """Move a file out of the trash to the first path that is free, and return it.
+
+        Raises:
+            FileExistsError: none is.
+            StorageError: the disk refused.
+        """
+        for path in paths:
+            with contextlib.suppress(FileExistsError):
+                atomic.move_exclusive(item.file, root / path)
+                self._tidy(item)
+                return path
+        raise FileExistsError(errno.EEXIST, "All names are taken", item.path)
+
+    def empty(self, items: Iterable[TrashedFile]) -> None:
+        """Delete files of the trash for good.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        for item in items:
+            with atomic.map_os_errors(item.path):
+                item.file.unlink(missing_ok=True)
+            self._tidy(item)
+
+    def _tidy(self, item: TrashedFile) -> None:
+        """Take the folders of a file away that has left the trash, unless they hold more."""
+        with contextlib.suppress(OSError):
+            for folder in item.file.relative_to(self._trash).parents[:-1]:
+                (self._trash / folder).rmdir()
+
+    def prune(self) -> None:
+        """Delete revisions that are too old or too many bytes, the oldest first, and old trash."""
+        overdue = self.overdue()
+        for path in overdue.revisions:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        with contextlib.suppress(MemvaultError):
+            self.empty(overdue.trash)
+
+    def overdue(self) -> ExpiredHistory:
+        """Return what ``prune`` would delete."""
+        if self._linked:
+            return ExpiredHistory([], [])
+        oldest = _compact(clock.now() - timedelta(days=self.limits.days))
+        found = []
+        for folder in _names(self._revisions):
+            names = sorted(_names(self._revisions / folder), reverse=True)
+            for place, name in enumerate(names):
+                path = self._revisions / folder / name
+                is_old = name < oldest and place >= _ALWAYS_KEPT
+                with contextlib.suppress(OSError):
+                    found.append((name, path.lstat().st_size, path, is_old))
+        held = 0
+        revisions = []
+        for _, size, path, is_old in sorted(found, reverse=True):
+            held += size
+            if is_old or held > self.limits.megabytes << 20:
+                revisions.append(path)
+        if not self.limits.trash_days:
+            return ExpiredHistory(revisions, [])
+        until = _compact(clock.now() - timedelta(days=self.limits.trash_days))
+        return ExpiredHistory(revisions, [item for item in self.discarded() if item.when < until])
+
+    def _folder(self, mem_id: str) -> Path:
+        folder = self._revisions / _folder_name(mem_id)
+        if folder.is_symlink():
+            raise Refused(f"{folder} is a link", "remove the link")
+        return folder
+
+
+def _folder_name(mem_id: str) -> str:
+    return hashlib.blake2b(mem_id.encode(), digest_size=8).hexdigest()
+
+
+def _problem(path: Path) -> str:
+    """Say what is wrong with a revision's file, in words that follow its name."""
+    named = _REVISION.fullmatch(path.name)
+    if named is None:
+        return "has a name that is none of a revision"
+    try:
+        data = plain_files.read(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "" if etag(data) == named[1] else "has other bytes than it was kept with"
+
+
+def _stamp(earlier: list[str]) -> str:
+    """Return the present moment as a name that sorts behind all earlier ones.
+
+    Clocks go back: then it is a moment behind the last name, whatever the clock says.
+    """
+    moment = clock.now()
+    names = (name for name in earlier if name < f"{_LAST_YEAR}" and _STAMPED.fullmatch(name))
+    last = _said(max(names, default=""))
+    if last >= moment.replace(microsecond=moment.microsecond // 1000 * 1000):
+        moment = last + timedelta(milliseconds=1)
+    return _compact(moment)
+
+
+def _compact(moment: datetime) -> str:
+    return clock.iso(moment).replace("-", "").replace(":", "")
+
+
+def _said(name: str) -> datetime:
+    """Return when a name says that it was made."""
+    return clock.parse(name.split("-", maxsplit=1)[0]) or _LONG_AGO
+
+
+def _moment(name: str) -> datetime:
+    """Return when a stamped name was made; one that lies ahead counts as long ago."""
+    moment = _said(name)
+    return moment if moment < clock.now() + timedelta(days=1) else _LONG_AGO
+
+
+def _names(folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        return os.listdir(folder)
+    return []

@@ -1,0 +1,53 @@
+"""What recall tells of an agent's own beside the memories: values, goals, plans, messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memvault.call import Call
+
+
+def search_agent_state(
+    call: Call, query: str, include: list[str], limit: int, full: bool
+) -> list[dict[str, Any]]:
+    """Return what of the agent's own fits the query, the best first.
+
+    Raises:
+        UsageError: ``include`` names what is not the agent's own.
+    """
+    from memvault.agents import agent_search
+
+    wanted = agent_search.checked(include)
+    search = agent_search.AgentSearch(call.store, call.address, call.engine.languages(), call.notes)
+    return [
+        {
+            "kind": hit.own.kind,
+            "name": hit.own.name,
+            "filePath": hit.own.path,
+            "modified": hit.own.when,
+            "score": round(hit.score, 4),
+            "snippet": hit.snippet,
+            **({"content": hit.own.text} if full else {}),
+        }
+        for hit in search.hits(query, wanted)[:limit]
+    ]
+
+
+def suggest_include(call: Call, query: str) -> None:
+    """Note, where no memory fits well, how many of the agent's own would."""
+    from memvault.errors import MemvaultError
+
+    try:
+        if not call.address.folder(call.root).is_dir() and not (call.root / "spaces").is_dir():
+            return
+        from memvault.agents import agent_search
+
+        search = agent_search.AgentSearch(call.store, call.address, call.engine.languages(), [])
+        counts = {name: len(search.hits(query, [name])) for name in agent_search.KINDS}
+    except MemvaultError:  # nobody asked for it
+        return
+    if any(counts.values()):
+        told = " and ".join(f"{count} in your {name}" for name, count in counts.items() if count)
+        kinds = ",".join(name for name, count in counts.items() if count)
+        call.notes.append(f"no memory fits well, but {told}; recall --include {kinds} shows it")

@@ -1,0 +1,371 @@
+"""Shapes that several tools' arguments and results share."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+
+from memvault.arguments.parameters import Arg
+from memvault.call import Call
+from memvault.errors import Conflict, MemvaultError, UsageError
+from memvault.model import EPISODE, FACT, PROCEDURE, Memory
+
+if TYPE_CHECKING:
+    from memvault.call import Call
+    from memvault.index.protocol import MemoryRecord
+    from memvault.memories.delete import TrashedMemory
+    from memvault.model import Memory
+    from memvault.recall.answer import RecallAnswer, RecallResult
+    from memvault.recall.engine import RecallEngine
+    from memvault.recall.filters import Filters
+
+
+Confirm = Annotated[bool | str | None, Arg("true, or the token that the preview returned")]
+
+
+def token_of(chosen: Iterable[str]) -> str:
+    """Return the token for exactly these things, each by a text that changes when it does."""
+    shown = "\n".join(sorted(chosen)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(shown, digest_size=6).hexdigest()
+
+
+def is_confirmed(confirm: bool | str | None, token: str, what: str) -> bool:
+    """Say whether to go ahead; where nothing was confirmed yet, a preview is to be shown.
+
+    Raises:
+        Conflict: what is confirmed is not what ``token`` is for, which ``what`` names.
+    """
+    given = "" if confirm is None else str(confirm).strip().lower()
+    if given in ("", "false", "no"):
+        return False
+    if given not in ("true", "yes", token):
+        raise Conflict(
+            f"The confirmation does not match {what}",
+            "look at the preview again and confirm with its token",
+        )
+    return True
+
+
+_AROUND = {"memories": [], "brief": [], "count": 10, "more": 10, "next": 10}
+"""What a result says besides what it is about and what was found."""
+_MARKS = {
+    "supersededBy": "replaced by",
+    "newer": "newer:",
+    "expired": "ended",
+    "notYet": "begins",
+    "asOf": "as of",
+}
+
+
+class RenderedMemory(NamedTuple):
+    """A memory as a result tells it whole, and what a line tells of it."""
+
+    memory: Memory
+    whole: dict[str, Any]
+    best: str
+    marks: Mapping[str, Any]
+    strength: str = ""
+    vault: str = ""
+
+    @property
+    def line(self) -> str:
+        """The memory in a line."""
+        from memvault.recall.lines import one_line
+
+        marks = [f"{_MARKS[key]} {value}" for key, value in self.marks.items()]
+        weak = [self.strength] * (self.strength == "weak")
+        return one_line(self.memory, self.best, weak + marks, self.vault)
+
+
+class ResultBudget(NamedTuple):
+    """What a caller wants to be told: in lines only, and within so many tokens."""
+
+    brief: bool
+    budget: int
+
+    @classmethod
+    def of(cls, call: Call, brief: bool, budget: int | None) -> ResultBudget:
+        """Make it of a tool's arguments; the settings' budget is for whoever pays for tokens."""
+        usual = call.settings.mcp_budget if call.caller.budgeted else 0
+        return cls(brief, usual if budget is None else budget)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether a memory may be told in a line."""
+        return self.brief or self.budget > 0
+
+    def result(
+        self,
+        about: dict[str, Any],
+        found: Sequence[RenderedMemory],
+        offset: int,
+        others: Sequence[dict[str, Any]] | None = None,
+    ) -> dict[str, Any]:
+        """Return what was found, the best first, as a result that begins with ``about``.
+
+        ``others``, where they were asked for, are told whole and count in the budget.
+        """
+        beside = {} if others is None else {"others": others}
+        whole, lines = (0, [entry.line for entry in found]) if self.brief else (len(found), [])
+        if self.budget:
+            whole, lines = self._fitting({**about, **beside}, found)
+        shown = whole + len(lines)
+        more = len(found) - shown
+        return {
+            **about,
+            "memories": [entry.whole for entry in found[:whole]],
+            **({"brief": lines} if lines else {}),
+            "count": shown,
+            **({"more": more, "next": offset + shown} if more else {}),
+            **beside,
+        }
+
+    def _fitting(
+        self, about: dict[str, Any], found: Sequence[RenderedMemory]
+    ) -> tuple[int, list[str]]:
+        """Return how many are told whole, and the lines of those that come then."""
+        from memvault import sanitize
+        from memvault.index.embedding import static
+        from memvault.recall.lines import split_budget
+
+        def cost(value: Any) -> int:
+            return static.count_tokens(f"{sanitize.safe_json(value)},")
+
+        left = self.budget - cost({"success": True, **about, **_AROUND})
+        costs = [] if self.brief else [cost(entry.whole) for entry in found]
+        if costs and sum(costs) <= left:
+            return len(found), []
+        lines = [entry.line for entry in found]
+        whole, shown = split_budget(left, costs, [cost(entry) for entry in lines])
+        return whole, lines[whole:shown]
+
+
+class VaultSelection:
+    """The vaults that a call asks, and recall over them; ``vaults`` is empty for the call's own."""
+
+    def __init__(self, call: Call, vaults: Mapping[str, Path]) -> None:
+        self._call = call
+        self._vaults = vaults
+        self.engine: RecallEngine = call.federated_engine(vaults) if vaults else call.engine
+
+    @classmethod
+    def of(cls, call: Call, names: Sequence[str]) -> VaultSelection:
+        """Make it of a tool's argument.
+
+        Raises:
+            VaultNotFound: no vault within reach has one of the names.
+        """
+        return cls(call, call.vaults(names))
+
+    def read(self, record: MemoryRecord) -> tuple[Memory | None, str, str]:
+        """Return a listed memory as its file is now, its vault, and when that was sent.
+
+        The memory is None where it has gone.
+        """
+        vault, sent = self.engine.origin(record)
+        found = self._call.workspace.open_other(self._vaults[vault]) if vault else self._call
+        try:
+            return found.store.read(record.path), vault, sent
+        except MemvaultError:  # gone since the look at the folder
+            return None, vault, sent
+
+    def count(self, found: Iterable[RecallResult]) -> None:
+        """Count that these were handed out, each in its own vault."""
+        by_vault: dict[str, list[Memory]] = {}
+        for entry in found:
+            by_vault.setdefault(entry.vault, []).append(entry.memory)
+        for vault, memories in by_vault.items():
+            count_retrievals(self._call, memories, self._vaults.get(vault))
+
+
+MEMORY_HELP = "memId or its beginning, path, or exact title"
+TYPE_HELP = "A type such as design-decision; memvault types lists them"
+TAGS_HELP = "Tags that must all be on a memory"
+FILTER_HELP = "What the front matter must say, such as area == 'main' and 'db' in tags"
+SINCE_HELP = "Changed since a date, an age such as 7d, or words such as 'last week'"
+UNTIL_HELP = "Changed until then, said in the same ways"
+LISTED = 50
+"""How many a listing gives where nobody says how many."""
+Limit = Annotated[int, Arg("How many at most", minimum=1)]
+Offset = Annotated[int, Arg("Where to go on: next of the result before", minimum=0)]
+_Entry = TypeVar("_Entry")
+_PATIENCE = 1.0
+"""Seconds that an answer waits at most to be counted."""
+
+
+def item(memory: Memory | MemoryRecord) -> dict[str, Any]:
+    """Return what every list of memories says of each."""
+    return {
+        "memId": memory.mem_id,
+        "title": memory.title,
+        "filePath": memory.path,
+        "memoryType": memory.memory_type,
+        "tags": list(memory.tags),
+        "created": memory.created,
+        "modified": memory.modified,
+    }
+
+
+def require_text(text: str | None, name: str, hint: str) -> str:
+    """Return a name that was given; empty where none was.
+
+    Raises:
+        UsageError: one was and is empty, as of a variable that is not set.
+    """
+    if text is not None and not text.strip():
+        raise UsageError(f"{name} is empty", hint)
+    return (text or "").strip()
+
+
+def trashed(entry: TrashedMemory) -> dict[str, Any]:
+    """Return what every list of the trash says of each memory."""
+    return {
+        "memId": entry.mem_id,
+        "title": entry.title,
+        "filePath": entry.path,
+        "discarded": entry.when,
+    }
+
+
+def list_result(key: str, found: Sequence[Any], nothing: str, **more: Any) -> dict[str, Any]:
+    """Return a list as a result, with a message where it is empty."""
+    return {key: found, **more, **({} if found else {"message": nothing})}
+
+
+def paginate(
+    found: Sequence[_Entry], limit: int, offset: int, nothing: str = ""
+) -> tuple[Sequence[_Entry], dict[str, Any]]:
+    """Return the part of a listing that is asked for, and what its result says of the whole."""
+    part = found[offset : offset + limit]
+    return part, page_info(len(found), offset, len(part), nothing)
+
+
+def page_info(total: int, offset: int, shown: int, nothing: str = "") -> dict[str, Any]:
+    """Say of a part of a listing how many there are, and what offset goes on."""
+    if not shown and total and offset >= total:
+        nothing = f"There are {total:,}; none comes after them"
+    end = offset + shown
+    return {
+        "total": total,
+        **({"next": end} if shown and end < total else {}),
+        **({"message": nothing} if nothing and not shown else {}),
+    }
+
+
+def collect_hits(call: Call, answer: RecallAnswer) -> list[RecallResult]:
+    """Return what a search has found; what it says besides goes to the call's notes."""
+    call.notes += answer.notes
+    return answer.found
+
+
+def without_none(**values: Any) -> dict[str, Any]:
+    """Return the values that are there."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def without_weak(found: Iterable[RecallResult]) -> list[RecallResult]:
+    """Leave out what is weak: it tells little, and giving it is no recall that counts."""
+    return [entry for entry in found if entry.strength != "weak"]
+
+
+def count_accesses(call: Call, mem_ids: list[str]) -> dict[str, int]:
+    """Count a recall of these memories; return how often any was recalled by now.
+
+    Where that cannot be written, what was recalled is handed out all the same.
+    """
+    from memvault.errors import MemvaultError
+    from memvault.memories import experience_search
+
+    try:
+        if call.caller.scope != "read":  # who only reads changes no file
+            experience_search.count(call.root, mem_ids)
+    except MemvaultError as error:
+        call.notes.append(f"the access was not counted: {error.message}")
+    return experience_search.counts(call.root)
+
+
+def as_of_field(sent: str) -> dict[str, str]:
+    """Say as of when a memory is told, where another machine sent it."""
+    return {"asOf": sent} if sent else {}
+
+
+def count_retrievals(call: Call, memories: Iterable[Memory], root: Path | None = None) -> None:
+    """Count that these memories were handed out, of the kinds whose recalls matter.
+
+    ``root`` is that of their vault where it is not the call's. Nobody asked for the
+    count, so what cannot be counted is passed over in silence, and who only reads counts nothing.
+    """
+    if call.caller.scope == "read":
+        return
+    kinds = (EPISODE, FACT, PROCEDURE)
+    counted = [memory.mem_id for memory in memories if memory.memory_type in kinds]
+    if not counted:
+        return
+    from memvault.errors import MemvaultError
+    from memvault.memories import experience_search
+
+    with contextlib.suppress(MemvaultError):
+        experience_search.count(root or call.root, counted, seconds=_PATIENCE)
+
+
+def filters(
+    memory_type: str | None,
+    tags: list[str] | None,
+    since: str | None,
+    until: str | None,
+    expression: str | None,
+) -> Filters:
+    """Make filters of a tool's arguments.
+
+    Raises:
+        UsageError: one is not a date.
+    """
+    from memvault.recall.filters import Filters
+
+    return Filters(
+        memory_type=(memory_type or "").strip(),
+        tags=tuple(tag for tag in tags or () if tag.strip()),
+        since=parse_date_argument(since, "since", False),
+        until=parse_date_argument(until, "until", True),
+        expression=expression or "",
+    )
+
+
+def warn_unknown_filters(call: Call, chosen: Filters, engine: RecallEngine | None = None) -> None:
+    """Note, where nothing was found, which type or tag of the filters no memory has."""
+    if chosen.memory_type or chosen.tags:
+        from memvault.recall.filters import Filters, unknown_value_notes
+
+        every = (engine or call.engine).list_records(Filters())
+        call.notes += unknown_value_notes(every, chosen, call.settings.types)
+
+
+def tags_in(query: str) -> Filters:
+    """Return the filters that a search by tags alone stands for."""
+    from memvault.recall.filters import Filters
+
+    return Filters(tags=tuple(query.replace(",", " ").split()))
+
+
+def parse_date_argument(text: str | None, name: str, end: bool) -> datetime | None:
+    """Read an argument that is a date in some form: its first moment, or with ``end`` the last.
+
+    Raises:
+        UsageError: it is none.
+    """
+    from memvault.recall import dates
+
+    if not text or not text.strip():
+        return None
+    found = dates.parse_moment(text, end)
+    if found is None:
+        shown = text if len(text) <= 60 else f"{text[:60]}..."
+        raise UsageError(
+            f"{name} must be a date, a time, an age, or words for one, not {shown!r}",
+            "write 2026-01-31, 2026-01-31T12:00:00Z, 2026-W05, 7d, 12h, 2w, or such as 'last week'",
+        )
+    return found

@@ -1,1 +1,0 @@
-"""Looking after a vault: its state, its models, its beginnings."""

@@ -1,0 +1,178 @@
+"""The days that a file's name says: daily, weekly and monthly notes, and names that begin so."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+from pathlib import PurePosixPath
+from typing import Any, Literal, NamedTuple
+
+from memvault.model import Memory
+
+_MOST_MARKS = 30
+"""Marks on one letter that are put in order, as in Unicode's stream-safe texts."""
+_MARKS = re.compile(f"(?:[^\\w\\s\0-\u02ff]|[\uff9e\uff9f]){{{_MOST_MARKS + 1},}}+")
+"""A run of what may be marks; the two are letters that become some."""
+
+
+def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
+    """Return a text in a normal form; of hundreds of marks on one letter each few on their own.
+
+    Python sorts such a run in a time that grows with its square: half a million
+    marks take minutes.
+    """
+    if text.isascii():
+        return text
+    pieces, start = [], 0
+    for run in _MARKS.finditer(text):
+        for cut in range(run.start() + _MOST_MARKS, run.end(), _MOST_MARKS):
+            pieces.append(text[start:cut])
+            start = cut
+    pieces.append(text[start:])
+    return "".join(unicodedata.normalize(form, piece) for piece in pieces)
+
+
+def normalize_title(name: str) -> str:
+    """Return a title as it is looked for: whatever its case, and however it is composed."""
+    return normalize("NFC", normalize("NFC", name).casefold())
+
+
+def of_new(title: str, stem: str, given: Any) -> dict[str, list[Any]]:
+    """Return the aliases of a new memory's header: its title where it has to be, and others."""
+    others = given if isinstance(given, list) else [given] if given else []
+    if _is_needed(title, stem):
+        others = [title, *(name for name in others if name != title)]
+    return {"aliases": others} if others else {}
+
+
+def retitled(memory: Memory, title: str) -> dict[str, list[Any]]:
+    """Return what changes in a memory's header besides when it gets another title.
+
+    The alias that is its old title becomes the new one; other aliases stay.
+    """
+    given = memory.metadata.get("aliases")
+    old: list[Any] = given if isinstance(given, list) else [given] if given else []
+    new = [name for name in old if not (isinstance(name, str) and _same(name, memory.title))]
+    if _is_needed(title, PurePosixPath(memory.path).stem):
+        new = [title, *(name for name in new if name != title)]
+    return {"aliases": new} if new != old else {}
+
+
+def _is_needed(title: str, stem: str) -> bool:
+    """Say whether a file's name is not the title; a title with a secret is not said twice."""
+    from memvault.secrets.detector import masked
+
+    return not _same(title, stem) and masked(title) == title
+
+
+def _same(name: str, other: str) -> bool:
+    return normalize_title(" ".join(name.split())) == normalize_title(other)
+
+
+SUPERSEDES = "supersedes"
+SUPERSEDED_BY = "superseded_by"
+_MOST = 100
+"""Names that one header's key is read for."""
+
+
+def referenced_names(metadata: Mapping[str, Any], key: str) -> list[str]:
+    """Return the names that a header has under a key, links without their brackets."""
+    value = metadata.get(key)
+    found = (_linked(entry) for entry in _flat(value))
+    return list(dict.fromkeys(name for name in found if name))
+
+
+def _flat(value: Any, depth: int = 0) -> list[str]:
+    """Return the texts of a value; YAML reads ``[[link]]`` without quotes as a list in a list."""
+    if isinstance(value, str):
+        return [f"[[{value}]]" if depth > 1 else value]
+    if not isinstance(value, list):
+        return []
+    return [text for entry in value[:_MOST] for text in _flat(entry, depth + 1)][:_MOST]
+
+
+def _linked(text: str) -> str:
+    """Return what a wikilink names, without its heading and what it shows; other text as it is."""
+    name = text.strip()
+    if name.startswith("[[") and name.endswith("]]"):
+        name = name[2:-2].partition("|")[0].partition("#")[0].strip()
+    return name.removeprefix("./")
+
+
+def name_key(name: str) -> str:
+    """Return a name as an index keeps it: whatever its case, and without ``.md``."""
+    key = name.lower()
+    if not name.isascii():
+        key = normalize_title(name).encode("utf-8", "replace").decode()  # as SQLite can keep it
+    return key.removesuffix(".md") if len(key) > len(".md") else key
+
+
+def name_keys(path: str, mem_id: str, title: str, aliases: Iterable[str]) -> list[str]:
+    """Return every name that a header may call a memory by, as an index keeps them."""
+    file = path.rpartition("/")[2]
+    return list(dict.fromkeys(map(name_key, (mem_id, path, title, file, *aliases))))
+
+
+_DAY = re.compile(r"(\d{4})([-_.]?)(\d\d)\2(\d\d)", re.ASCII)
+_WEEK = re.compile(r"(\d{4})-?[Ww](\d\d)", re.ASCII)
+_MONTH = re.compile(r"(\d{4})[-_.](\d\d)", re.ASCII)
+_IN_YEAR = re.compile(r"(\d\d)[-_.](\d\d)", re.ASCII)
+_TWO = re.compile(r"\d\d", re.ASCII)
+_YEAR = re.compile(r"\d{4}", re.ASCII)
+_BEGINNING = re.compile(r"(\d{4}-\d\d-\d\d)(?!\d)", re.ASCII)
+
+
+class DateRange(NamedTuple):
+    """The days from ``first`` to ``last``, both included."""
+
+    first: date
+    last: date
+
+
+def dates_in_path(path: str) -> DateRange | None:
+    """Return the days that a file's name is, or begins with; None where it says none."""
+    found = note_days(path)
+    if found is None:
+        begins = _BEGINNING.match(path.rpartition("/")[2])
+        found = parse_date_range(begins[1]) if begins is not None else None
+    return found
+
+
+def note_days(path: str) -> DateRange | None:
+    """Return the days of a daily, weekly or monthly note, whose name is nothing but these.
+
+    Such as ``2026-11-05.md``, ``2026/11-05.md``, ``2026/11/05.md``, ``2026-W45.md``,
+    ``2026-11.md`` and ``2026/11.md``.
+    """
+    if not path.rpartition("/")[2][:1].isdigit():  # as most names, told fast
+        return None
+    pure = PurePosixPath(path)
+    folders = pure.parts[-3:-1]
+    stem = pure.stem
+    if _IN_YEAR.fullmatch(stem) and folders and _YEAR.fullmatch(folders[-1]):
+        return parse_date_range(f"{folders[-1]}-{stem[:2]}-{stem[3:]}")
+    if _TWO.fullmatch(stem) and folders and _YEAR.fullmatch(folders[-1]):
+        return parse_date_range(f"{folders[-1]}-{stem}")
+    if _TWO.fullmatch(stem) and len(folders) > 1 and _TWO.fullmatch(folders[1]):
+        return parse_date_range(f"{folders[0]}-{folders[1]}-{stem}")
+    return parse_date_range(stem)
+
+
+def parse_date_range(text: str) -> DateRange | None:
+    """Return the day, week or month that a text such as 2026-11-05, 2026-W45 or 2026-11 is."""
+    try:
+        if match := _DAY.fullmatch(text):
+            day = date(int(match[1]), int(match[3]), int(match[4]))
+            return DateRange(day, day)
+        if match := _WEEK.fullmatch(text):
+            first = date.fromisocalendar(int(match[1]), int(match[2]), 1)
+            return DateRange(first, first + timedelta(days=6))
+        if match := _MONTH.fullmatch(text):
+            year, month = int(match[1]), int(match[2])
+            after = date(year + month // 12, month % 12 + 1, 1)
+            return DateRange(date(year, month, 1), after - timedelta(days=1))
+    except (ValueError, OverflowError):  # no such day
+        return None
+    return None

@@ -1,0 +1,74 @@
+"""Making a folder a vault."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from memvault.errors import Conflict, UsageError
+from memvault.files import atomic
+from memvault.files.user_folders import SETTINGS_FILE, expand_home
+from memvault.model import is_example
+from memvault.settings.vault_settings import load_settings
+from memvault.vault.front_matter import parse_header, split_front_matter
+from memvault.vault.reader import scan
+
+_PACKAGED = Path(__file__).resolve().parents[1] / "data" / "template"
+_CHECKOUT = Path(__file__).resolve().parents[3] / "vault-template"
+TEMPLATE = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+_MINIMAL = """\
+# Settings of this vault; memvault's README names all of them.
+version = 1
+"""
+
+
+def init_vault(folder: str, bare: bool, examples: bool) -> dict[str, Any]:
+    """Make a vault: the whole template in an empty folder, one settings file in any other.
+
+    The template's example memories are left out unless ``examples`` asks for them.
+
+    Raises:
+        Conflict: it is already a vault.
+        UsageError: the name is not a folder's, or there is no room for examples.
+    """
+    root = expand_home(folder)
+    if "\0" in folder or (root.exists() and not root.is_dir()):
+        raise UsageError(f"{folder!r} is not a folder", "name a folder, new or existing")
+    if os.path.lexists(root / SETTINGS_FILE):
+        raise Conflict(f"{root} is already a vault", f"memvault --vault {root} status")
+    with atomic.map_os_errors(root):
+        root.mkdir(parents=True, exist_ok=True)
+        entries = set(os.listdir(root)) - {".git"}
+    created = []
+    if examples and (bare or entries):
+        raise UsageError(
+            "The examples come with the whole template, in an empty or new folder",
+            "memvault init --examples FOLDER",
+        )
+    if bare or entries:
+        atomic.create(root / SETTINGS_FILE, _MINIMAL.encode())
+        created.append(SETTINGS_FILE)
+    else:
+        # The settings come last: until they are there, the folder is no vault.
+        paths = sorted(
+            path
+            for path in TEMPLATE.rglob("*")
+            if path.is_file() and (examples or not _is_example(path))
+        )
+        for path in sorted(paths, key=lambda path: path.name == SETTINGS_FILE):
+            name = path.relative_to(TEMPLATE).as_posix()
+            atomic.create(root / name, path.read_bytes())
+            created.append(name)
+    found = scan(root, load_settings(root).ignore)
+    return {
+        "vault": str(root.resolve()),
+        "created": created,
+        "memories": len(found.files) if entries else 0,
+    }
+
+
+def _is_example(path: Path) -> bool:
+    if path.suffix != ".md":
+        return False
+    return is_example(parse_header(split_front_matter(path.read_text("utf-8")).header))

@@ -1,0 +1,230 @@
+"""``.memvault``: what is of this machine and cannot be made anew, kept out of git."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from fnmatch import translate
+from functools import lru_cache
+from itertools import count
+from pathlib import Path, PurePosixPath
+
+from memvault import clock
+from memvault.errors import MemvaultError, Refused, UsageError
+from memvault.files import atomic, plain_files
+from memvault.vault.file_names import normalize
+
+RESERVED = frozenset({"agents", "spaces", "tools", "templates"})
+_WINDOWS = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
+)
+_NOT_IN_NAMES = frozenset('\\/:*?"<>|#^[]')
+"""What no file's name holds: some systems forbid it, or a link to it would break."""
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_LEADING_MARKS = re.compile(r"^[^\w]+")
+_MAX_SLUG_BYTES = 120
+_MAX_ID_SLUG = 40
+_MAX_ID = 120
+
+
+def slug(title: str, limit: int = _MAX_SLUG_BYTES) -> str:
+    """Return a file name's stem for a title: letters and digits of any script, joined by hyphens.
+
+    Cut at a word within ``limit`` bytes of UTF-8; never empty, never a name
+    that Windows reserves.
+    """
+    folded = normalize("NFC", title).lower()
+    kept = "".join(char if unicodedata.category(char)[0] in "LMN" else "-" for char in folded)
+    words = [word for word in (_LEADING_MARKS.sub("", part) for part in kept.split("-")) if word]
+    out = ""
+    for word in words:
+        longer = f"{out}-{word}" if out else word
+        if len(longer.encode()) > limit:
+            out = out or word.encode()[:limit].decode("utf-8", "ignore")
+            break
+        out = longer
+    if not out:
+        return "memory"
+    return f"{out}-memory" if out in _WINDOWS else out
+
+
+def file_name(title: str) -> str:
+    """Return a title as a file's stem where Obsidian and every system take it, else its slug."""
+    fits = len(title.encode("utf-8", "replace")) <= _MAX_SLUG_BYTES and title.isprintable()
+    odd = title.startswith(".") or title != title.strip() or title.casefold() in _WINDOWS
+    plain = fits and not odd and not _NOT_IN_NAMES.intersection(title)
+    return title if plain and title else slug(title)
+
+
+def belongs_to_other_agent(path: str, agent: str) -> bool:
+    """Say whether a file is another agent's own: a value, goal, plan or event of it."""
+    parts = PurePosixPath(path).parts
+    return len(parts) > 1 and parts[0] == "agents" and parts[1] != agent
+
+
+def numbered_names(path: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
+    """Yield a path, and then without end names with a number that are likely to be free.
+
+    The first number is found in steps that double, and then by halving, so that
+    a thousand files of one name cost twenty looks and not a thousand.
+    """
+    yield path
+    pure = PurePosixPath(path)
+
+    def numbered(number: int) -> str:
+        return str(pure.with_name(f"{pure.stem}-{number}{pure.suffix}"))
+
+    taken, free = 1, 2
+    while is_taken(numbered(free)):
+        taken, free = free, free * 2
+    while free - taken > 1:
+        middle = (taken + free) // 2
+        taken, free = (middle, free) if is_taken(numbered(middle)) else (taken, middle)
+    yield from map(numbered, count(free))
+
+
+def new_id(title: str) -> str:
+    """Return a fresh memId: the title's slug, shortened, and six random characters."""
+    return f"{slug(title, _MAX_ID_SLUG)}-{clock.random_id()}"
+
+
+def derived_id(path: str) -> str:
+    """Return the memId of a file that carries none, made of its path and nothing else."""
+    return f"{slug(PurePosixPath(path).stem, _MAX_ID_SLUG)}-{_tail(path)}"
+
+
+def id_from_name(name: str) -> str:
+    """Return the id of what is called by a name and nothing else, the same on every machine."""
+    return f"{slug(name, _MAX_ID_SLUG)}-{_tail(name)}"
+
+
+def _tail(text: str) -> str:
+    digest = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass")).digest()[:8])
+    return "".join(_ALPHABET[(digest >> (5 * place)) & 31] for place in range(6))
+
+
+def is_mem_id(text: str) -> bool:
+    """Say whether a text can serve as a memId: letters, digits and marks, and - _ . inside."""
+    return 1 < len(text) <= _MAX_ID and all(
+        unicodedata.category(char)[0] in "LMN" or (place and char in "-_.")
+        for place, char in enumerate(text)
+    )
+
+
+def normal_type(name: str) -> str:
+    """Return a type's name in kebab-case.
+
+    Raises:
+        UsageError: nothing of it can be a folder's name.
+    """
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip())
+    kebab = re.sub(r"[\s_-]+", "-", normalize("NFC", spaced)).strip("-").lower()
+    if slug(kebab, 200) not in (kebab, f"{kebab}-memory") or len(kebab) > 60:
+        raise UsageError(
+            f"{name!r} cannot be a memory type",
+            "use letters, digits and hyphens, such as design-decision",
+        )
+    if kebab in RESERVED or kebab in _WINDOWS:
+        raise UsageError(f"The folder {kebab!r} is not for memories", "choose another type")
+    return kebab
+
+
+@lru_cache(maxsize=32)
+def _ignore_pattern(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
+    expressions = []
+    for pattern in patterns:
+        plain = pattern.strip().removeprefix("./").rstrip("/")
+        if plain:
+            expressions += [translate(plain), translate(f"{plain}/*")]
+    return re.compile("|".join(expressions)) if expressions else None
+
+
+def is_ignored(path: str, patterns: tuple[str, ...]) -> bool:
+    """Say whether a path relative to the vault matches one of the ``ignore`` patterns."""
+    compiled = _ignore_pattern(patterns)
+    return compiled is not None and compiled.match(path) is not None
+
+
+def is_memory_path(path: str) -> bool:
+    """Say whether a file of this name can be a memory, whatever ``ignore`` says."""
+    parts = PurePosixPath(path).parts
+    hidden = any(part.startswith(".") for part in parts)
+    reserved = len(parts) > 1 and parts[0] in RESERVED
+    return path.lower().endswith(".md") and not hidden and not reserved
+
+
+def resolve_inside(root: Path, given: str) -> str:
+    """Return a path a caller named as one relative to the vault, links and ``..`` resolved.
+
+    Raises:
+        Refused: it lies outside the vault.
+    """
+    if "\0" in given or not given.strip():
+        raise UsageError("A file's path cannot be empty or hold a NUL")
+    try:
+        whole = Path(os.path.realpath(root / given))
+        inside = whole.relative_to(os.path.realpath(root))
+    except ValueError as error:
+        raise Refused(
+            f"{given} lies outside the vault", "name a file by its path inside the vault"
+        ) from error
+    except OSError as error:
+        raise UsageError(f"{given!r} cannot be a file's path: {error.strerror}") from error
+    return inside.as_posix()
+
+
+def require_plain_folders(root: Path, folder: str) -> None:
+    """Make sure that a folder of the vault is a plain one, or can be made as one.
+
+    Raises:
+        Refused: a part of the way to it, or itself, is a link or a file.
+    """
+    path = root
+    for part in PurePosixPath(folder).parts:
+        path /= part
+        if path.is_symlink():
+            raise Refused(
+                f"{path} is a link, and memvault does not follow links here",
+                "make it a plain folder",
+            )
+        if path.exists() and not path.is_dir():
+            raise Refused(f"{path} is a file where a folder should be", "rename that file")
+
+
+def private_folder(root: Path) -> Path:
+    """Return ``.memvault``, created if missing, with the line that keeps it out of git.
+
+    Raises:
+        StorageError: it cannot be made.
+        Refused: it leads out of the vault.
+    """
+    folder = root / ".memvault"
+    with atomic.map_os_errors(folder):
+        require_plain_folders(root, folder.name)
+        for name in ("lock", "history", "trash", "journal"):
+            if (folder / name).is_symlink():
+                raise Refused(f"{folder / name} is a link", "remove the link")
+        if not (folder / ".gitignore").is_file():
+            folder.mkdir(exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                atomic.create(folder / ".gitignore", b"*\n")
+                _tell_git(root)
+    return folder
+
+
+def _tell_git(root: Path) -> None:
+    """Have git pass over temporary files in a vault made by hand, as .gitignore does in others.
+
+    ``.git/info/exclude`` is of this clone only and never committed. A repository
+    that begins above the vault is left as it is.
+    """
+    exclude = root / ".git" / "info" / "exclude"
+    with contextlib.suppress(MemvaultError, OSError):
+        require_plain_folders(root, ".git/info")
+        data = plain_files.read(exclude, plain_files.SETTING)
+        if b".*.tmp" not in data.splitlines():
+            atomic.replace(exclude, data.rstrip(b"\n") + b"\n.*.tmp\n")

@@ -1,0 +1,106 @@
+"""One pass over the vault's folders: which memories are there, and in what state."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from memvault.errors import VaultUnreadable
+from memvault.model import FileState
+from memvault.vault import paths
+
+_LARGEST = (1 << 63) - 1
+
+
+class Scan(NamedTuple):
+    """What one pass found; ``unreadable`` are folders that could not be listed."""
+
+    files: list[FileState]
+    unreadable: list[str]
+
+
+def scan(root: Path, ignore: tuple[str, ...] = ()) -> Scan:
+    """List every memory's file without opening one.
+
+    Links are not followed: what they point to is either in the vault under its
+    own name or none of the vault's business.
+
+    Raises:
+        VaultUnreadable: the root itself cannot be listed.
+    """
+    files: list[FileState] = []
+    unreadable: list[str] = []
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        try:
+            with os.scandir(root / folder if folder else root) as entries:
+                for entry in entries:
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.name.startswith(".") or (ignore and paths.is_ignored(path, ignore)):
+                        continue
+                    _look(entry, path, files, pending)
+        except FileNotFoundError:
+            continue  # gone between the listing and the look at it
+        except OSError as error:
+            if not folder:
+                raise VaultUnreadable(
+                    f"{root} cannot be listed: {error.strerror}", "check its permissions"
+                ) from error
+            unreadable.append(folder)
+    return Scan(files, unreadable)
+
+
+def listed(root: Path, path: str, ignore: tuple[str, ...] = ()) -> bool:
+    """Say whether ``scan`` lists a memory's file under exactly this path.
+
+    Each folder on the way is listed, since a file system may find a name that
+    it would spell otherwise.
+    """
+    if state_of(root, path) is None or not paths.is_memory_path(path):
+        return False
+    folder = ""
+    for part in path.split("/"):
+        inside = f"{folder}/{part}" if folder else part
+        try:
+            linked = part not in os.listdir(root / folder) or (root / inside).is_symlink()
+        except OSError:
+            return False
+        if linked or paths.is_ignored(inside, ignore):
+            return False
+        folder = inside
+    return True
+
+
+def _look(entry: os.DirEntry[str], path: str, files: list[FileState], pending: list[str]) -> None:
+    """Note a memory's file, or a folder that may hold some."""
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            if path not in paths.RESERVED:
+                pending.append(path)
+        elif entry.name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False):
+            files.append(_state(path, entry.stat(follow_symlinks=False)))
+    except FileNotFoundError:
+        return
+
+
+def state_of(root: Path, path: str) -> FileState | None:
+    """Return one file's state, or None where there is no plain file of that name."""
+    import stat
+
+    try:
+        status = os.lstat(root / path)
+    except (OSError, ValueError):
+        return None
+    return _state(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _state(path: str, status: os.stat_result) -> FileState:
+    # SQLite's integers have 64 bits with a sign; on Windows a listing has no inodes.
+    inode = 0 if sys.platform == "win32" else status.st_ino & _LARGEST
+    mtime, ctime = (
+        max(-_LARGEST, min(time, _LARGEST)) for time in (status.st_mtime_ns, status.st_ctime_ns)
+    )
+    return FileState(path, status.st_size, mtime, ctime, inode)

@@ -1,0 +1,351 @@
+"""The example world: places in ``places/*.md``, agents in ``agents/NAME.md``, editable by hand."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from memvault.agents.address import Address, address, agent_lock
+from memvault.errors import Conflict, MemvaultError, NotFound, Refused
+from memvault.files import atomic
+from memvault.files.lock import FileLock
+from memvault.store.change_set import FileRef
+from memvault.store.memory_store import MemoryStore
+from memvault.vault import document
+from memvault.vault.paths import derived_id, private_folder, require_plain_folders
+
+STEP = 0.01
+"""Stamina for each cell of a way."""
+REACH = 5.0
+"""Cells within which an agent can be spoken to, and the radius of a place that names none."""
+_DIGITS = 9
+"""Decimals that are kept, so that a hundred steps of 0.01 are one."""
+
+
+class WorldPlace(NamedTuple):
+    """A round place; a resource whose amount is None never ends."""
+
+    name: str
+    path: str
+    x: float
+    y: float
+    radius: float
+    terrain: str
+    climate: str
+    resources: Mapping[str, float | None]
+
+
+class Character(NamedTuple):
+    """An agent in the world."""
+
+    name: str
+    x: float
+    y: float
+    stamina: float
+    kind: str
+    inventory: Mapping[str, float]
+
+    def distance(self, other: Character | WorldPlace) -> float:
+        """Return how far another agent is, or the middle of a place."""
+        return math.hypot(self.x - other.x, self.y - other.y)
+
+
+def rounded(value: float) -> float:
+    """Return a number without digits that arithmetic has left; a whole one as an integer."""
+    short = round(value, _DIGITS)
+    return int(short) if float(short).is_integer() else short
+
+
+def figure(name: str, header: Mapping[str, Any]) -> Character:
+    """Read an agent; what a person left out or wrote otherwise is as at the beginning."""
+    inventory = header.get("inventory")
+    carried = inventory.items() if isinstance(inventory, Mapping) else ()
+    return Character(
+        name,
+        _number(header.get("x"), 0),
+        _number(header.get("y"), 0),
+        max(0, _number(header.get("stamina"), 1)),
+        str(header.get("type") or "agent"),
+        {str(key): _number(value, 0) for key, value in carried},
+    )
+
+
+def place(name: str, path: str, header: Mapping[str, Any]) -> WorldPlace | None:
+    """Read a place; one without x and y is on no map."""
+    x, y = (_number(header.get(key), None) for key in ("x", "y"))
+    if x is None or y is None:
+        return None
+    given = header.get("resources")
+    resources: dict[str, float | None] = {}
+    if isinstance(given, Mapping):
+        resources = {str(key): max(0, _number(value, 0)) for key, value in given.items()}
+    elif isinstance(given, list):
+        resources = {str(entry): None for entry in given}
+    return WorldPlace(
+        name,
+        path,
+        x,
+        y,
+        max(0, _number(header.get("radius"), REACH)),
+        str(header.get("terrain") or ""),
+        str(header.get("climate") or ""),
+        resources,
+    )
+
+
+def _number(value: Any, otherwise: Any) -> Any:
+    """Return a header's number, or what stands for an invalid one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e12:
+        return otherwise
+    return rounded(value)
+
+
+def walk(me: Character, x: float, y: float) -> tuple[Character, float]:
+    """Return an agent after a straight way, and the stamina that it took.
+
+    Raises:
+        Refused: it has not enough.
+    """
+    distance = math.hypot(x - me.x, y - me.y)
+    used = rounded(distance * STEP)
+    if used > me.stamina:
+        raise Refused(
+            f"{me.name} has too little stamina: {distance:g} cells cost {used:g}, "
+            f"and {me.stamina:g} is left",
+            f"go {me.stamina / STEP:g} cells at most, or edit stamina in agents/{me.name}.md",
+        )
+    return me._replace(x=rounded(x), y=rounded(y), stamina=rounded(me.stamina - used)), used
+
+
+def visible_places(places: Iterable[WorldPlace], me: Character, radius: float) -> list[WorldPlace]:
+    """Return the places that a look reaches, those that hold the agent first, then the nearest."""
+    ways = ((me.distance(place), place) for place in places)
+    found = [(far > spot.radius, far, spot) for far, spot in ways if far <= radius + spot.radius]
+    return [spot for *_, spot in sorted(found, key=lambda entry: (*entry[:2], entry[2][:2]))]
+
+
+_PLACES = "places"
+_AGENTS = "agents"
+
+
+class Observation(NamedTuple):
+    """What an agent sees: places, and other agents with their distances, nearest first."""
+
+    me: Character
+    places: list[WorldPlace]
+    figures: list[tuple[Character, float]]
+
+
+class GatherResult(NamedTuple):
+    """What was taken where, how much is left there, and how much of it is carried now."""
+
+    resource: str
+    place: str
+    left: float | None
+    carried: float
+
+
+class World:
+    """The world as one agent meets it; its brains share its body.
+
+    ``notes`` says which files are passed over.
+    """
+
+    def __init__(self, store: MemoryStore, me: Address) -> None:
+        self._store = store
+        self._me = Address(me.agent)
+        self._path = f"{_AGENTS}/{me.agent}.md"
+        self.notes: list[str] = []
+
+    def observe(self, radius: float) -> Observation:
+        """Look around."""
+        _, me = self._body()
+        others = ((other, me.distance(other)) for other in self._others())
+        near = [(other, far) for other, far in others if far <= radius]
+        near.sort(key=lambda pair: (pair[1], pair[0].name))
+        return Observation(me, visible_places(self._places(), me, radius), near)
+
+    def move(self, x: float, y: float) -> tuple[Character, float]:
+        """Walk straight to a cell; return the agent there, and the stamina that it took.
+
+        Raises:
+            Refused: it has not enough; it stays where it was.
+        """
+        with agent_lock(self._store.root, self._me):
+            data, me = self._body()
+            after, used = walk(me, x, y)
+            changes = {"x": after.x, "y": after.y, "stamina": after.stamina}
+            self._keep(data, document.edit(data or self._newcomer(), changes, None))
+        return after, used
+
+    def gather(self, resource: str, amount: int) -> GatherResult:
+        """Take a resource of a place where the agent stands.
+
+        Raises:
+            Refused: there is not as much; nothing is taken.
+        """
+        with agent_lock(self._store.root, self._me):
+            data, me = self._body()
+            spot, name = self._source(me, resource, amount)
+            carried = rounded(me.inventory.get(name, 0) + amount)
+            # Worked out first: what is taken out of a place must not get lost.
+            fresh = document.edit_entry(data or self._newcomer(), "inventory", name, carried)
+            left = self._take(spot.path, name, amount)
+            try:
+                self._keep(data, fresh)
+            except BaseException:
+                self._take(spot.path, name, -amount)
+                raise
+        return GatherResult(name, spot.name, left, carried)
+
+    def within_reach(self, name: str) -> tuple[Address, float]:
+        """Return another agent's address and how far it is.
+
+        Raises:
+            NotFound: it is not in the world.
+            Refused: it is too far away.
+        """
+        to = address(name)
+        if to.agent == self._me.agent:
+            raise Refused(f"{name} is the agent that is asking", "name another agent")
+        _, me = self._body()
+        try:
+            header = self._header(f"{_AGENTS}/{to.agent}.md")
+        except NotFound as error:
+            raise NotFound(
+                f"{to.agent} is not in this world", "an agent is in it once it has moved"
+            ) from error
+        distance = me.distance(figure(to.agent, header))
+        if distance > REACH:
+            raise Refused(
+                f"{to.agent} is {distance:g} cells away, out of reach",
+                f"memvault world move within {REACH:g} cells",
+            )
+        return to, distance
+
+    def _source(self, me: Character, resource: str, amount: int) -> tuple[WorldPlace, str]:
+        """Return the place here that has enough of a resource, and the resource's exact name."""
+        wanted = resource.strip().casefold()
+        most = 0.0
+        for spot in visible_places(self._places(), me, 0):
+            for name, there in spot.resources.items():
+                if name.casefold() != wanted:
+                    continue
+                if there is None or there >= amount:
+                    return spot, name
+                most = max(most, there)
+        if most:
+            raise Refused(f"There is only {most:g} {resource} here", f"--amount {most:g}")
+        raise Refused(
+            f"There is no {resource!r} where {self._me.agent} stands",
+            "memvault world observe names what is near, memvault world move goes there",
+        )
+
+    def _take(self, path: str, name: str, amount: int) -> float | None:
+        """Take an amount of what a place has; return what is left, None for what never ends."""
+        root = self._store.root
+        with FileLock(private_folder(root) / "lock"):
+            data, state = self._store.read_bytes(path)
+            memory = self._store.parse(data, state)
+            there = place(memory.title, path, memory.metadata)
+            held = there.resources.get(name, 0) if there else 0
+            if held is None:
+                return None
+            if held < amount:
+                raise Refused(f"There is only {held:g} {name} here", "someone else was faster")
+            left = rounded(held - amount)
+            fresh = document.edit_entry(data, "resources", name, left)
+            subject = FileRef(memory.mem_id, memory.title)
+            self._store.changes.replace(path, data, fresh, subject)
+        return left
+
+    def _body(self) -> tuple[bytes | None, Character]:
+        """Return the agent's file, if there is one, and the agent; without one it is at 0, 0.
+
+        Raises:
+            Refused: the file's front matter is broken, or the file is a link.
+        """
+        require_plain_folders(self._store.root, _AGENTS)
+        try:
+            data, _ = self._store.read_bytes(self._path)
+        except NotFound as error:
+            if os.path.lexists(self._store.root / self._path):
+                raise Refused(f"{self._path} is not a plain file", "remove it") from error
+            return None, figure(self._me.agent, {})
+        return data, figure(self._me.agent, _parsed(self._path, data))
+
+    def _newcomer(self) -> bytes:
+        """Return the file of an agent who has done nothing yet."""
+        header = {"x": 0, "y": 0, "stamina": 1, "type": "agent"}
+        return document.encode_new(header, f"# {self._me.agent}")
+
+    def _keep(self, before: bytes | None, after: bytes) -> None:
+        """Write the agent's file, if it still is as it was read; the caller holds its lock.
+
+        Raises:
+            Conflict: somebody has changed it meanwhile.
+            StorageError: the disk refused.
+        """
+        subject = FileRef(derived_id(self._path), self._me.agent)
+        try:
+            if before is None:
+                self._store.changes.create([self._path], after, subject)
+            else:
+                self._store.changes.replace(self._path, before, after, subject)
+        except (FileExistsError, NotFound) as error:
+            raise Conflict(f"{self._path} was changed meanwhile", "try again") from error
+
+    def _places(self) -> Iterator[WorldPlace]:
+        for path in self._files(_PLACES):
+            try:
+                memory = self._store.read(path)
+                if memory.problem:
+                    raise ValueError(memory.problem)
+            except (MemvaultError, ValueError) as error:
+                self._pass_over(path, error)
+                continue
+            found = place(memory.title, path, memory.metadata)
+            if found is not None:
+                yield found
+            elif memory.metadata:
+                self._pass_over(path, ValueError("it has no numbers x and y"))
+
+    def _others(self) -> Iterator[Character]:
+        for path in self._files(_AGENTS):
+            if path == self._path:
+                continue
+            try:
+                name = address(path[len(_AGENTS) + 1 : -len(".md")]).agent
+                yield figure(name, self._header(path))
+            except MemvaultError as error:
+                self._pass_over(path, error)
+
+    def _pass_over(self, path: str, error: Exception) -> None:
+        self.notes.append(f"{document.replace_surrogates(path)} is passed over: {error}")
+
+    def _header(self, path: str) -> dict[str, Any]:
+        return _parsed(path, self._store.read_bytes(path)[0])
+
+    def _files(self, folder: str) -> list[str]:
+        require_plain_folders(self._store.root, folder)
+        with atomic.map_os_errors(folder):
+            try:
+                names = sorted(os.listdir(self._store.root / folder))
+            except FileNotFoundError:
+                return []
+        paths = (f"{folder}/{name}" for name in names if name[0] != "." and name.endswith(".md"))
+        return [path for path in paths if not (self._store.root / path).is_symlink()]
+
+
+def _parsed(path: str, data: bytes) -> dict[str, Any]:
+    """Return a file's header.
+
+    Raises:
+        Refused: it is broken.
+    """
+    try:
+        return document.read_header(data)[0] or {}
+    except ValueError as error:
+        raise Refused(f"The front matter of {path} is broken: {error}", "edit it") from error
