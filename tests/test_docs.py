@@ -86,11 +86,11 @@ def test_public_names_exist() -> None:
 
 @pytest.mark.parametrize("path", ["src/memvault", "tests", "scripts", "bench", "fuzz"])
 def test_no_file_grows_past_what_one_can_hold_in_mind(path: str) -> None:
-    """A reader never meets a source file of more than 420 lines."""
+    """A reader never meets a source file of more than 700 lines."""
     long = [
         f"{file.name}: {length}"
         for file in (ROOT / path).rglob("*.py")
-        if (length := len(file.read_text("utf-8").splitlines())) > 420
+        if (length := len(file.read_text("utf-8").splitlines())) > 700
     ]
     assert not long
 

@@ -13,10 +13,11 @@ from index_contract import IndexContract, note
 from memvault import clock
 from memvault.errors import Refused
 from memvault.index.folder import prepare_folder
+from memvault.index.local.snapshot import Snapshot
 from memvault.index.milvus.client import EngineAddress, EngineClient
 from memvault.index.milvus.published import PublishedIndex
 from memvault.index.milvus.remote import RemoteIndex, RemoteStore
-from memvault.index.protocol import Index, StaleView, View, WaitPolicy
+from memvault.index.protocol import Index, StaleView, WaitPolicy
 from memvault.settings.vault_settings import load_settings
 from memvault.store.memory_store import MemoryStore
 
@@ -28,8 +29,8 @@ class Follower(RemoteIndex):
 
     owner: PublishedIndex
 
-    def look(self, vectors: bool, patience: WaitPolicy) -> View:  # type: ignore[override]
-        """Look at what was sent just now."""
+    def refresh(self, vectors: bool, patience: WaitPolicy) -> Snapshot:
+        """Publish, then read what was published."""
         self.owner.push()
         return super().refresh(vectors, patience)
 

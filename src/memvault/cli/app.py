@@ -61,8 +61,8 @@ def canonical_name(name: str, names: Collection[str]) -> str | None:
 
 def suggest_command(name: str, names: Collection[str]) -> str | None:
     """Return the name that somebody means by another: misspelt, or another program's word."""
-    for commands, words in SYNONYMS.items():
-        found = [command for command in commands if command in names]
+    for canonical, words in SYNONYMS.items():
+        found = [command for command in canonical if command in names]
         if found and name.lower() in words.split():
             return found[0]
     near = get_close_matches(name.lower(), list(names), n=1)

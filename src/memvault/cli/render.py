@@ -70,6 +70,7 @@ def _list(found: Result) -> list[Any]:
 
 
 def render_generic(found: Result) -> Iterator[Line]:
+    """Yield the lines of a result that has no view of its own, by the shape of its values."""
     for key, value in found.items():
         if key in ("success", "warnings", "message") or (value == [] and "message" in found):
             continue

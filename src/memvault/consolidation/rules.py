@@ -163,9 +163,9 @@ def contradictions(
     values = _groups(_value(entry.text, analyser) for entry in given)
     found = [(sides, "number") for sides in numbers] + [(sides, "negation") for sides in negations]
     covered: dict[int, set[int]] = defaultdict(set)
-    for number, (sides, _) in enumerate(found):
+    for group, (sides, _) in enumerate(found):
         for place in chain(*sides):
-            covered[place].add(number)
+            covered[place].add(group)
     found += [
         (sides, "value")
         for sides in values

@@ -241,7 +241,7 @@ def conflict_copies(look: VaultInspection) -> Iterator[Finding]:
             yield Finding("sync-conflict", copy.path, said)
         elif _same(look, copy, first):
             fix = Fix("trash", "move it to the trash", copy.path, copy.etag)
-            said = f"It is a copy that a sync kept, and says the same as {replace_surrogates(first.path)}"
+            said = f"A sync kept this copy of {replace_surrogates(first.path)}, with the same text"
             yield Finding("sync-conflict", copy.path, said, fix)
         else:
             said = f"It is another version of {replace_surrogates(first.path)}, kept by a sync"

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from memvault.agents.address import locks_for_paths
 from memvault.call import Call
 from memvault.errors import Conflict, MemvaultError, Refused
-from memvault.files import atomic, plain_files, walk
-from memvault.files.walk import walk
+from memvault.files import atomic, plain_files
+from memvault.files.walk import remove, walk
 from memvault.git import program, setup
 from memvault.git.commit import commit_all, lock
 from memvault.git.merge import MemoryMerger
@@ -384,7 +384,7 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
     agent = call.caller.agent
     with lock(call.root):
         for left in found.folder.glob(f"{SCRATCH}*"):
-            walk.remove(left)
+            remove(left)
         for _ in range(_TRIES):
             with Objects(found.git, found.folder) as objects:
                 recover(found, objects, call.store)
@@ -435,7 +435,7 @@ def _look(call: Call, repository: Repository, objects: Objects, tree: str) -> No
         secrets = writer.added_secrets(before, after) if on_write != "off" else []
         if secrets and on_write == "refuse":
             raise Refused(
-                f"{replace_surrogates(path)} holds a secret, and memvault.toml says that none is kept",
+                f"{replace_surrogates(path)} contains a secret, and memvault.toml refuses secrets",
                 "take it out of the file; nothing was committed, pulled or pushed",
             )
         if secrets:

@@ -1,4 +1,4 @@
-"""The process in the background that makes deep vectors: ``python -P -m memvault.index.embedding_worker``.
+"""Compute transformer vectors in the background: ``python -P -m memvault.index.embedding_worker``.
 
 It gives way to everything else, says nothing, and ends after ten minutes, when
 nothing is left to do, when the vault's settings change, when vault or index

@@ -39,6 +39,7 @@ class MemoryFingerprint(NamedTuple):
 
     @classmethod
     def of(cls, record: MemoryRecord) -> MemoryFingerprint:
+        """Return the fingerprint of a record."""
         return cls(record.etag, (record.title, record.memory_type, record.tags))
 
 

@@ -10,12 +10,16 @@ from mcp.shared.exceptions import MCPError
 
 
 class PromptField(NamedTuple):
+    """An argument of a prompt."""
+
     name: str
     description: str
     required: bool = False
 
 
 class PromptTemplate(NamedTuple):
+    """A prompt and the text that it expands to."""
+
     title: str
     description: str
     arguments: tuple[PromptField, ...]

@@ -57,7 +57,7 @@ def _named(text: str) -> Path:
     if not (root / SETTINGS_FILE).is_file():
         raise VaultNotFound(
             f"{text} is not a vault: it has no {SETTINGS_FILE}",
-            f"memvault init {sanitize.quote_argument(text)} makes it one without touching its files",
+            f"memvault init {sanitize.quote_argument(text)} makes it one and changes no file",
         )
     return root.resolve()
 
@@ -144,8 +144,8 @@ def _nearest(here: Path) -> Path:
         if (why := whose_vault(folder)) and not _is_trusted(folder):
             raise VaultUnreadable(
                 f"The vault {folder} {why}",
-                f"memvault vaults trust {sanitize.quote_argument(str(folder))} if you trust who writes "
-                "there; --vault or MEMVAULT_VAULT names it for once",
+                f"memvault vaults trust {sanitize.quote_argument(str(folder))} if you trust who "
+                "writes there; --vault or MEMVAULT_VAULT names it for once",
             )
         return folder
     raise VaultNotFound(

@@ -1,1 +1,6 @@
-"""TODO."""
+"""The only way in which a memory's file is written.
+
+``memory_store`` adds, changes, moves and discards memories; ``writer`` checks secrets and etags
+and replaces files; ``revisions`` keeps old versions and the trash; ``change_set`` collects what one
+call changed and appends it to the journal.
+"""

@@ -131,8 +131,8 @@ def _by_name(kind: ModelKind, name: str, download: bool) -> LoadedModel:
         if not download:
             raise EmbedderError(
                 f"The model {name} is not on this machine",
-                f"memvault model use {sanitize.quote_argument(name)}{kind.option} downloads it once; "
-                "every other command works offline",
+                f"memvault model use {sanitize.quote_argument(name)}{kind.option} downloads it once"
+                "; every other command works offline",
             ) from error
         try:
             model = _quietly(kind, name, None, cache_dir=str(cache))
