@@ -19,7 +19,7 @@ from typing import NamedTuple
 from memvault.errors import MemvaultError, Refused
 from memvault.files import plain_files
 from memvault.files.user_folders import expand_home
-from memvault.git.repository import Place
+from memvault.git.repository import RepositoryLocation
 from memvault.settings import grants
 from memvault.vault.document import replace_surrogates
 
@@ -59,7 +59,7 @@ class Part(NamedTuple):
     digest: str
 
 
-def parts(place: Place) -> list[Part]:
+def parts(place: RepositoryLocation) -> list[Part]:
     """Return what counts in a repository, without running git.
 
     Raises:
@@ -68,7 +68,7 @@ def parts(place: Place) -> list[Part]:
     return list(_Look(place).parts())
 
 
-def allowed(root: Path, place: Place) -> list[Part] | None:
+def allowed(root: Path, place: RepositoryLocation) -> list[Part] | None:
     """Return what was allowed in a vault's repository; None where its user allowed nothing."""
     try:
         kept = grants.get(root, _KIND, _NAME)
@@ -91,13 +91,13 @@ def new(now: list[Part], before: list[Part]) -> list[str]:
     return list(dict.fromkeys(found or [part.name for part in now]))
 
 
-def allow(root: Path, place: Place, found: list[Part]) -> None:
+def allow(root: Path, place: RepositoryLocation, found: list[Part]) -> None:
     """Keep that git may run in a repository as it is; errors as for ``grants.grant``."""
     covers = [list(part) for part in found]
     grants.add(root, _KIND, _NAME, {"folder": str(place.folder), "covers": covers})
 
 
-def remotes(place: Place) -> dict[str, str]:
+def remotes(place: RepositoryLocation) -> dict[str, str]:
     """Return the addresses of remotes by name, as far as the settings give them plainly."""
     lines = _lines(_read(place.common / "config") or b"")
     return {line.below: line.value for line in lines
@@ -152,7 +152,7 @@ def _lines(data: bytes) -> Iterator[_Line]:
 class _Look:
     """One look at a repository; what has been read is not read again."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: RepositoryLocation) -> None:
         self._place = place
         self._read: set[str] = set()
         self._hooks = [place.common / "hooks"]

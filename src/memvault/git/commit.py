@@ -71,7 +71,7 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
         place = find(root)
         if place is None:
             return f"{_SET}, but the vault is in no git repository: memvault git init"
-        found = setup.as_allowed(root, place)
+        found = setup.approved_repository(root, place)
         require_idle_branch(found)
         with lock(root, _SHORTLY):
             retry_while_locked(lambda: _commit(found, list(dict.fromkeys(paths)), message))

@@ -17,7 +17,7 @@ from memvault import process
 from memvault.errors import MemvaultError, Refused, TimedOut, UsageError
 from memvault.files import plain_files
 from memvault.files.user_folders import is_owned
-from memvault.git.repository import Place, check_plain
+from memvault.git.repository import RepositoryLocation, check_plain
 from memvault.vault.document import replace_surrogates
 
 _MODULE = re.compile(r"^[ \t]*+path[ \t]*+=[ \t]*+\"?([^\s\"][^\r\n\"]*)", re.MULTILINE)
@@ -234,7 +234,7 @@ class Repository(NamedTuple):
         return [path for path in listed.split("\0") if path]
 
 
-def at(root: Path, place: Place) -> Repository:
+def at(root: Path, place: RepositoryLocation) -> Repository:
     """Return a vault's repository with git led to it; its user has allowed that.
 
     Raises:

@@ -33,7 +33,7 @@ class NoRepository(Refused):
     """What git should keep its own in is there, and is none of git's."""
 
 
-class Place(NamedTuple):
+class RepositoryLocation(NamedTuple):
     """A repository: its top folder, where git keeps its own, and what worktrees share of that."""
 
     top: Path
@@ -63,7 +63,7 @@ class Place(NamedTuple):
         return "" if below == "." else f"{below}/"
 
 
-def find(root: Path) -> Place | None:
+def find(root: Path) -> RepositoryLocation | None:
     """Return the repository that a vault lies in, or None.
 
     Raises:
@@ -81,7 +81,7 @@ def find(root: Path) -> Place | None:
     return None
 
 
-def _place(top: Path) -> Place | None:
+def _place(top: Path) -> RepositoryLocation | None:
     folder = top / ".git"
     try:
         if not folder.is_dir():  # as in a worktree or a submodule
@@ -97,11 +97,11 @@ def _place(top: Path) -> Place | None:
         return None
     has_head = os.path.lexists(folder / "HEAD") and not (folder / "HEAD").is_dir()
     if has_head and (common / "objects").is_dir() and (common / "refs").is_dir():
-        return Place(top, folder, common)
+        return RepositoryLocation(top, folder, common)
     return None
 
 
-def check_plain(place: Place) -> None:
+def check_plain(place: RepositoryLocation) -> None:
     """Make sure that what git opens is a file: it would wait for whoever writes into a pipe.
 
     Loose objects, and what lies deeper in the vault, are not looked at.
@@ -118,7 +118,7 @@ def check_plain(place: Place) -> None:
                 raise Refused(f"{named} is a pipe or a device, and no file", hint)
 
 
-def _opened(place: Place) -> Iterator[str | Path]:
+def _opened(place: RepositoryLocation) -> Iterator[str | Path]:
     """Yield what may be no file, of what git opens without a look at it."""
     yield from (place.top / name for name in _IN_TOP)
     left = [(above / name, name == "refs") for above in {place.folder, place.common}

@@ -23,7 +23,7 @@ from memvault.git.program import (
     resume_hint,
     without_credentials,
 )
-from memvault.git.repository import NoRepository, Place, find
+from memvault.git.repository import NoRepository, RepositoryLocation, find
 from memvault.git.tree_merge import LINK
 from memvault.vault.document import replace_surrogates
 from memvault.vault.file_names import referenced_names
@@ -67,7 +67,7 @@ Agree = Callable[[NotAllowed], None]
 """Asks whoever may allow something; raises where that is refused."""
 
 
-def as_allowed(root: Path, place: Place) -> Repository:
+def approved_repository(root: Path, place: RepositoryLocation) -> Repository:
     """Return a vault's repository where git may run as it is.
 
     Raises:
@@ -83,7 +83,7 @@ def as_allowed(root: Path, place: Place) -> Repository:
     return at(root, place)
 
 
-def opened(call: Call, agree: Agree | None = None) -> Repository:
+def require_repository(call: Call, agree: Agree | None = None) -> Repository:
     """Return the vault's repository, which ``agree`` may allow git to run in.
 
     Raises:
@@ -119,20 +119,20 @@ def begin(call: Call, agree: Agree | None = None) -> tuple[Repository, bool]:
         if folder.is_symlink() or not folder.is_dir():
             raise
         folder = Path(os.path.realpath(folder))
-        _allow(call, Place(folder.parent, folder, folder), agree)  # git may mend it
+        _allow(call, RepositoryLocation(folder.parent, folder, folder), agree)  # git may mend it
         on_new = agree
     if not call.caller.may_run_programs:
         raise NotAllowed([], None)
     named = [] if Git(call.root).config("init.defaultBranch") else ["--initial-branch=main"]
     git.run("init", "--quiet", *named)
-    return opened(call, on_new), True
+    return require_repository(call, on_new), True
 
 
 def _agreed(_: NotAllowed) -> None:
     """Agree to what git has just made, by the user's own settings alone."""
 
 
-def _allow(call: Call, place: Place, agree: Agree | None) -> None:
+def _allow(call: Call, place: RepositoryLocation, agree: Agree | None) -> None:
     """Keep that git may run in a repository, once somebody agreed to what is new in it.
 
     Raises:
@@ -235,7 +235,7 @@ def status(call: Call) -> dict[str, Any]:
     if place.prefix_of(call.root):
         call.notes.append(LARGER)
     try:
-        found = as_allowed(call.root, place)
+        found = approved_repository(call.root, place)
     except NotAllowed as error:
         if error.was_allowed:
             call.notes.append(f"{error.message}: memvault git init")
@@ -243,7 +243,7 @@ def status(call: Call) -> dict[str, Any]:
     return {"repository": True, **_about(call, found), **shown}
 
 
-def _without_git(call: Call, place: Place) -> Mapping[str, Any]:
+def _without_git(call: Call, place: RepositoryLocation) -> Mapping[str, Any]:
     known = approval.remotes(place)
     remote = "origin" if "origin" in known else next(iter(known), "")
     about: dict[str, Any] = {

@@ -371,7 +371,7 @@ def sync(call: Call, agree: setup.Agree | None = None) -> dict[str, Any]:
         GitFailed: git, a hook or the other side refused.
         Conflict: others changed files or pushed again and again meanwhile.
     """
-    found = setup.opened(call, agree)
+    found = setup.require_repository(call, agree)
     if found.prefix:
         hint = "commit and pull it as you are used to; memories are merged there too"
         raise Refused(LARGER, hint)

@@ -16,11 +16,11 @@ import anyio
 import anyio.to_thread
 
 Answer = TypeVar("Answer")
-PLACE = "memvault.place"
+QUEUE_SLOT = "memvault.place"
 """Where the scope of an HTTP request keeps its place in the queue."""
 
 
-class Place:
+class QueueSlot:
     """A place that was taken: free again once everybody who holds it has left."""
 
     def __init__(self, release: Callable[[], None]) -> None:
@@ -60,14 +60,14 @@ class RequestQueue:
     ) -> None:
         self._each, self._total, self._most = each, total, waiting
         self._taken: Counter[Hashable] = Counter()
-        self._waiting: dict[Hashable, deque[asyncio.Future[Place]]] = {}
+        self._waiting: dict[Hashable, deque[asyncio.Future[QueueSlot]]] = {}
 
     @property
     def size(self) -> int:
         """How many requests have a place or wait for one."""
         return self._taken.total() + sum(map(len, self._waiting.values()))
 
-    def take_free(self, key: Hashable) -> Place | None:
+    def take_free(self, key: Hashable) -> QueueSlot | None:
         """Take a place if one is free; those who wait have none."""
         return self._take(key) if self._has_room(key) else None
 
@@ -75,12 +75,12 @@ class RequestQueue:
         """Say whether no more requests of a key may wait."""
         return len(self._waiting.get(key, ())) >= self._most
 
-    async def take(self, key: Hashable) -> Place:
+    async def take(self, key: Hashable) -> QueueSlot:
         """Wait for a place; who is cancelled meanwhile waits no longer."""
         free = self.take_free(key)
         if free is not None:
             return free
-        turn: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[QueueSlot] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, deque()).append(turn)
         try:
             return await turn
@@ -91,7 +91,7 @@ class RequestQueue:
                 self._forget(key, turn)
             raise
 
-    def _forget(self, key: Hashable, turn: asyncio.Future[Place]) -> None:
+    def _forget(self, key: Hashable, turn: asyncio.Future[QueueSlot]) -> None:
         own = self._waiting.get(key)
         if own is not None and turn in own:
             own.remove(turn)
@@ -101,9 +101,9 @@ class RequestQueue:
     def _has_room(self, key: Hashable) -> bool:
         return self._taken[key] < self._each and self._taken.total() < self._total
 
-    def _take(self, key: Hashable) -> Place:
+    def _take(self, key: Hashable) -> QueueSlot:
         self._taken[key] += 1
-        return Place(partial(self._release, key))
+        return QueueSlot(partial(self._release, key))
 
     def _release(self, key: Hashable) -> None:
         self._taken[key] -= 1
@@ -120,7 +120,7 @@ class RequestQueue:
 
 
 async def in_thread(
-    work: Callable[[], Answer], limiter: anyio.CapacityLimiter, *places: Place
+    work: Callable[[], Answer], limiter: anyio.CapacityLimiter, *places: QueueSlot
 ) -> Answer:
     """Run work in a thread; who is cancelled does not wait for its end, but the places do.
 

@@ -24,7 +24,7 @@ from memvault.mcp import calls, prompts, resources, results, stdio
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
 from memvault.mcp.notifications import ChangeDetector, ChangeNotifier
 from memvault.mcp.profiles import ToolSelection
-from memvault.mcp.request_queue import PLACE, Place, RequestQueue, in_thread
+from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue, in_thread
 from memvault.tools.core import agent_guide
 from memvault.workspace import Workspace
 
@@ -302,9 +302,9 @@ class McpServer:
         call: PendingCall | None = None,
     ) -> Answer:
         """Run work in a thread when its turn has come; a call that waits gives its turn on."""
-        places: list[Place] = []
+        places: list[QueueSlot] = []
         if context is not None and context.request is not None:
-            place: Place = context.request.scope[PLACE]
+            place: QueueSlot = context.request.scope[QUEUE_SLOT]
             if place.hold():  # a request counts until its threads have ended
                 places.append(place)
         try:

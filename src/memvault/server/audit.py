@@ -51,7 +51,7 @@ class AuditRecord(NamedTuple):
 
 
 @dataclass
-class _Repeated:
+class _RepeatCount:
     """When the last line of one kind was written, how long to wait, and how many came since."""
 
     written: float
@@ -59,7 +59,7 @@ class _Repeated:
     unwritten: int = 0
 
 
-class Repeats(Generic[Kind]):
+class RepeatLimiter(Generic[Kind]):
     """Lines that anybody can cause any number of times: the first of a kind is written at once.
 
     After that ``write`` is called with how many there were since, at first after a second and
@@ -69,7 +69,7 @@ class Repeats(Generic[Kind]):
     def __init__(self, write: Callable[[Kind, int], None]) -> None:
         self._write = write
         self._lock = threading.Lock()
-        self._seen: dict[Kind, _Repeated] = {}
+        self._seen: dict[Kind, _RepeatCount] = {}
 
     def note(self, kind: Kind) -> None:
         """Write a line, or count it."""
@@ -77,7 +77,7 @@ class Repeats(Generic[Kind]):
             if kind in self._seen:
                 self._seen[kind].unwritten += 1
                 return
-            self._seen[kind] = _Repeated(time.monotonic(), _PAUSE)
+            self._seen[kind] = _RepeatCount(time.monotonic(), _PAUSE)
             self._write(kind, 1)
 
     def flush(self, is_end: bool = False) -> None:
@@ -89,18 +89,18 @@ class Repeats(Generic[Kind]):
                     continue
                 if seen.unwritten:
                     self._write(kind, seen.unwritten)
-                    self._seen[kind] = _Repeated(now, min(2 * seen.pause, _LONGEST_PAUSE))
+                    self._seen[kind] = _RepeatCount(now, min(2 * seen.pause, _LONGEST_PAUSE))
                 else:
                     del self._seen[kind]
 
 
-class RepeatsHandler(logging.Handler):
+class RepeatLimitingHandler(logging.Handler):
     """Writes what libraries log to standard error; the same again and again is counted."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._texts: dict[tuple[str, int], str] = {}
-        self._repeats = Repeats(self._print)
+        self._repeats = RepeatLimiter(self._print)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write or count a message, by the line of the program that logs it."""
@@ -133,7 +133,7 @@ class AuditLog:
 
     def __init__(self, file: str) -> None:
         self._lock = threading.Lock()
-        self._refused = Repeats(self._locked_write)
+        self._refused = RepeatLimiter(self._locked_write)
         self._file = Path(file).expanduser() if file else None
         if self._file is not None:
             try:

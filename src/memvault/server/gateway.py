@@ -22,7 +22,7 @@ from memvault import __version__, sanitize
 from memvault.errors import MemvaultError
 from memvault.mcp.calls import OPEN_CALLS, PendingCall
 from memvault.mcp.notifications import SESSION
-from memvault.mcp.request_queue import PLACE, Place, RequestQueue
+from memvault.mcp.request_queue import QUEUE_SLOT, QueueSlot, RequestQueue
 from memvault.server import tenants
 from memvault.server.audit import AuditLog, AuditRecord
 from memvault.server.tenants import TenantServers
@@ -144,7 +144,7 @@ class HttpGateway:
         place = await self._place(token, vault, request.method, arriving)
         if isinstance(place, Response):
             return place
-        scope[PLACE] = place
+        scope[QUEUE_SLOT] = place
         try:
             body = await self._body(Request(scope, arriving.receive), token, vault)
             if isinstance(body, Response):
@@ -206,7 +206,7 @@ class HttpGateway:
 
     async def _place(
         self, token: ApiToken, vault: str, method: str, arriving: _Arriving
-    ) -> Place | Response:
+    ) -> QueueSlot | Response:
         """Return a place for a request, for which it may have to wait, or the refusal."""
         queue = self._streams if method == "GET" else self._queue
         place = queue.take_free(token)

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from memvault.errors import MemvaultError, StorageError, UsageError
 from memvault.mcp.profiles import ToolSelection
 from memvault.mcp.server import handle_signals
-from memvault.server.audit import AuditLog, RepeatsHandler
+from memvault.server.audit import AuditLog, RepeatLimitingHandler
 from memvault.server.gateway import PATH, HttpGateway, RequestLimits
 from memvault.server.tenants import TenantServers, log_operator_note
 from memvault.server.tokens import TokenStore
@@ -193,7 +193,7 @@ def serve(
     certificate.check()
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     logging.getLogger("mcp").propagate = False  # it would tell what clients send
-    log = RepeatsHandler()
+    log = RepeatLimitingHandler()
     for name in ("uvicorn", "asyncio"):
         logging.getLogger(name).addHandler(log)
         logging.getLogger(name).propagate = False
@@ -216,7 +216,7 @@ class HttpServer:
         offer: ToolSelection,
         limits: RequestLimits,
         audit: AuditLog,
-        log: RepeatsHandler,
+        log: RepeatLimitingHandler,
     ) -> None:
         self._log = log
         self._address = address
@@ -319,7 +319,7 @@ class HttpServer:
         sys.stderr.flush()
 
 
-async def _reap_revoked(door: HttpGateway, audit: AuditLog, log: RepeatsHandler) -> None:
+async def _reap_revoked(door: HttpGateway, audit: AuditLog, log: RepeatLimitingHandler) -> None:
     """End what stands open for tokens that were removed, or whose time is over."""
     told = ""
     while True:
