@@ -270,7 +270,6 @@ def _chosen(parameter: Parameter, value: Any) -> Any:
     """Return the choice that is meant."""
     if value in parameter.choices or (not isinstance(value, str) and str in parameter.types):
         return value
-    # moved
 
     found = coerce(parameter, value)
     if found is not NO_MATCH:

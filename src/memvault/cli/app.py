@@ -155,7 +155,6 @@ class CommandGroup(typer.core.TyperGroup):
         registered = None if self.prefix else _plugin_tool(cmd_name, self.options)
         if registered is not None:
             return commands.tool_command(registered, cmd_name, self.options)
-        # moved
 
         names = self.list_commands(ctx)
         other = canonical_name(cmd_name, names)

@@ -10,19 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from memvault.index.protocol import DISTINCTIVE_BIT, IndexCorrupted, SentenceFeatures, SentenceQuery
 from memvault.index.text.indexed_text import SKIP_BIT, EncodedBlock, number_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     from memvault.index.embedding.static import StaticEmbedder
-    from memvault.index.text.indexed_text import EncodedBlock
 
     Matrix = npt.NDArray[np.float32]
-    # moved
 
 
 _MOST_WANTED = 64
@@ -49,6 +46,8 @@ def soft_matches(
     the memories: late interaction (Khattab and Zaharia 2020) with static tokens.
     What has no tokens yet gets None.
     """
+    import numpy as np
+
     sizes: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
     tokens: list[npt.NDArray[Any]] = [np.zeros(0, np.uint16)]
     owners: list[int] = []
@@ -90,6 +89,8 @@ def soft_matches(
 
 def _greatest(each: Matrix, owners: npt.NDArray[np.int64], count: int) -> Matrix:
     """Return each memory's greatest of what its stretches have, along the last axis."""
+    import numpy as np
+
     found = np.zeros((*each.shape[:-1], count), dtype=np.float32)
     np.maximum.at(found.T, owners, each.T)
     return found
@@ -133,8 +134,6 @@ def compute(
     terms = _Terms(words, weights, pairs, numbers)
     near: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(memories)
     if table is not None:
-        # moved
-
         near = soft_matches(asked.text, memories, table, frequency)
     return [_measured(terms, *entry) for entry in zip(memories, near, strict=True)]
 

@@ -24,7 +24,6 @@ from memvault.index.embedding.static import open_tokenizer
 
 if TYPE_CHECKING:
     from memvault.index.embedding.embedder import Matrix
-    # moved
 
 
 _BATCH = 16
@@ -187,8 +186,6 @@ class BuiltinTransformer:
 
     @cached_property
     def _passages(self) -> OnnxEmbedder:
-        # moved
-
         return MODELS.get(
             ("passages", fingerprint_of(DATA)),
             lambda: OnnxEmbedder(BUILTIN, None, batch=1, threads=1),
@@ -196,8 +193,6 @@ class BuiltinTransformer:
 
     @cached_property
     def _queries(self) -> QuerySession:
-        # moved
-
         return MODELS.get(
             ("queries", fingerprint_of(DATA)),
             lambda: QuerySession(DATA / "model.onnx", self._tokens),
@@ -236,12 +231,11 @@ def load_embedder(name: str, root: Path | None, download: bool = False) -> Embed
     if name == BUILTIN:
         return BuiltinTransformer()  # which shares what it loads
     try:
-        pass  # moved
+        return MODELS.get(
+            ("embedder", *model_choice.identity(name, root)),
+            lambda: OnnxEmbedder(name, root, download=download),
+        )
     except ImportError as error:
         raise EmbedderError(
             f"fastembed cannot be loaded: {error}", "pip install --force-reinstall memvault"
         ) from error
-    return MODELS.get(
-        ("embedder", *model_choice.identity(name, root)),
-        lambda: OnnxEmbedder(name, root, download=download),
-    )

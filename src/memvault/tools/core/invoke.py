@@ -143,7 +143,6 @@ def _elsewhere(
     )
     if not any(isinstance(text, str) and ":" in text for text in texts):
         return None
-    # moved
 
     return resolve_vault(tool, bound, caller, here)
 
