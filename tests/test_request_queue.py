@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import socket
 import sys
 import time
@@ -27,14 +28,14 @@ HEADERS = {"MCP-Protocol-Version": LATEST, "Mcp-Method": "tools/call"}
 QUICK = ("--tools", "all", "--rate", "10000", "--audit", os.devnull)
 IMPATIENT = """
 import sys
-from memvault.mcp import over_http
-from memvault.server.audit import Audit
-from memvault.server.gateway import Limits
-from memvault.mcp.profiles import Offer
+from memvault.mcp.profiles import ToolSelection
+from memvault.server.audit import AuditLog
+from memvault.server.gateway import RequestLimits
+from memvault.server.http_server import ListenAddress, TlsCertificate, serve
 
-address = over_http.Address.read("127.0.0.1:0", [])
-limits = Limits(calls=1, wait=0.5)
-sys.exit(over_http.serve(address, over_http.Certificate(), (), Offer("all"), limits, Audit("")))
+address = ListenAddress.read("127.0.0.1:0", [])
+limits = RequestLimits(calls=1, wait=0.5)
+sys.exit(serve(address, TlsCertificate(), (), ToolSelection("all"), limits, AuditLog("")))
 """
 
 
@@ -102,6 +103,18 @@ def test_what_the_queue_does_not_take_is_told_when_to_try_again(team: Path, run:
     for answer in refused:
         names = {name.lower(): value for name, value in answer.headers.items()}
         assert int(names["retry-after"]) > 0
+
+
+def test_a_notification_does_not_queue_behind_calls(team: Path, run: Run) -> None:
+    """A client cancels a call at once, also while its calls take every place."""
+    ann = token(run, "ann", "team", "write")
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    with Served(*QUICK, "--calls", "1") as server:
+        opened = begin(server, ann, "wait_for", events=HOOK, timeout=20)
+        time.sleep(1)
+        assert server.send(ann, cancelled, MCP_Protocol_Version=LATEST).status in (200, 202)
+        assert not select.select([opened], [], [], 0)[0]
+        opened.close()
 
 
 def test_who_waits_too_long_is_told_when_to_try_again(team: Path, run: Run) -> None:

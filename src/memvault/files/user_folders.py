@@ -89,11 +89,13 @@ def is_owned(status: os.stat_result) -> bool:
 def whose_vault(folder: Path) -> str:
     """Return why a vault is not this user's own; empty where it is.
 
-    Both its settings and its folder have to be the user's: whoever has the folder decides what
-    lies beside the settings. A folder as open as ``/tmp`` is everybody's.
+    Both its settings and its folder must be the user's, since the owner of a folder decides which
+    files are next to the settings. A shared folder such as ``/tmp`` (sticky and writable by
+    everyone) is nobody's own. Without the sticky bit a writable folder is accepted: shared disks
+    and Windows drives show every folder that way.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: the folder or its settings cannot be read.
     """
     status = folder.stat()
     if not (is_owned(os.lstat(folder / SETTINGS_FILE)) and is_owned(status)):

@@ -76,7 +76,9 @@ ALLOWED = "allowed"
 _FINE = re.compile("gitleaks:allow|pragma: allowlist secret")
 """What says on a line that its secrets are fine, as scanners of repositories know it."""
 _ANYWHERE = 8
-"""Characters of a secret that is one wherever it stands in the text."""
+"""Minimum length of a secret that is masked wherever it is repeated in the text."""
+_LONGEST_WORD = 16
+"""Length from which a secret of lower-case letters alone is no word of a sentence."""
 _MOST_REPEATED = 100
 """Secrets that are looked for elsewhere: each look goes through the whole text."""
 _PIECE = 8
@@ -211,8 +213,9 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_distinctive(value: str) -> bool:
-    """Return whether a secret is one wherever it stands: long, and no word of a sentence."""
-    return len(value) >= _ANYWHERE and not (value.isalpha() and value[1:].islower())
+    """Return whether a secret is long enough to be masked everywhere, and no common word."""
+    is_word = value.isalpha() and value[1:].islower() and len(value) < _LONGEST_WORD
+    return len(value) >= _ANYWHERE and not is_word
 
 
 def _marked(text: str) -> Iterator[SecretPattern]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -87,6 +87,7 @@ class HttpGateway:
         self._allowances: dict[ApiToken, RateLimiter] = {}
         self._queue = RequestQueue(limits.calls, waiting=limits.queue)
         self._streams = RequestQueue(limits.calls)
+        self._control = RequestQueue(limits.calls)
         self._active_request_ids: set[tuple[str, str]] = set()
         self.is_ending = False
 
@@ -210,26 +211,41 @@ class HttpGateway:
         """Return a place for a request, for which it may have to wait, or the refusal."""
         queue = self._streams if method == "GET" else self._queue
         place = queue.take_free(token)
+        if place is None and await self._is_control(method, arriving):
+            place = self._control.take_free(token)
         if place is not None:
             return place
         if method == "GET" or queue.is_full(token):
             return self._too_many(token, vault, "requests at once", _RETRY)
-        async with anyio.create_task_group() as tasks:
+        try:
+            async with anyio.create_task_group() as tasks:
 
-            async def watch() -> None:
-                await arriving.gone()
+                async def watch() -> None:
+                    await arriving.gone()
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(watch)
+                with anyio.move_on_after(self._limits.wait):
+                    place = await queue.take(token)
                 tasks.cancel_scope.cancel()
-
-            tasks.start_soon(watch)
-            with anyio.move_on_after(self._limits.wait):
-                place = await queue.take(token)
-            tasks.cancel_scope.cancel()
+        except BaseException:  # cancelled after it got its place
+            if place is not None:
+                place.leave()
+            raise
         if place is not None:
             return place
         if arriving.has_gone:
             self._note(token, vault, "gone")
             return Response(status_code=400)  # which nobody reads
         return self._too_many(token, vault, "requests before this one", _RETRY)
+
+    async def _is_control(self, method: str, arriving: _Arriving) -> bool:
+        """Return whether a request ends a session or notifies: it may free the places of others."""
+        if method != "POST":
+            return method == "DELETE"
+        with anyio.move_on_after(self._limits.seconds):
+            return _is_notification(await arriving.whole_body())
+        return False
 
     async def _body(self, request: Request, token: ApiToken, vault: str) -> bytes | Response:
         """Return the body of a request, or the refusal where it is too large or too slow."""
@@ -270,9 +286,17 @@ class _Arriving:
         self._first: Message | None = None
         self.has_gone = False
 
+    async def whole_body(self) -> bytes:
+        """Return the body if it is small enough to arrive in one part, else nothing."""
+        if self._first is None:
+            self._first = await self._receive()
+        is_whole = self._first["type"] == "http.request" and not self._first.get("more_body", False)
+        return self._first.get("body", b"") if is_whole else b""
+
     async def gone(self) -> None:
         """Return once the client has gone; where the body is long, the rest stays unread."""
-        self._first = await self._receive()
+        if self._first is None:
+            self._first = await self._receive()
         if self._first["type"] == "http.request":
             if self._first.get("more_body", False):
                 await anyio.sleep_forever()
@@ -331,12 +355,22 @@ def _bearer(request: Request) -> str:
     return text.strip() if kind.lower() == "bearer" else ""
 
 
-def _id(body: bytes) -> str:
-    """Return the id of a request, empty where it is none, as an answer to one of ours."""
+def _message(body: bytes) -> Any:
+    """Return the JSON of a body, or None if it is invalid."""
     try:
-        message = json.loads(body)
+        return json.loads(body)
     except (ValueError, RecursionError):
-        return ""
+        return None
+
+
+def _is_notification(body: bytes) -> bool:
+    message = _message(body)
+    return isinstance(message, dict) and "method" in message and "id" not in message
+
+
+def _id(body: bytes) -> str:
+    """Return the id of a request, or nothing for other messages, such as a response to ours."""
+    message = _message(body)
     is_request = isinstance(message, dict) and "method" in message
     found = message.get("id") if is_request else None
     return str(found) if isinstance(found, int | str) else ""
