@@ -34,7 +34,7 @@ _PIPE = 65_536
 """Bytes that a pipe takes without anybody reading them."""
 _SIZE = 8
 """Bytes that say how long a message is."""
-_LEFT = ("memvault.mcp", "memvault.anthropic", "memvault.__main__")
+_LEFT = ("memvault.mcp", "memvault.server", "memvault.anthropic", "memvault.__main__")
 """Modules that few commands load, and dearly."""
 _OTHERS = (
     "frontmatter",

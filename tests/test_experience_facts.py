@@ -146,11 +146,11 @@ def test_each_recall_counts_once(vault: Vault) -> None:
 
 COUNTING = """
 from pathlib import Path
-from memvault.memories import recall_counts
+from memvault.memories import experience_search
 
 def work(*own):
     for _ in range(25):
-        recall_counts.count(Path.cwd(), ["a-b2c3d4", *own])
+        experience_search.count(Path.cwd(), ["a-b2c3d4", *own])
 """
 
 

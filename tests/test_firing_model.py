@@ -126,22 +126,22 @@ LOOKING = """
 from datetime import datetime, timedelta, UTC
 from pathlib import Path
 from memvault.settings.vault_settings import Settings
-from memvault.store.memory_store import Store
-from memvault.agents.plans import firing
+from memvault.store.memory_store import MemoryStore
+from memvault.agents.plans import plans
 from memvault.agents.address import Address
 
 def work(root, rounds=1000):
     root = Path(root)
     counter, done = root / "counter", 0
-    inbox = firing.inbox(
-        Store(root, Settings()), Address("main"), UTC,
+    inbox = plans.inbox(
+        MemoryStore(root, Settings()), Address("main"), UTC,
         lambda: datetime(2026, 2, 18, 8, 30, 5, tzinfo=UTC) + timedelta(minutes=done),
     )
     while done < rounds:
         done = counter.stat().st_size + 1
         popped = inbox.pop(1000)
         if popped.lease is not None:
-            popped.lease.settle()
+            popped.lease.acknowledge()
         if done > counter.stat().st_size:
             with counter.open("ab") as file:
                 file.write(b".")

@@ -115,8 +115,8 @@ def test_a_text_on_the_line_leaves_the_pipe_alone(run: Run, folder: Path) -> Non
 
 def _remembered(folder: Path, title: str, stdin: Any) -> subprocess.CompletedProcess[str]:
     code = (
-        "import sys\nfrom memvault.cli import piped\nfrom memvault.__main__ import main\n"
-        "piped._SILENCE, piped._PATIENCE = 0.1, 0.3\nsys.exit(main(sys.argv[1:]))\n"
+        "import sys\nfrom memvault.cli import stdin\nfrom memvault.__main__ import main\n"
+        "stdin._SILENCE, stdin._PATIENCE = 0.1, 0.3\nsys.exit(main(sys.argv[1:]))\n"
     )
     return subprocess.run(
         [sys.executable, "-c", code, "remember", title],

@@ -19,7 +19,7 @@ from memvault.files import atomic
 _WRITER = """
 import os, signal, sys
 from pathlib import Path
-from memvault.vault import atomic
+from memvault.files import atomic
 sys.addaudithook(lambda event, _: event == "os.link" and os.kill(os.getpid(), signal.SIGKILL))
 atomic.create(Path(sys.argv[1]), b"half")
 """

@@ -99,9 +99,9 @@ def test_a_holder_on_another_machine_has_ten_minutes(tmp_path: Path, minutes: in
 
 BUSY = """
 import platform, sys
-from memvault.vault import held_file
+from memvault.files import lock
 platform.node = lambda: "another.machine"
-held_file._BEAT = 0.05
+lock._BEAT = 0.05
 """
 """Makes a process one of another machine, of which is heard often."""
 

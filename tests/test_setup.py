@@ -38,9 +38,9 @@ THERE = {
 PATIENT = """
 import sys
 from memvault.__main__ import main
-from memvault.cli import hooking
+from memvault.cli import hook
 
-hooking._SESSION_START = hooking._LIMIT = 60.0
+hook._SESSION_START = hook._LIMIT = 60.0
 sys.exit(main())
 """
 """memvault, whose hooks answer also on a busy machine; test_hook.py has those that give up."""
