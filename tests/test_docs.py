@@ -114,3 +114,27 @@ def test_each_promise_has_its_test(name: str) -> None:
     assert not missing
     rows = [line for line in page.splitlines() if line.startswith("| ") and "::" in line]
     assert len(rows) > 8
+
+
+def test_the_pages_stay_short() -> None:
+    """README, each guide and ARCHITECTURE fit into one sitting."""
+    limits = {ROOT / "README.md": 1_200, ROOT / "ARCHITECTURE.md": 1_200}
+    limits |= {page: 900 for page in (ROOT / "docs" / "guide").glob("*.md")}
+    assert len(limits) > 10
+    long = {
+        page.name: words
+        for page, limit in limits.items()
+        if (words := len(page.read_text("utf-8").split())) > limit
+    }
+    assert not long
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """No two classes of the package have the same name, so that a search finds one of them."""
+    places: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.name)
+    assert len(places) > 200
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
